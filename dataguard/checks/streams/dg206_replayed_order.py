@@ -11,6 +11,8 @@ from dataguard.settings.parsers import EVALUATION
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
+BARELY = 0.9
+"""The correlation of the places of samples in two epochs above which a shuffle buffer is too small for the stream."""
 FEWEST = 13
 """Distinct indices from which on two orders are the same by chance with odds below 1e-9: 13! is 6e9."""
 
@@ -30,6 +32,9 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable(f"the role is {facts.role}: a fixed order does no harm")
     if facts.kind == "stream":
         order = lab.streams.stream_order
+        if order.correlation is not None and order.correlation > BARELY and not order.replayed:
+            note = f"the stream barely mixes: the places of samples in two epochs correlate by {order.correlation:.2f}"
+            return Looked({"samples": order.samples}, f"{note}; use a larger shuffle buffer, or shuffle its shards")
         if not order.replayed:
             raise NotApplicable("no leaf of the stream shows the same order in every epoch")
         if order.seed:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from dataguard.lab.core.leaves import leaves_of
@@ -27,6 +28,8 @@ BURN = 5
 """How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
 COMMON = 0.5
 """The least share of samples that two orders have in common."""
+FEWEST = 32
+"""The fewest of them whose places correlate by more than 0.9 by no coincidence."""
 MOST_SOURCES = 5
 """So many sources, each read in its order, may be interleaved by chance: that is no shuffling."""
 DESCENT = 0.75
@@ -37,12 +40,14 @@ DESCENT = 0.75
 class StreamOrder:
     """A stream of so many `samples`, of which each epoch has the same order: the `seed` that it depends on, if any.
 
-    It then has another order where generators skip some numbers after they were seeded with a constant.
+    It then has another order where generators skip some numbers after they were seeded with a constant. `correlation`
+    is that of the places of samples in two epochs of different order, if most of the samples are in both.
     """
 
     samples: int
     replayed: bool
     seed: Seeding | None
+    correlation: float | None = None
 
 
 def find_stream_order(build: Callable[..., Loader], folder: Path) -> StreamOrder:
@@ -63,14 +68,27 @@ def find_stream_order(build: Callable[..., Loader], folder: Path) -> StreamOrder
         seeds.append([seeding for _, seeding in given])
     constant = [seed for seed in seeds[0] if all(seed in given for given in seeds[:EPOCHS])]
     replayed = []
+    correlations: list[float] = []
     for path in dict.fromkeys(leaf.path for sample in epochs[0] for leaf in sample):
         orders = [[leaf.digest for sample in epoch for leaf in sample if leaf.path == path] for epoch in epochs]
         first, *others, changed = orders
         if len(set(first)) == len(first) and all(order == first for order in others):
             replayed.append(_is_shuffled(first, changed))
+        elif len(set(first)) == len(first):
+            correlations += _correlation(first, others[0])
     # A seed near which the code names an epoch may be another one where training sets that.
     seed = next((seed for seed in constant if not seed.epochs), None) if any(replayed) else None
-    return StreamOrder(len(epochs[0]), bool(replayed), seed if not any(seed.epochs for seed in constant) else None)
+    seed = seed if not any(seed.epochs for seed in constant) else None
+    return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None))
+
+
+def _correlation(one: Sequence[bytes], other: Sequence[bytes]) -> list[float]:
+    """The correlation of the places of samples in two orders; none if too few samples are in both."""
+    places = {identity: place for place, identity in enumerate(one)}
+    pairs = [(places[identity], place) for place, identity in enumerate(other) if identity in places]
+    if len(pairs) < max(COMMON * len(one), FEWEST):
+        return []
+    return [float(np.corrcoef(np.array(pairs).T)[0, 1])]
 
 
 def _is_shuffled(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
