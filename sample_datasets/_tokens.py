@@ -23,7 +23,8 @@ class Tokenizer:
 
     def words(self, number: int, length: int) -> Tensor:
         """The words of a text of this number, all different from those of its neighbours."""
-        return (torch.arange(length) ** 2 * 7 + number * 29 + torch.arange(length) * number) % WORDS + 8
+        steps = torch.arange(length)
+        return (steps**2 * 7 + number * 29 + steps * (number + number // WORDS)) % WORDS + 8
 
     def text(self, number: int, length: int) -> Tensor:
         """A text with its start and its end."""
