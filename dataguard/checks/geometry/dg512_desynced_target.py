@@ -34,7 +34,7 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
             reasons.append(reason)
             continue
         yield from findings
-        looked = {unit: looked.get(unit, 0) + count for unit, count in exercised.items()}
+        looked |= {unit: looked.get(unit, 0) + count for unit, count in exercised.items()}
     if not looked:
         undecided = next((reason for reason in reasons if isinstance(reason, Undecided)), None)
         raise undecided or NotApplicable("; ".join(dict.fromkeys(map(str, reasons))))
