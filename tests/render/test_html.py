@@ -25,6 +25,7 @@ from dataguard.render.formats import renderer
 from dataguard.render.html.axes import Axis, drawn, thinned
 from dataguard.render.html.bench import throughput
 from dataguard.render.html.figures import Studio
+from dataguard.render.html.templating import highlighted
 from dataguard.timings import Timed, changes
 from tests.support import sample_figures
 from tests.support.benches import FOUR, NONE, OWN, bench, timed
@@ -373,3 +374,11 @@ def test_the_severities_all_have_a_colour() -> None:
     page = render(full(), DOCS)
     for severity in Severity:
         assert f".badge.{severity.value}" in page
+
+
+def test_underlined_columns_are_marked_and_nothing_of_them_is_markup() -> None:
+    here = "here" + " " * 16 + "^"
+    row = f"token     <b>   7   0\nlabel       1   7   0\n{here}"
+    marked = ["token     &lt;b&gt;   7   <mark>0</mark>", "label       1   7   <mark>0</mark>", here]
+    assert highlighted(row).splitlines() == marked
+    assert str(highlighted("<i>\nno columns")) == "&lt;i&gt;\nno columns"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
 from itertools import groupby
@@ -74,6 +74,28 @@ def _elements(words: str) -> Iterator[Markup]:
             yield Markup("<{0}>{1}</{0}>").format(Markup(kind), items)
 
 
+def highlighted(words: str) -> Markup:
+    """Lines whose last one underlines columns with `^`, marked above it; any other words as they are."""
+    *above, last = words.splitlines() or [""]
+    spans = [match.span() for match in _UNDERLINED.finditer(last)]
+    if not above or not spans or last[_NAME:].strip(" ^"):
+        return Markup("{}").format(clean(words))
+    return Markup("\n").join([*(_marked(line, spans) for line in above), Markup("{}").format(clean(last))])
+
+
+_UNDERLINED = re.compile(r"\^+")
+_NAME = 8
+"""The characters of the name before each line of columns."""
+
+
+def _marked(line: str, spans: Sequence[tuple[int, int]]) -> Markup:
+    parts, done = Markup(), 0
+    for start, end in spans:
+        parts += Markup("{}<mark>{}</mark>").format(clean(line[done:start]), clean(line[start:end]))
+        done = end
+    return parts + Markup("{}").format(clean(line[done:]))
+
+
 def _finalize(value: object) -> object:
     """What each expression of a template yields: markup as it is, anything else as safe text."""
     return value if isinstance(value, Markup) else clean(str(value))
@@ -91,6 +113,7 @@ def _environment() -> Environment:
         finalize=_finalize,
     )
     made.filters |= {"line": line, "prose": prose, "markdown": markdown, "counted": counted, "trusted": Markup}
+    made.filters["highlighted"] = highlighted
     source, _, _ = PackageLoader("dataguard.render.html").get_source(made, "style.css")
     style = re.sub(r"/\*.*?\*/|^\s+", "", source, flags=re.DOTALL | re.MULTILINE)
     digest = b64encode(sha256(style.encode()).digest()).decode()
