@@ -66,6 +66,11 @@ def program(path: str) -> str:
     return path if path.startswith(_MODULE) else shlex.quote(path)
 
 
+def module_of(path: str) -> str | None:
+    """The module of `-m module`; None of a script."""
+    return path.removeprefix(_MODULE) if path.startswith(_MODULE) else None
+
+
 def script_of(spelling: str) -> list[str]:
     """The path of a script, or `-m module`, and its arguments; [] for any other target."""
     words = shlex.split(spelling.removeprefix(_SCRIPT)) if spelling.startswith(_SCRIPT) else []

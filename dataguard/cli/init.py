@@ -14,7 +14,7 @@ from dataguard.model import UsageError
 from dataguard.settings.files import is_toml
 from dataguard.settings.user_files import text_in, write_text
 from dataguard.targets.loaders_file import MODULE, TARGET
-from dataguard.unnamed import script_of, script_spelling
+from dataguard.unnamed import script_of
 
 if TYPE_CHECKING:
     from dataguard.project.proposal import Proposal
@@ -87,10 +87,10 @@ _HINT = " Pass the arguments of the script after --: `dataguard init -- --data d
 
 def _found(arguments: tuple[str, ...]) -> list[Proposal]:
     """What the project offers; only SCRIPT if the first argument names one."""
-    from dataguard.project.proposal import Proposal, proposals
+    from dataguard.project.proposal import proposals
 
     if arguments and arguments[0].endswith(".py") and Path(arguments[0]).is_file():
-        return [Proposal(f"the loaders of {arguments[0]}", script_spelling(arguments[0], arguments[1:]))]
+        return proposals(Path.cwd(), arguments[1:], arguments[0])
     found = proposals(Path.cwd(), arguments)
     if not found:
         raise UsageError(

@@ -87,6 +87,10 @@ class Subject(ABC):
         """Whether reading so many samples leaves nearly all of the budget to others."""
         return self.cache.takes_little(reads * self.epoch.seconds_per_sample)
 
+    def sparing(self, usual: int, few: int, times: int = 1) -> int:
+        """How many samples to read, each so many times: as many as usual, or a few if that takes long."""
+        return usual if self.reads_take_little(usual * times) else few
+
     @abstractmethod
     def _read_epoch(self) -> EpochTrace:
         """Read it, or return the cached one: it needs other observations, and so a subclass that has them."""

@@ -41,20 +41,25 @@ class Proposal:
         return self.file is not None and re.search(r"=\.\.\.|['\"]\.\.\.['\"]", self.file) is not None
 
 
-def proposals(folder: Path, arguments: Sequence[str] = ()) -> list[Proposal]:
-    """What the source of a project offers, the best first; its scripts take these arguments.
+def proposals(folder: Path, arguments: Sequence[str] = (), script: str | None = None) -> list[Proposal]:
+    """What the source of a project offers, the best first; its scripts take these arguments. Or one `script` alone.
 
     A function that needs no arguments is better than the script that calls it; a script that trains is better than any
     other function, and that is better than a script that does not train.
     """
-    calls = LoaderCalls(Project(folder))
+    project = Project(folder)
+    if script is not None:
+        source = next((one for one in project.sources if one.path == Path(script)), None)
+        plain = Proposal(f"the loaders of {script}", script_spelling(script, arguments))
+        return [plain if source is None else _of_script(source, arguments)]
+    calls = LoaderCalls(project)
     scripts = sorted(_scripts(calls), key=lambda script: script.rank)
     training = [script for script in scripts if script.trains]
     ready, missing = _factories(calls)
-    plain = ready if not training or _called(calls, training[0]) else []
+    first = ready if not training or _called(calls, training[0]) else []
     made = (*training, *(script for script in scripts if not script.trains))
     by_script = [_of_script(script.source, arguments) for script in made]
-    return list(dict.fromkeys([*plain, *by_script[: len(training)], *ready, *by_script, *missing]))
+    return list(dict.fromkeys([*first, *by_script[: len(training)], *ready, *by_script, *missing]))
 
 
 @dataclass(frozen=True, slots=True)

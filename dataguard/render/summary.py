@@ -106,8 +106,13 @@ def verdict(report: Report) -> str:
         return f"{report.count(Status.BROKEN)} broken"
     if not report.count(Status.PASSED):
         return "no check reached a verdict"
-    undecided = report.count(Status.INCONCLUSIVE)
-    return f"no findings, {undecided} undecided" if undecided else "no findings"
+    return f"no findings, {report.count(Status.INCONCLUSIVE)} undecided" if _adds_undecided(report) else "no findings"
+
+
+def _adds_undecided(report: Report) -> bool:
+    """Whether the verdict says how many checks are undecided: there is nothing else to say."""
+    unclean = report.failed or report.count(Status.BROKEN) or not report.count(Status.PASSED)
+    return not unclean and report.count(Status.INCONCLUSIVE) > 0
 
 
 def tally(report: Report) -> dict[Status, int]:
@@ -175,9 +180,10 @@ def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosit
         some_mild = any(result.severity is not Severity.ERROR for result in failed)
         parts.append(page.text(mark + verdict(report), _style(report, failed)))
         parts[0].append(f" ({severities(failed)})" if some_mild else "")
-    counted_apart = {Status.INCONCLUSIVE} if "undecided" in verdict(report) else set()
-    rest = {status: count for status, count in tally(report).items() if status not in counted_apart}
-    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in rest.items()]
+    counts = tally(report)
+    if _adds_undecided(report):
+        del counts[Status.INCONCLUSIVE]
+    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in counts.items()]
     stopped, skipped = not_judged(report)
     parts += [page.text(f"{stopped} not run", "dim")] if stopped else []
     hint = "" if verbosity > 0 else " (-v)"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from dataguard.model import UsageError
 from dataguard.settings.role_names import spelled_role
 from dataguard.settings.suggestions import suggest
-from dataguard.unnamed import script_of
+from dataguard.unnamed import module_of, script_of
 
 _SPELLING = re.compile(
     r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -42,8 +42,8 @@ class Spelled(NamedTuple):
 def parsed(spelling: str) -> Spelled:
     """The parts of a spelling; a script has a name only. Raises UsageError, with a suggestion, for a malformed one."""
     if script := script_of(spelling):
-        module = script[0].removeprefix("-m ")
-        return Spelled(Path(script[0]).stem if module == script[0] else module.rpartition(".")[2], "", "", {})
+        module = module_of(script[0])
+        return Spelled(module.rpartition(".")[2] if module else Path(script[0]).stem, "", "", {})
     match = _SPELLING.fullmatch(spelling)
     args = _arguments(match["args"] or "") if match else None
     if match is None or args is None or match["module"].endswith(".py"):

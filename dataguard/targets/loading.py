@@ -223,7 +223,8 @@ def _require_loaders(target: Target, product: Mapping[Any, Any]) -> None:
     """Raise UsageError for an entry whose key is the role of a loader, and whose value holds none."""
     for key, value in product.items():
         name = str(key)
-        if value is not None and spelled_role(name) and not parts_of(value) and not streams_of(value, None):
+        known = value is None or is_product(value) or not spelled_role(name)  # a data module would be set up again
+        if not known and not parts_of(value) and not streams_of(value, None):
             raise UsageError(f"{target.spelling}: {name!r} is {_described(value)}, not {_KINDS}")
 
 

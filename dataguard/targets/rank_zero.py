@@ -23,6 +23,7 @@ from typing import Any
 from dataguard.incident import is_library
 from dataguard.model import UsageError
 from dataguard.targets.spelling import program_named
+from dataguard.unnamed import module_of
 
 _LAUNCHED = ("RANK", "ACCELERATE_")
 """How the variables begin that a launcher gives to the process of a rank."""
@@ -51,7 +52,8 @@ def as_rank_zero() -> Iterator[Callable[[], None]]:
             replace(owner, "start_processes", _spawned)
             replace(owner, "spawn", _spawned)
         replace(launched.elastic_launch, "__call__", _launched)
-        replace(subprocess, "Popen", _popen(subprocess.Popen))
+        if subprocess.Popen in _Popen.__mro__:  # and no stand-in of somebody else
+            replace(subprocess, "Popen", _Popen)
         replace(BaseProcess, "start", own.starting(BaseProcess.start))
         replace(BaseProcess, "join", own.joining(BaseProcess.join))
         replace(distributed, "init_process_group", _joined(distributed))
@@ -95,11 +97,6 @@ class _Popen(subprocess.Popen[Any]):
         super().__init__(args, *rest, **named)
 
 
-def _popen(original: Any) -> Any:
-    """The class in place of `subprocess.Popen`, which may be replaced already."""
-    return _Popen if original in _Popen.__mro__ else original
-
-
 def _is_python(word: str) -> bool:
     return Path(word).name.startswith("python")
 
@@ -109,25 +106,27 @@ def _run_program(words: Sequence[str]) -> None:
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] != "-m":
         rest.pop(0)
-    run_main(rest)
+    path, *arguments = [" ".join(rest[:2]), *rest[2:]] if rest[0] == "-m" else rest
+    run_main(path, arguments)
 
 
-def run_main(words: Sequence[str]) -> Mapping[str, Any]:
-    """Run `script argument ...` or `-m module argument ...` as the main program; returns its global variables.
+def run_main(path: str, arguments: Sequence[str]) -> Mapping[str, Any]:
+    """Run a script, or `-m module`, with these arguments as the main program; returns its global variables.
 
     A script without a folder may also be a program such as torchrun.
     """
-    if words[0] == "-m":
-        sys.argv = list(words[1:])
+    module = module_of(path)
+    if module is not None:
+        sys.argv = [module, *arguments]
         sys.path.insert(0, str(Path.cwd()))
-        top = words[1].partition(".")[0]
+        top = module.partition(".")[0]
         if find_spec(top) is None:
-            raise UsageError(f"-m {words[1]}: no module named {top!r} in {Path.cwd()} or the installed packages")
-        return runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-    path = words[0] if Path(words[0]).is_file() else program_named(words[0]) or words[0]
-    sys.argv = [path, *words[1:]]
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    return runpy.run_path(path, run_name="__main__")
+            raise UsageError(f"{path}: no module named {top!r} in {Path.cwd()} or the installed packages")
+        return runpy.run_module(module, run_name="__main__", alter_sys=True)
+    file = path if Path(path).is_file() else program_named(path) or path
+    sys.argv = [file, *arguments]
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    return runpy.run_path(file, run_name="__main__")
 
 
 class _OwnProcesses:

@@ -71,7 +71,7 @@ class Script:
             self._watching.enter_context(_before_steps(self._steps))
             run_waiting = self._watching.enter_context(as_rank_zero())
             try:
-                variables = run_main([*self.path.split(" ", self.path.startswith("-m ")), *self.arguments])
+                variables = run_main(self.path, self.arguments)
                 run_waiting()
             except Ended:
                 pass

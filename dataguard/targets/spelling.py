@@ -15,7 +15,7 @@ from typing import Any
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
-from dataguard.unnamed import script_of
+from dataguard.unnamed import module_of, script_of
 
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _VENV = "pyvenv.cfg"
@@ -39,7 +39,7 @@ def require_findable(spellings: Iterable[str], path: Sequence[str]) -> None:
 def _require_script(path: str) -> None:
     if path.endswith(".ipynb"):
         raise UsageError(f"{path}: a notebook is no script; call `dataguard.check(loader)` in a cell of it")
-    if not Path(path).is_file() and not path.startswith("-m ") and not program_named(path):
+    if not Path(path).is_file() and module_of(path) is None and not program_named(path):
         beside = [str(file) for file in Path(path).parent.glob("*.py")] if Path(path).parent.is_dir() else []
         raise UsageError(f"{path}: no such script{suggest(path, beside, '')}")
 

@@ -9,10 +9,8 @@ from torch import Tensor
 
 from dataguard.lab.tokens.roles import roles_of
 from dataguard.training.batch_structure import Arrays
-from dataguard.training.batch_values import is_integer
+from dataguard.training.batch_values import IGNORED, is_integer
 
-IGNORED = -100
-"""The ignore index of torch's cross entropy."""
 FEW = 8
 """How many epochs the report lists: the last ones."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,3 +48,36 @@ def codes(loader: Any, epochs: int = 1, **options: Any) -> set[str]:
     report = guard.report(loader)
     assert not [result.reason for result in report.results if result.status == "broken"]
     return {result.code for result in report.failed}
+
+
+def fit_with_lightning(folder: Path, train: Any, val: Any, **options: Any) -> None:
+    """Three epochs of a small model in Lightning's trainer."""
+    from lightning import pytorch as lightning  # takes seconds
+
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+    class Model(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def training_step(self, batch: Any, _: int) -> Any:
+            return torch.nn.functional.cross_entropy(self.layer(batch[0].nan_to_num()), batch[1])
+
+        def validation_step(self, batch: Any, _: int) -> None:
+            self.layer(batch[0])
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    trainer = lightning.Trainer(
+        max_epochs=3,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+        **options,
+    )
+    trainer.fit(Model(), train, val)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, DistributedSampler
 
 from dataguard.training.guard import guard
-from tests.support.training_loops import Items
+from tests.support.training_loops import Items, fit_with_lightning
 
 pytestmark = [pytest.mark.scan, pytest.mark.filterwarnings("ignore")]  # those of the frameworks
 
@@ -43,39 +42,11 @@ def counts() -> list[str]:
 
 
 def test_lightning(tmp_path: Path) -> None:
-    from lightning import pytorch as lightning  # takes seconds
-
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-
-    class Model(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 4)
-
-        def training_step(self, batch: Any, _: int) -> Any:
-            return torch.nn.functional.cross_entropy(self.layer(batch[0].nan_to_num()), batch[1])
-
-        def validation_step(self, batch: Any, _: int) -> None:
-            self.layer(batch[0])
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    trainer = lightning.Trainer(
-        max_epochs=3,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=tmp_path,
-        use_distributed_sampler=False,
-    )
     train = guard(
         make_loader(shuffle=True, persistent_workers=True), name="train", on_violation="record", all_values=True
     )
     val = guard(make_loader(), name="val", on_violation="record", all_values=True)
-    trainer.fit(Model(), train, val)
+    fit_with_lightning(tmp_path, train, val, use_distributed_sampler=False)
     assert found() == {"train": {"DG501"}, "val": {"DG501"}}
     assert counts()[0] == "train: 15 batches, 3 whole epochs"
 

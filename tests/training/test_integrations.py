@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from dataguard.training.guard import guard
+from tests.support.training_loops import fit_with_lightning
 from tests.training.test_frameworks import counts, found, make_loader
 
 pytestmark = [pytest.mark.scan, pytest.mark.filterwarnings("ignore")]  # those of the frameworks
@@ -23,36 +22,9 @@ def _none_before() -> None:
 
 
 def test_lightning(tmp_path: Path) -> None:
-    from lightning import pytorch as lightning  # takes seconds
-
     from dataguard.integrations.lightning import GuardCallback
 
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-
-    class Model(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(4, 4)
-
-        def training_step(self, batch: Any, _: int) -> Any:
-            return torch.nn.functional.cross_entropy(self.layer(batch[0].nan_to_num()), batch[1])
-
-        def validation_step(self, batch: Any, _: int) -> None:
-            self.layer(batch[0])
-
-        def configure_optimizers(self) -> Any:
-            return torch.optim.SGD(self.parameters(), lr=0.1)
-
-    quiet: dict[str, Any] = {
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-    }
-    trainer = lightning.Trainer(
-        max_epochs=3, accelerator="cpu", default_root_dir=tmp_path, callbacks=[GuardCallback(**RECORD)], **quiet
-    )
-    trainer.fit(Model(), make_loader(shuffle=True), make_loader())
+    fit_with_lightning(tmp_path, make_loader(shuffle=True), make_loader(), callbacks=[GuardCallback(**RECORD)])
     assert found() == {"train": {"DG501"}, "val": {"DG501"}}
     assert set(counts()) == {
         "train: 15 batches, 3 whole epochs",

@@ -36,7 +36,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
             note = f"the stream barely mixes: the places of samples in two epochs correlate by {order.correlation:.2f}"
             return Looked({"samples": order.samples}, f"{note}; use a larger shuffle buffer, or shuffle its shards")
         if not order.replayed:
-            raise NotApplicable("no leaf of the stream shows the same order in every epoch")
+            raise NotApplicable("the order of the stream differs between epochs, or its samples cannot be recognised")
         if order.seed:
             seed = order.seed
             yield Finding(

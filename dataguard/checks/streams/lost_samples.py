@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataguard.incident import observed_or_none
 from dataguard.model import Undecided
+from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 FEWEST = 16
 """Samples of an endless stream that every worker has to pass, before one of them counts as missing."""
 
-BY_CHANCE = 1e-9
-"""The odds of a coincidence that are too small for one."""
 EPOCHS = 10
 """Epochs in which the same indices must be lost."""
 MOST_INDICES = 1 << 20
@@ -91,7 +90,7 @@ def lost_in_all(lost: Sequence[frozenset[Any]], orders: int, of: int) -> bool:
     """Whether all epochs lose the same indices in so many orders, beyond what chance could do."""
     count = len(lost[0]) if lost else 0
     same = count > 0 and len(set(lost)) == 1
-    return same and (orders - 1) * math.log(math.comb(of, count)) > -math.log(BY_CHANCE)
+    return same and (orders - 1) * math.log10(math.comb(of, count)) > -CERTAIN
 
 
 def require_loss(seeded: Loss) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.labels import IGNORED
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
 DISTINCT = 8
 """So many different ids beyond a tokenizer's are those of another one; a few may be placeholders that were added."""
-IGNORED = -100
-"""The ignore index of torch's cross entropy."""
 
 
 @check("DG427", "token-out-of-vocabulary", Severity.ERROR, since="2026.3")

@@ -215,17 +215,25 @@ def observe_collate(
             raise NotApplicable("__getitems__ returns whole batches, not samples for collate_fn")
         alone = collate_singly(inputs)
         batch = inputs.collate(range(len(inputs.samples)))
-        before = leaves_of(batch)
         padding = find_padding(inputs, batch, alone)
         pinning = try_pinning(batch, real=can_pin()) if inputs.loader.pin_memory else None
-        inputs.collate(range(len(inputs.samples))[::-1])
-        overwritten = tuple(leaf.path for leaf, now in zip(before, leaves_of(batch), strict=False) if leaf != now)
+        is_default = inputs.loader.collate_fn is default_collate
+        overwritten = () if is_default else _overwritten(inputs)
         collation = collate_forms(inputs, alone, reread)
-        neighbours = () if inputs.loader.collate_fn is default_collate else find_neighbour_effects(inputs)
+        neighbours = () if is_default else find_neighbour_effects(inputs)
         getitems = None if inputs.is_stream else compare_getitems(inputs, _order(inputs, ascending=ascending))
     except Refused as refused:
         raise Undecided(f"{INSISTS}: {type(refused.__cause__).__name__}: {refused.__cause__}") from refused
     return CollateObservations(collation, padding, pinning, getitems, neighbours, inputs.reads, overwritten)
+
+
+def _overwritten(inputs: CollateInputs) -> tuple[str, ...]:
+    """The leaves of a batch that another one of the same samples changes."""
+    order = range(len(inputs.samples))
+    batch = inputs.collate(order)
+    before = leaves_of(batch)
+    inputs.collate(order[::-1])
+    return tuple(leaf.path for leaf, now in zip(before, leaves_of(batch), strict=False) if leaf != now)
 
 
 def _order(inputs: CollateInputs, *, ascending: bool) -> list[int]:

@@ -21,7 +21,7 @@ from dataguard.model import Undecided
 
 REREAD, FEW_REREAD, TIMES = 4, 1, 4
 """How many samples are read again after being collated, how many of those that are slow, and how often each."""
-COLLATED = 2 * len(SEEDS) + 3
+COLLATED = 2 * len(SEEDS) + 5
 """How many batches are collated, apart from those of one sample."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000

@@ -6,7 +6,7 @@ rely on it: transforms and caches are replaced where a wrapper surely reads them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,20 @@ def base_of(dataset: Any, index: Any) -> tuple[Any, Any]:
             break
         dataset, index = dataset.dataset, dataset.indices[index]
     return dataset, index
+
+
+def asked_columns(dataset: Any, own: Own, indices: Sequence[int], most: int) -> Columns:
+    """The columns of a dataset, or of one that it wraps, for a loader that requests these indices.
+
+    {} without integer indices inside the dataset, for more than `most` of them, and if an object refuses inspection.
+    """
+    length = length_of(dataset) or 0
+    if not indices or not max(indices) < length <= most:
+        return {}
+    try:
+        return columns_of(dataset, own, through=True)
+    except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
+        return {}
 
 
 def columns_of(dataset: Any, own: Own, path: str = "dataset", depth: int = 0, *, through: bool = False) -> Columns:

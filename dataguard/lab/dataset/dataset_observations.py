@@ -77,8 +77,9 @@ class DatasetObservations:
         """What indices mean: periods inside the range, index -1, and indices of other types."""
         if self.ends.first_failing is not None:
             raise NotApplicable("len(dataset) is too large: see DG301")
-        few = not self._subject.reads_take_little(index_semantics.READS)
-        self._afford_reads("semantics", index_semantics.FEW_READS if few else index_semantics.READS)
+        reads = self._subject.sparing(index_semantics.READS, index_semantics.FEW_READS)
+        self._afford_reads("semantics", reads)
+        few = reads < index_semantics.READS
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
         return self._subject.vary("semantics", lambda folder: probe_semantics(build(), folder, hints, few=few))
 
@@ -176,7 +177,7 @@ class DatasetObservations:
     @property
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader requested."""
-        return self._subject.epoch.asked(PROBES if self._subject.reads_take_little(PROBES) else FEW_PROBES)
+        return self._subject.epoch.asked(self._subject.sparing(PROBES, FEW_PROBES))
 
     @property
     def _mirrored(self) -> tuple[Index, ...]:

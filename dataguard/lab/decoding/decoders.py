@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import Any
 
 from dataguard.lab.core.stand_ins import rebind
@@ -161,9 +160,15 @@ Patched = dict[int, object]
 """The functions that were replaced, by their `id`."""
 
 
-def patch(
-    decoder: Decoder, patched: Patched, around: Callable[[Callable[..., Any], Decoder], Callable[..., Any]]
-) -> None:
+Around = Callable[[Callable[..., Any], Decoder], Callable[..., Any]]
+"""Makes what is called in place of a decoder's function."""
+
+
+def _around(decoder: Decoder, around: Around) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return lambda original: around(original, decoder)
+
+
+def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
     """Have `around(function, decoder)` called in place of a decoder's function, whoever holds it.
 
     Nothing is done if its module is not imported, or for a function that is `patched` already.
@@ -175,9 +180,7 @@ def patch(
         return
     patched[id(function)] = function
 
-    def replaced(original: Callable[..., Any]) -> Callable[..., Any]:
-        return around(original, decoder)
-
+    replaced = _around(decoder, around)
     if decoder.owner:
         redirect_method(owner, decoder.name, replaced)
     elif redirect(function, replaced) is None:  # an object that somebody else put in its place
@@ -196,10 +199,17 @@ def decoding_noted() -> Iterator[list[str]]:
 
         return decode
 
+    with redirected(giving(Gives.PILLOW, Gives.PIXELS), noting):
+        yield called
+
+
+@contextlib.contextmanager
+def redirected(decoders: Iterable[Decoder], around: Around) -> Iterator[None]:
+    """Like `patch`, of functions of the modules that are imported, and undone after the context."""
     with contextlib.ExitStack() as stack:
-        for decoder in giving(Gives.PILLOW, Gives.PIXELS):
+        for decoder in decoders:
             function = getattr(sys.modules.get(decoder.module), decoder.name, None)
-            undo = None if function is None else redirect(function, partial(noting, decoder=decoder))
+            undo = None if function is None else redirect(function, _around(decoder, around))
             if undo is not None:
                 stack.callback(undo)
-        yield called
+        yield

@@ -6,16 +6,13 @@ import contextlib
 import hashlib
 import io
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from dataguard.lab.decoding.decoders import Decoder, Gives, giving
-from dataguard.lab.decoding.redirection import redirect
+from dataguard.lab.decoding.decoders import Decoder, Gives, giving, redirected
 
 
 @contextlib.contextmanager
@@ -40,12 +37,7 @@ def decoded(fails: Callable[[str], bool], garbage: bytes | None = None) -> Itera
 
         return decode
 
-    with contextlib.ExitStack() as stack:
-        for decoder in giving(Gives.PILLOW, Gives.PIXELS, Gives.ARRAY):
-            function = getattr(sys.modules.get(decoder.module), decoder.name, None)
-            undo = None if function is None else redirect(function, partial(watching, decoder=decoder))
-            if undo is not None:
-                stack.callback(undo)
+    with redirected(giving(Gives.PILLOW, Gives.PIXELS, Gives.ARRAY), watching):
         yield
 
 

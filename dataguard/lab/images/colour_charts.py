@@ -104,7 +104,7 @@ class Images:
         """
         subject = self._subject
         subject.need_images()
-        tries = TRIES if subject.reads_take_little(4 * TRIES) else SLOW_TRIES
+        tries = subject.sparing(TRIES, SLOW_TRIES, 4)
         subject.afford_reads("colours", tries)
         indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before)

@@ -90,7 +90,7 @@ def find_spawn_trial(subject: Subject) -> SpawnTrial:
 
 def _items(subject: Subject) -> int:
     """How many samples an emulated worker reads."""
-    return ITEMS if subject.reads_take_little(2 * ITEMS) else FEW_ITEMS
+    return subject.sparing(ITEMS, FEW_ITEMS, 2)
 
 
 def _steadily_changed(subject: Subject, forked: Steps, spawned: Steps) -> set[str]:

@@ -163,7 +163,8 @@ def _dealt(
 ) -> DealtIndices:
     length = length_of(dataset)
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
-    probes = tuple((index, _content(dataset, index)) for index in chosen)
+    freezer = RngFreezer([[SEED]])  # all ranks give one seed to every generator, also to those that the system seeded
+    probes = tuple((index, _content(dataset, index, freezer)) for index in chosen)
     wrapped = None
     if type(dataset) is Subset and chosen:
         inner = dict(enumerate(map(plain_index, dataset.indices)))
@@ -173,9 +174,9 @@ def _dealt(
     return DealtIndices(batches, workers, whole, length, planned, probes, wrapped)
 
 
-def _content(dataset: Any, index: Any) -> tuple[bytes, ...]:
-    """The digests of a sample's leaves; all ranks give one seed to every generator, also to those the system seeded."""
-    with gate("sample"), RngFreezer([[SEED]]).frozen(0, 0, {"dataset": dataset}):
+def _content(dataset: Any, index: Any, freezer: RngFreezer) -> tuple[bytes, ...]:
+    """The digests of a sample's leaves."""
+    with gate("sample"), freezer.frozen(0, 0, {"dataset": dataset}):
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 

@@ -160,8 +160,8 @@ class Reproducibility:
             raise NotApplicable(
                 "a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'"
             )
-        few = not subject.reads_take_little(_READS)
-        subject.afford_reads(("run", name), _FEW_READS if few else _READS)
+        reads = subject.sparing(_READS, _FEW_READS)
+        subject.afford_reads(("run", name), reads)
 
         def run(folder: Path) -> Runs:
             log = UseLog(folder)
@@ -169,7 +169,7 @@ class Reproducibility:
                 stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
                 if fixed:
                     stack.enter_context(entropy.fixed(fixed, log))
-                return run_again(build or subject.rebuild, folder, (trace,) if trace else (), few=few)
+                return run_again(build or subject.rebuild, folder, (trace,) if trace else (), few=reads < _READS)
 
         def read(folder: Path, runs: Runs | None) -> Any:
             return runs and Observed(runs, stages_in(folder), used_in(folder))  # without runs, the budget ran out

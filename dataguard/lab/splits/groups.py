@@ -14,12 +14,14 @@ from xxhash import xxh3_64
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.wrapped_datasets import columns_of
+from dataguard.lab.core.wrapped_datasets import asked_columns
 from dataguard.lab.reading.epoch_trace import EpochTrace
 
 WORDS = frozenset({"patient", "subject", "speaker", "participant", "session", "group"})
 """What names a group whose samples belong together; `site`, `device` and `class` name what splits are to share."""
 _IDS = frozenset({"id", "ids", "no", "number", "name", "names", "key", "keys", "idx", "index", "code", "codes"})
+_NAME = re.compile(r"(\w+)(?:'\])?$")
+"""The last step of a path."""
 MOST = 500_000
 """Datasets with more indices are skipped."""
 
@@ -43,9 +45,6 @@ def is_group(name: str, declared: str | None) -> bool:
 
 def find_groups(dataset: Any, indices: Sequence[int], declared: str | None) -> tuple[Groups, ...]:
     """The groups that a dataset, or one that it wraps, lists for its indices."""
-    length = length_of(dataset) or 0
-    if not indices or not max(indices) < length <= MOST:
-        return ()
     tables: dict[str, bytes] = {}
 
     def own(part: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -53,13 +52,9 @@ def find_groups(dataset: Any, indices: Sequence[int], declared: str | None) -> t
             tables[name] = xxh3_64("\0".join(values).encode("utf-8", "surrogatepass")).digest()
             yield name, np.array(values, dtype=object)
 
-    try:
-        found = columns_of(dataset, own, through=True)
-    except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
-        return ()
     return tuple(
         Groups(name, {index: str(column[index]) for index in indices}, tables[name])
-        for name, (_, column) in found.items()
+        for name, (_, column) in asked_columns(dataset, own, indices, MOST).items()
     )
 
 
@@ -68,12 +63,12 @@ def recorded_groups(epoch: EpochTrace, declared: str | None) -> tuple[Groups, ..
     found: dict[str, dict[Index, str]] = {}
     for sample in epoch.samples:
         for leaf in sample.leaves:
-            name = re.search(r"(\w+)(?:'\])?$", leaf.path)
+            name = _NAME.search(leaf.path)
             if sample.index is not None and leaf.shown and name and is_group(name[1], declared):
                 found.setdefault(name[1], {})[sample.index] = leaf.shown.strip("'\"")
     for one in epoch.value_summaries:
         for each in one.numbers if one.index is not None else ():
-            name = re.search(r"(\w+)(?:'\])?$", each.path)
+            name = _NAME.search(each.path)
             if each.whole and each.size == 1 and name and is_group(name[1], declared):
                 found.setdefault(name[1], {})[one.index] = str(int(each.low))
     return tuple(Groups(name, of) for name, of in found.items())

@@ -20,7 +20,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 from dataguard.lab.core.index import Index, plain_index
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.wrapped_datasets import columns_of
+from dataguard.lab.core.wrapped_datasets import asked_columns
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
@@ -112,14 +112,8 @@ def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple
 
     The second value is the paths of those files.
     """
-    length = length_of(dataset) or 0
-    if not indices or not max(indices) < length <= MOST:
-        return {}, []
     finder = _ColumnFinder(most_files)
-    try:
-        found = columns_of(dataset, finder.own, through=True)
-    except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
-        return {}, []
+    found = asked_columns(dataset, finder.own, indices, MOST)
     asked = {name: array("Q", column[np.asarray(indices)].tobytes()) for name, (_, column) in found.items()}
     named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}
     files = [finder.files[number] for number in named if number in finder.files]

@@ -13,7 +13,7 @@ from torch.utils.data import Subset
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.wrapped_datasets import columns_of
+from dataguard.lab.core.wrapped_datasets import asked_columns
 from dataguard.lab.reading.epoch_trace import EpochTrace
 
 WIDEST = 4096
@@ -47,15 +47,9 @@ class Table:
 
 def find_tables(dataset: Any, indices: Sequence[int], sample: Any, index: Index) -> tuple[Table, ...]:
     """The tables of a dataset and of those that it wraps whose row at an index is a leaf of the sample there."""
-    length = length_of(dataset) or 0
     leaves = [array_of(leaf) for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
     rows = [leaf.reshape(-1).astype(np.float64) for leaf in leaves if leaf.dtype.kind == "f"]
-    if not isinstance(index, int) or not rows or not indices or not max(indices) < length:
-        return ()
-    try:
-        found = columns_of(dataset, _arrays, through=True)
-    except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
-        return ()
+    found = asked_columns(dataset, _arrays, indices, LARGEST) if isinstance(index, int) and rows else {}
     read = [(name, column) for name, (_, column) in found.items() if any(_is_row(column[index], row) for row in rows)]
     return tuple(Table(name, columns_of_rows(column[np.asarray(indices)])) for name, column in read)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dataguard.lab.tokens.excerpts import Word, excerpt, labels_excerpt, named
 from dataguard.lab.tokens.token_rows import IGNORED, TokenRow
-from dataguard.lab.tokens.tokenizers import Vocabulary
+from dataguard.lab.tokens.tokenizers import Vocabulary, only
 
 DISTINCT = 8
 """Labels of fewer values may be classes, among which the padding id is one of them."""
@@ -75,7 +75,7 @@ def padding_labels(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word)
             return None
         shown = excerpt(bad[0][0], bad[0][1].tolist(), word) if bad else None
         return PaddingLabels(len(padded), len(bad), fills.pop(), ignores, shown=shown)
-    fill = _only(int(row.tokens[place]) for row in rows if row.masked for place in padding_of(row)[:1])
+    fill = only(int(row.tokens[place]) for row in rows if row.masked for place in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     apart = [row.labels for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
     ends = [] if pad is None or not _are_padded(apart, pad) else [labels for labels in apart if len(labels) > 1]
@@ -108,7 +108,7 @@ def padding_of(row: TokenRow) -> np.ndarray:
 def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops | None:
     """How a language model learns to stop; None if it learns no tokens, or if no token is known to stop or to pad."""
     causal = [row for row in rows if row.targets is not None]
-    fill = _only(int(row.tokens[place]) for row in causal if row.masked for place in padding_of(row)[:1])
+    fill = only(int(row.tokens[place]) for row in causal if row.masked for place in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     token = vocabulary.eos if vocabulary.eos is not None else pad
     if token is None or not causal:
@@ -181,9 +181,3 @@ def _used(row: TokenRow) -> np.ndarray | None:
     if row.targets is not None:
         return row.targets[1:]
     return row.labels
-
-
-def _only(values: Iterable[int]) -> int | None:
-    """The one value; None if there are several or none."""
-    distinct = set(values)
-    return distinct.pop() if len(distinct) == 1 else None

@@ -79,7 +79,7 @@ class Tokens:
         if not names:
             raise NotApplicable("no batch has the key input_ids: name your tokens in the contract")
         cost = epoch.seconds_per_sample
-        samples = ROWS if subject.reads_take_little(DRAWS * ROWS) else FEW
+        samples = subject.sparing(ROWS, FEW, DRAWS)
         collated = samples // max(batches[0].size, 1) * max(batch.collate_seconds for batch in batches)
         subject.afford("tokens", DRAWS * (samples * cost + collated))
         limit, group = epoch.limit, group_of(names["tokens"])

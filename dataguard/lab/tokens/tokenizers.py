@@ -50,7 +50,7 @@ def tokenizers_in(roots: Mapping[str, Any]) -> list[Node]:
 def vocabulary_of(nodes: Iterable[Node], contract: Mapping[str, Any]) -> Vocabulary:
     """What tokenizers and contract say; ids that two tokenizers give differently are unknown."""
     read = [(node, _read(node.value)) for node in nodes]
-    agreed = {name: _only({one[name] for _, one in read}) for name in ("bos", "eos", "pad")}
+    agreed = {name: only(one[name] for _, one in read) for name in ("bos", "eos", "pad")}
     sizes = [one["size"] for _, one in read if one["size"]]
     return Vocabulary(
         contract.get("bos", agreed["bos"]),
@@ -121,8 +121,10 @@ def _read(tokenizer: Any) -> dict[str, Any]:
     }
 
 
-def _only(given: set[int | None]) -> int | None:
-    return given.pop() if len(given) == 1 else None
+def only(given: Iterable[int | None]) -> int | None:
+    """The one value; None if there are several or none."""
+    distinct = set(given)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _value(tokenizer: Any, name: str) -> Any:
