@@ -60,6 +60,9 @@ from dataguard.checks.reproducibility.dg702_racing_order import dg702_racing_ord
 from dataguard.checks.running.dg001_crashing_loader import dg001_crashing_loader
 from dataguard.checks.running.dg002_dying_worker import dg002_dying_worker
 from dataguard.checks.running.dg003_hanging_loader import dg003_hanging_loader
+from dataguard.checks.sound.dg531_ignored_sample_rate import dg531_ignored_sample_rate
+from dataguard.checks.sound.dg532_wrong_sound_scale import dg532_wrong_sound_scale
+from dataguard.checks.sound.dg533_mixed_sound_channels import dg533_mixed_sound_channels
 from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.dg517_augmented_evaluation import dg517_augmented_evaluation
@@ -171,6 +174,9 @@ CATALOGUE: tuple[Check, ...] = (
     dg521_fitted_on_evaluation,
     dg522_identical_views,
     dg523_shared_group,
+    dg531_ignored_sample_rate,
+    dg532_wrong_sound_scale,
+    dg533_mixed_sound_channels,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

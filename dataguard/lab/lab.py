@@ -27,6 +27,7 @@ from dataguard.lab.ranks.rank_observations import Ranks
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.reproducibility.observations import Reproducibility
+from dataguard.lab.sound.sound_charts import Sound
 from dataguard.lab.splits.split_overlap import Splits
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.subject import Subject
@@ -68,6 +69,7 @@ class Lab(Subject):
         self.tokens = Tokens(self)
         self.images = Images(self)
         self.files = Files(self)
+        self.sound = Sound(self)
         self.geometry = Geometry(self)
         self.transforms = Transforms(self)
         self.splits = Splits(self)

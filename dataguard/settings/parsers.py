@@ -194,6 +194,7 @@ CONTRACT: Mapping[str, Callable[[Any, str], Any]] = {
     "views": _one_of(VIEWS),
     "reused_batches": _flag,
     "group": _text,
+    "sample_rate": _whole(1),
     "tokens": _text,
     "labels": _text,
     "mask": _text,

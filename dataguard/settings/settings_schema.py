@@ -70,6 +70,7 @@ _CONTRACT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "views": ({"enum": list(parsers.VIEWS)}, "Whether two images of a sample are to differ, or are one view."),
     "reused_batches": (_FLAG, "Batches share memory on purpose: each is used before the next one is fetched."),
     "group": (_TEXT, "The leaf, attribute or column that names what samples belong together."),
+    "sample_rate": (_COUNT, "The sample rate of sound that the model expects, in Hz."),
     "tokens": (_TEXT, "The leaf of a batch that holds tokens: its key, or a path such as [0]."),
     "labels": (_TEXT, "The leaf with the labels of tokens."),
     "mask": (_TEXT, "The leaf that says which tokens the model sees."),

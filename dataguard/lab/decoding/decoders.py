@@ -1,6 +1,6 @@
-"""The registry of decoders: every function with which a dataset may read images, and its conventions.
+"""The registry of decoders: every function with which a dataset may read images or sound, and its conventions.
 
-All observations that replace or watch images choose their decoders here, so one entry adds a decoder to all of
+All observations that replace or watch files choose their decoders here, so one entry adds a decoder to all of
 them. No decoder is imported: only modules that the user's code has imported are patched.
 """
 
@@ -78,6 +78,7 @@ class Gives(Enum):
     FRAME = "a frame of a video, alone or after whether there is one"
     ARRAY = "an array that may or may not be an image"
     BYTES = "the undecoded content of a file"
+    SOUND = "a waveform, its sample rate, or an object that reads them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,10 @@ class Decoder:
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], file: Any
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with its file replaced."""
-        if args:
-            return (file, *args[1:]), {**kwargs}
-        return (), {name: file if name == self.file else value for name, value in kwargs.items()}
+        own = args[:1] if self.owner else ()
+        if len(args) > len(own):
+            return (*own, file, *args[len(own) + 1 :]), {**kwargs}
+        return own, {name: file if name == self.file else value for name, value in kwargs.items()}
 
 
 PILLOW = Decoder("PIL.Image", "open", "fp", Gives.PILLOW)
@@ -148,6 +150,14 @@ DECODERS = (
     Decoder("av", "to_ndarray", "", Gives.FRAME, order=_of_pyav, owner="VideoFrame"),
     Decoder("av", "to_image", "", Gives.FRAME, owner="VideoFrame"),
     Decoder("numpy", "load", "file", Gives.ARRAY),
+    Decoder("torchaudio", "load", "uri", Gives.SOUND),
+    Decoder("torchaudio", "info", "uri", Gives.SOUND),
+    Decoder("torchcodec.decoders", "__init__", "source", Gives.SOUND, owner="AudioDecoder"),
+    Decoder("soundfile", "__init__", "file", Gives.SOUND, owner="SoundFile"),
+    Decoder("scipy.io.wavfile", "read", "filename", Gives.SOUND),
+    Decoder("wave", "open", "f", Gives.SOUND),
+    Decoder("audioread", "audio_open", "path", Gives.SOUND),
+    Decoder("av", "open", "file", Gives.SOUND),
 )
 
 
@@ -175,7 +185,7 @@ def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
     """
     owner: Any = sys.modules.get(decoder.module)
     owner = getattr(owner, decoder.owner, None) if decoder.owner else owner
-    function = getattr(owner, decoder.name, None)
+    function = None if owner is None else getattr(owner, decoder.name, None)
     if not callable(function) or id(function) in patched:
         return
     patched[id(function)] = function

@@ -1,4 +1,4 @@
-"""Records the files that are passed to image decoders, and replaces some of them.
+"""Records the files that are passed to decoders of images or sound, and replaces some of them.
 
 A file is identified by its content, whether it is passed as a path, an open file, bytes, an array or a tensor. `open`
 is patched as well, because some projects read EXIF data with another library.
@@ -16,14 +16,29 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dataguard.lab.decoding.decoders import Decoder, Gives, Patched, giving, patch
 from dataguard.lab.decoding.encoded_content import content_of, digest_of, in_the_type_of
-from dataguard.lab.decoding.image_headers import Header, read_header
+from dataguard.lab.decoding.image_headers import Content, Header, read_header
+from dataguard.lab.decoding.sound_headers import SoundHeader, read_sound_header
 
-FILE_DECODERS = tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy)
-"""The functions that decode an image file of any format, so that files can be replaced."""
+H = TypeVar("H")
+"""The header of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Media(Generic[H]):
+    """A kind of files: the functions that decode any format of them, and what reads a header."""
+
+    decoders: tuple[Decoder, ...]
+    read_header: Callable[[Content], H | None]
+
+
+IMAGES: Media[Header] = Media(
+    tuple(decoder for decoder in giving(Gives.PILLOW, Gives.PIXELS) if not decoder.lossy), read_header
+)
+SOUNDS: Media[SoundHeader] = Media(giving(Gives.SOUND), read_sound_header)
 
 
 class EnoughFiles(BaseException):
@@ -31,24 +46,25 @@ class EnoughFiles(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class DecodedFile:
+class DecodedFile(Generic[H]):
     """A file that was passed to a decoder: its header and its path, or a digest if it has no path."""
 
-    header: Header | None
+    header: H | None
     name: str
     decoder: str
 
 
-class FileSubstitution:
-    """Watches the decoders of this disposable process.
+class FileSubstitution(Generic[H]):
+    """Watches the decoders of one kind of files in this disposable process.
 
     `files` lists those decoded since it was last cleared, each once, with their `contents` if `keeps`. After `enough`
     of them, `EnoughFiles` is raised. `substitute` replaces a file; `substituted` says whether that one was decoded, and
     `by_path` whether the decoder got its path, so that nothing need open the file itself.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.files: list[DecodedFile] = []
+    def __init__(self, folder: Path, media: Media[H]) -> None:
+        self.files: list[DecodedFile[H]] = []
+        self._media = media
         self.contents: list[bytes] = []
         self.keeps = False
         self.enough: int | None = None
@@ -69,7 +85,7 @@ class FileSubstitution:
         first, self._modules = not self._modules, len(sys.modules)
         if first:
             builtins.open = io.open = self._opening(builtins.open)
-        for decoder in FILE_DECODERS:
+        for decoder in self._media.decoders:
             patch(decoder, self._patched, self._around)
 
     def substitute(self, name: str, content: bytes, other: bytes) -> None:
@@ -113,7 +129,7 @@ class FileSubstitution:
             return given
         name = path or digest_of(content).hex()
         if name not in [one.name for one in self.files]:
-            self.files.append(DecodedFile(read_header(content), name, decoder))
+            self.files.append(DecodedFile(self._media.read_header(content), name, decoder))
             if self.keeps:
                 self.contents.append(bytes(content))
         if self.enough is not None and len(self.files) >= self.enough:

@@ -10,8 +10,8 @@ import numpy as np
 
 from dataguard.lab.decoding.image_reading import decoded
 from dataguard.lab.decoding.image_writer import in_format_of
-from dataguard.lab.files.file_survey import FileSurvey, ImageFile, SampleIndex
-from dataguard.lab.files.swapped_file_reads import ImageLeaf, SampleOutput, SwappedFileReader
+from dataguard.lab.files.file_survey import ImageFile, ImageSurvey, SampleIndex
+from dataguard.lab.files.image_leaves import ImageLeaf, ImageOutput, ImageReader
 from dataguard.model import NotApplicable, Undecided
 
 MOST = 3
@@ -81,7 +81,7 @@ class Depth:
     curves: tuple[Curve, ...]
 
 
-def files_with_16_bits(survey: FileSurvey) -> list[ImageFile]:
+def files_with_16_bits(survey: ImageSurvey) -> list[ImageFile]:
     """The 16-bit files. Raises NotApplicable if there are none."""
     found = [one for one in survey.files if one.header.bits == 16]
     if not found:
@@ -90,7 +90,7 @@ def files_with_16_bits(survey: FileSurvey) -> list[ImageFile]:
     return found
 
 
-def find_depth(reader: SwappedFileReader, files: Sequence[ImageFile]) -> Depth:
+def find_depth(reader: ImageReader, files: Sequence[ImageFile]) -> Depth:
     """Read a sample with other values in its 16-bit file, one of `files`.
 
     Raises NotApplicable if all values fit into 8 bits, Undecided if a file cannot be read.
@@ -114,8 +114,8 @@ def _has_many_values(pixels: np.ndarray) -> bool:
     return len(np.unique(pixels)) >= FEWEST_VALUES
 
 
-def _depth(reader: SwappedFileReader, file: ImageFile, content: bytes, pixels: np.ndarray, files: int) -> Depth:
-    def given(change: Callable[[np.ndarray], np.ndarray]) -> SampleOutput:
+def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndarray, files: int) -> Depth:
+    def given(change: Callable[[np.ndarray], np.ndarray]) -> ImageOutput:
         return reader.read_swapped(file, content, in_format_of(content, change(pixels).astype(np.uint16)))
 
     original = given(lambda values: values)
@@ -138,7 +138,7 @@ def _depth(reader: SwappedFileReader, file: ImageFile, content: bytes, pixels: n
     elif not clipped and not is_unaffected_by(lambda values: values):
         raise Undecided("the sample varies between reads under the same random state")
     uniform = [given(lambda values, level=level: np.full_like(values, level)) for level in LEVELS]  # type: ignore[misc]
-    shown = [read.images for read in uniform]
+    shown = [read.shown for read in uniform]
     paths = sorted(set.intersection(*map(set, shown)) & original.differing_leaves(uniform[0]))
     return Depth(
         files=files,

@@ -12,8 +12,8 @@ import numpy as np
 from dataguard.lab.decoding.image_headers import with_orientation
 from dataguard.lab.decoding.image_reading import as_rgb
 from dataguard.lab.decoding.image_writer import png
-from dataguard.lab.files.file_survey import FileSurvey, ImageFile, SampleIndex
-from dataguard.lab.files.swapped_file_reads import ImageLeaf, SampleOutput, SwappedFileReader
+from dataguard.lab.files.file_survey import ImageFile, ImageSurvey, SampleIndex
+from dataguard.lab.files.image_leaves import ImageLeaf, ImageOutput, ImageReader
 from dataguard.model import NotApplicable, Undecided
 
 MOST = 2
@@ -66,7 +66,7 @@ class OrientationTrials:
     trials: tuple[OrientationTrial, ...]
 
 
-def try_orientations(reader: SwappedFileReader, survey: FileSurvey) -> OrientationTrials:
+def try_orientations(reader: ImageReader, survey: ImageSurvey) -> OrientationTrials:
     """Read samples with another orientation written into their files.
 
     Raises NotApplicable if no file can get an orientation, Undecided if samples cannot be compared.
@@ -91,7 +91,7 @@ def _shape_depends_on_it(file: ImageFile) -> bool:
     return file.header.orientation >= 5 and file.header.width != file.header.height
 
 
-def _try(reader: SwappedFileReader, survey: FileSurvey, file: ImageFile) -> OrientationTrial:
+def _try(reader: ImageReader, survey: ImageSurvey, file: ImageFile) -> OrientationTrial:
     seen = reader.read(file.index)
     content = seen.content(file)
     reoriented = reader.read_swapped(file, content, _with(content, 1 if file.header.rotated else UPSIDE_DOWN))
@@ -108,24 +108,24 @@ def _try(reader: SwappedFileReader, survey: FileSurvey, file: ImageFile) -> Orie
     if other.header.rotated:
         own = reader.read_swapped(other, own.content(other), given)
     swapped = reader.read_swapped(file, content, given)
-    follows = seen.differing_leaves(swapped) & set(seen.images)
+    follows = seen.differing_leaves(swapped) & set(seen.shown)
     if not follows:
         raise NotApplicable("no image in the sample follows its file")
     inconsistent = not reader.is_stream and bool(follows & swapped.differing_leaves(own))
     return replace(trial, ignored=tuple(f"{seen.root}{path}" for path in sorted(follows)), inconsistent=inconsistent)
 
 
-def _misrotated(reader: SwappedFileReader, file: ImageFile, content: bytes, seen: SampleOutput) -> tuple[str, ...]:
+def _misrotated(reader: ImageReader, file: ImageFile, content: bytes, seen: ImageOutput) -> tuple[str, ...]:
     """The image leaves that match the upright image upside down, and not the upright image."""
     stored = as_rgb(_with(content, 1)) if file.header.rotated else None
     if stored is None:
         return ()
     upright = np.ascontiguousarray(TO_UPRIGHT[file.header.orientation](stored))
     with suppress(Undecided):  # its decoder does not support PNG
-        right = reader.read_swapped(file, content, png(upright)).images
-        wrong = reader.read_swapped(file, content, png(np.ascontiguousarray(upright[::-1, ::-1]))).images
-        both = [path for path in seen.images if path in right and path in wrong]
-        shown = [(path, seen.images[path]) for path in both]
+        right = reader.read_swapped(file, content, png(upright)).shown
+        wrong = reader.read_swapped(file, content, png(np.ascontiguousarray(upright[::-1, ::-1]))).shown
+        both = [path for path in seen.shown if path in right and path in wrong]
+        shown = [(path, seen.shown[path]) for path in both]
         found = [
             path
             for path, one in shown
@@ -146,7 +146,7 @@ def _with(content: bytes, orientation: int) -> bytes:
     return with_orientation(content, orientation) or content
 
 
-def _another_file(survey: FileSurvey, file: ImageFile) -> ImageFile:
+def _another_file(survey: ImageSurvey, file: ImageFile) -> ImageFile:
     """The file of another sample with the same role, preferably one without an EXIF rotation."""
     others = [one for one in survey.files if one.position == file.position and one.index != file.index]
     if not others:

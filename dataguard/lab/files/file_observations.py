@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from dataguard.lab.core.index import Index
+from dataguard.lab.decoding.file_substitution import IMAGES
 from dataguard.lab.files.bit_depth import Depth, files_with_16_bits, find_depth
 from dataguard.lab.files.exif_orientation import OrientationTrials, try_orientations
-from dataguard.lab.files.file_survey import FULLY_READ, SHARE, FileSurvey, survey_files
+from dataguard.lab.files.file_survey import FULLY_READ, SHARE, ImageSurvey, survey_files
+from dataguard.lab.files.image_leaves import ImageReader, image_leaf
 from dataguard.lab.files.pixel_modes import Modes, try_modes, unusual_files
-from dataguard.lab.files.swapped_file_reads import Bypassed, SwappedFileReader
+from dataguard.lab.files.swapped_file_reads import Bypassed
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
 
@@ -29,14 +31,16 @@ class Files:
         self._subject = subject
 
     @property
-    def survey(self) -> FileSurvey:
+    def survey(self) -> ImageSurvey:
         """The files of samples. Raises NotApplicable if none is passed to a known decoder."""
         subject = self._subject
         subject.need_images()
         indices = self._indices
         subject.afford_reads("files", (FULLY_READ + 1))
         seconds = SHARE * subject.settings.budget
-        found: FileSurvey = subject.vary("files", lambda folder: survey_files(subject.build, folder, indices, seconds))
+        found: ImageSurvey = subject.vary(
+            "files", lambda folder: survey_files(subject.build, folder, indices, seconds, IMAGES)
+        )
         if not found.files:
             raise NotApplicable("no image file is passed to a known decoder while a sample is read")
         return found
@@ -60,7 +64,7 @@ class Files:
         pairs, batched = unusual_files(survey), facts.batched and facts.batch_size != 1
         return self._try("modes", lambda reader: try_modes(reader, survey, pairs, batched=batched))
 
-    def _try(self, key: str, run: Callable[[SwappedFileReader], T]) -> T:
+    def _try(self, key: str, run: Callable[[ImageReader], T]) -> T:
         subject, survey = self._subject, self.survey
         reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
         subject.afford_reads(("files", key), reads)
@@ -68,7 +72,7 @@ class Files:
         def look(*, alone: bool) -> T:
             return subject.vary(
                 ("files", key, alone),
-                lambda folder: run(SwappedFileReader(subject.build, folder, survey.modules)),
+                lambda folder: run(ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf)),
                 alone=alone,
             )
 

@@ -1,4 +1,4 @@
-"""The image files of samples, and their headers.
+"""The files of samples, and their headers.
 
 Reading a sample stops when its last file is passed to a decoder, so that hundreds of files can be surveyed in the time
 that decoding a few of them takes.
@@ -13,20 +13,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from dataguard.lab.core.index import Index
-from dataguard.lab.decoding.file_substitution import FILE_DECODERS, DecodedFile, EnoughFiles, FileSubstitution
+from dataguard.lab.decoding.file_substitution import DecodedFile, EnoughFiles, FileSubstitution, Media
 from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
 from dataguard.targets.variants import Loader
 
+H = TypeVar("H")
+"""The header of a file."""
 SampleIndex = Any
 """The index of a sample, or its position in a stream."""
 WITHOUT = 8
-"""After this many samples without any file, the others are assumed to have none either."""
+"""After this many samples without any file, the others are assumed to have none either.
+
+Fewer are enough if no module with a decoder is imported."""
 MOST_OF_STREAM = 24
 """How many samples of a stream are read: they must be read completely."""
 SHARE = 0.02
@@ -36,31 +40,31 @@ FULLY_READ = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SampleFiles:
+class SampleFiles(Generic[H]):
     """The files of one sample, in the order in which they were first decoded."""
 
     index: SampleIndex
-    decoded: tuple[DecodedFile, ...]
+    decoded: tuple[DecodedFile[H], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ImageFile:
-    """An image file of a sample, and its position among the files of that sample."""
+class MediaFile(Generic[H]):
+    """A file of a sample, and its position among the files of that sample."""
 
     index: SampleIndex
     position: int
     name: str
-    header: Header
+    header: H
 
 
 @dataclass(frozen=True, slots=True)
-class FileSurvey:
+class FileSurvey(Generic[H]):
     """The files of some samples, and the decoder modules that were imported.
 
     `asked` is how many samples should have been read; there are fewer `samples` if time ran out.
     """
 
-    samples: tuple[SampleFiles, ...]
+    samples: tuple[SampleFiles[H], ...]
     modules: tuple[str, ...]
     asked: int
 
@@ -71,35 +75,44 @@ class FileSurvey:
             raise Undecided(f"{few}: raise --budget to look at more")
 
     @property
-    def files(self) -> list[ImageFile]:
+    def files(self) -> list[MediaFile[H]]:
         """The files whose headers could be read, each once."""
-        found: dict[str, ImageFile] = {}
+        found: dict[str, MediaFile[H]] = {}
         for sample in self.samples:
             for position, one in enumerate(sample.decoded):
                 if one.header is not None:
-                    found.setdefault(one.name, ImageFile(sample.index, position, one.name, one.header))
+                    found.setdefault(one.name, MediaFile(sample.index, position, one.name, one.header))
         return list(found.values())
 
-    def others(self, file: ImageFile) -> list[Header]:
+    def others(self, file: MediaFile[H]) -> list[H]:
         """The headers of the other files in the sample of a file."""
         (sample,) = (sample for sample in self.samples if sample.index == file.index)
         return [one.header for one in sample.decoded if one.header is not None and one.name != file.name]
 
 
-def survey_files(build: Callable[[], Loader], folder: Path, indices: Sequence[Index], seconds: float) -> FileSurvey:
+ImageFile = MediaFile[Header]
+ImageSurvey = FileSurvey[Header]
+
+
+def survey_files(
+    build: Callable[[], Loader], folder: Path, indices: Sequence[Index], seconds: float, media: Media[H]
+) -> FileSurvey[H]:
     """Read samples until their files are known, in this disposable process."""
-    substitution = FileSubstitution(folder)
+    substitution = FileSubstitution(folder, media)
     substitution.install()
     loader = build()
     reader = Reader(loader, folder)
-    samples: list[SampleFiles] = []
+    samples: list[SampleFiles[H]] = []
     whole = False
     with seeded(SEED):
         started = time.monotonic()
         for index in _reads(loader, reader, indices, substitution):
+            if not samples:  # the first one imports and compiles what the others use
+                started = time.monotonic()
             samples.append(SampleFiles(index, tuple(substitution.files)))
             substitution.install()  # it may have imported decoders
-            if len(samples) >= WITHOUT and not any(sample.decoded for sample in samples):
+            without = WITHOUT if any(one.module in sys.modules for one in media.decoders) else FULLY_READ
+            if len(samples) >= without and not any(sample.decoded for sample in samples):
                 break
             if substitution.enough and not samples[-1].decoded:
                 # Stopping a read has ended a generator that the dataset holds: from now on samples are read whole.
@@ -108,12 +121,12 @@ def survey_files(build: Callable[[], Loader], folder: Path, indices: Sequence[In
                 substitution.enough = max(len(sample.decoded) for sample in samples) or None
             if time.monotonic() - started > seconds:
                 break
-    modules = dict.fromkeys(one.module for one in FILE_DECODERS if one.module in sys.modules)
+    modules = dict.fromkeys(one.module for one in media.decoders if one.module in sys.modules)
     return FileSurvey(tuple(samples), tuple(modules), len(indices))
 
 
 def _reads(
-    loader: Loader, reader: Reader, indices: Sequence[Index], substitution: FileSubstitution
+    loader: Loader, reader: Reader, indices: Sequence[Index], substitution: FileSubstitution[Any]
 ) -> Iterator[SampleIndex]:
     """Read sample after sample, and yield the index after each. Errors of single samples are ignored."""
     if not indices:

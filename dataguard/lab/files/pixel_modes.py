@@ -12,8 +12,8 @@ from dataguard.lab.decoding.decoders import BRIGHTNESS
 from dataguard.lab.decoding.image_headers import ALPHA, CMYK, PALETTE, RGB
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
 from dataguard.lab.decoding.image_writer import png, reordered_palette
-from dataguard.lab.files.file_survey import FileSurvey, ImageFile, SampleIndex
-from dataguard.lab.files.swapped_file_reads import ImageLeaf, SwappedFileReader
+from dataguard.lab.files.file_survey import ImageFile, ImageSurvey, SampleIndex
+from dataguard.lab.files.image_leaves import ImageLeaf, ImageReader
 from dataguard.model import NotApplicable
 
 TRANSPARENT = 0.02
@@ -59,7 +59,7 @@ Wrong = tuple[str, str]
 """The path of an image leaf, and what is wrong with it."""
 
 
-def unusual_files(survey: FileSurvey) -> Pairs:
+def unusual_files(survey: ImageSurvey) -> Pairs:
     """A file of each mode that is unusual for its role in a sample, with one of the usual mode.
 
     Raises NotApplicable if there are none.
@@ -71,12 +71,12 @@ def unusual_files(survey: FileSurvey) -> Pairs:
     return pairs
 
 
-def _all_usual(survey: FileSurvey) -> str:
+def _all_usual(survey: ImageSurvey) -> str:
     modes = dict.fromkeys(one.header.pixels for one in survey.files)
     return f"all image files are {' or '.join(modes)}"
 
 
-def try_modes(reader: SwappedFileReader, survey: FileSurvey, pairs: Pairs, *, batched: bool) -> Modes:
+def try_modes(reader: ImageReader, survey: ImageSurvey, pairs: Pairs, *, batched: bool) -> Modes:
     """Try a sample of each mode: `pairs` of unusual files and usual ones.
 
     `batched` means several samples in a batch. Raises NotApplicable if nothing is unusual.
@@ -112,29 +112,29 @@ def _pairs(files: Sequence[ImageFile]) -> Pairs:
     return pairs
 
 
-def _try(reader: SwappedFileReader, file: ImageFile, usual_file: ImageFile) -> tuple[ModeTrial, bool]:
+def _try(reader: ImageReader, file: ImageFile, usual_file: ImageFile) -> tuple[ModeTrial, bool]:
     """The trial of a file, and whether the sample has another structure than with a usual file."""
     seen = reader.read(file.index)
     content = seen.content(file)
     another = reader.read(usual_file.index).content(usual_file) if usual_file != file else _uniform(file)
     usual = reader.read_swapped(file, content, another)
     trial = ModeTrial(file.header.pixels, file.index, file.name)
-    follows = sorted(seen.differing_leaves(usual) & set(seen.images) & set(usual.images))
+    follows = sorted(seen.differing_leaves(usual) & set(seen.shown) & set(usual.shown))
     if not follows:
         return trial, False
     for path in follows:
-        difference = _channel_difference(seen.images[path], usual.images[path])
+        difference = _channel_difference(seen.shown[path], usual.shown[path])
         if difference and usual_file != file:
             message = f"{difference}, unlike {usual_file.header.pixels} files"
             return replace(trial, path=f"{seen.root}{path}", wrong=message), True
     wrong = {PALETTE: _palette_indices_shown, CMYK: _wrong_colours, ALPHA: _hidden_colours}.get(file.header.pixels)
     if file.header.pixels == PALETTE and usual_file == file:  # integers may be intended
-        follows = [path for path in follows if "float" in seen.images[path].dtype]
+        follows = [path for path in follows if "float" in seen.shown[path].dtype]
     found = wrong(reader, file, content, follows) if wrong else None
     return (replace(trial, path=f"{seen.root}{found[0]}", wrong=found[1]) if found else trial), False
 
 
-def _has_many_colours(reader: SwappedFileReader, file: ImageFile) -> bool:
+def _has_many_colours(reader: ImageReader, file: ImageFile) -> bool:
     """Whether a palette file has more colours than a mask has classes."""
     palette = reordered_palette(reader.read(file.index).content(file))
     return palette is not None and palette.used >= COLOURS
@@ -146,7 +146,7 @@ def _has_companion_image(file: ImageFile, files: Sequence[ImageFile]) -> bool:
     return any(one.header.pixels in _COLOURED for one in others)
 
 
-def _brightness_trials(reader: SwappedFileReader, file: ImageFile) -> list[ModeTrial]:
+def _brightness_trials(reader: ImageReader, file: ImageFile) -> list[ModeTrial]:
     """A trial if labels become the brightness of their palette colours, also after the palette is changed."""
     seen = reader.read(file.index)
     content = seen.content(file)
@@ -154,10 +154,10 @@ def _brightness_trials(reader: SwappedFileReader, file: ImageFile) -> list[ModeT
     if palette is None or not np.ptp(palette.colours, axis=1).any():  # grey levels may be indices
         return []
     indices, other_colours = np.unique(palette.indices), np.roll(palette.colours, 1, axis=1)
-    bright = [path for path, one in sorted(seen.images.items()) if _is_brightness(one, palette.colours, indices)]
+    bright = [path for path, one in sorted(seen.shown.items()) if _is_brightness(one, palette.colours, indices)]
     if not bright:
         return []
-    other = reader.read_swapped(file, content, png(palette.indices, other_colours)).images
+    other = reader.read_swapped(file, content, png(palette.indices, other_colours)).shown
     follows = [path for path in bright if path in other and _is_brightness(other[path], other_colours, indices)]
     wrong = "holds the brightness of palette colours instead of class indices"
     return [ModeTrial(PALETTE, file.index, file.name, f"{seen.root}{path}", wrong) for path in follows[:1]]
@@ -195,7 +195,7 @@ def _channel_difference(one: ImageLeaf, usual: ImageLeaf) -> str | None:
 
 
 def _palette_indices_shown(
-    reader: SwappedFileReader, file: ImageFile, content: bytes, follows: Sequence[str]
+    reader: ImageReader, file: ImageFile, content: bytes, follows: Sequence[str]
 ) -> Wrong | None:
     """An image that changes if its palette is reordered."""
     palette = reordered_palette(content)
@@ -206,14 +206,14 @@ def _palette_indices_shown(
     return (changed[0], "holds palette indices instead of colours") if changed else None
 
 
-def _wrong_colours(reader: SwappedFileReader, file: ImageFile, content: bytes, follows: Sequence[str]) -> Wrong | None:
+def _wrong_colours(reader: ImageReader, file: ImageFile, content: bytes, follows: Sequence[str]) -> Wrong | None:
     """An image that differs from the same one in RGB."""
     pixels = as_rgb(content)
     if pixels is None:
         return None
     seen, in_rgb = reader.read(file.index), reader.read_swapped(file, content, png(pixels))
     for path in follows:
-        one, other = seen.images[path].pixels, in_rgb.images[path].pixels
+        one, other = seen.shown[path].pixels, in_rgb.shown[path].pixels
         if one.shape != other.shape or not (np.ptp(one) and np.ptp(other)):
             continue
         correlation = float(np.corrcoef(one, other)[0, 1])
@@ -223,7 +223,7 @@ def _wrong_colours(reader: SwappedFileReader, file: ImageFile, content: bytes, f
     return None
 
 
-def _hidden_colours(reader: SwappedFileReader, file: ImageFile, content: bytes, follows: Sequence[str]) -> Wrong | None:
+def _hidden_colours(reader: ImageReader, file: ImageFile, content: bytes, follows: Sequence[str]) -> Wrong | None:
     """An image that shows the colours of transparent pixels, in a sample that does not follow the alpha channel."""
     pixels = decoded(content)
     if pixels is None or pixels.ndim != 3 or pixels.shape[2] != 4 or pixels.dtype != np.uint8:

@@ -1,4 +1,4 @@
-"""Reads samples with other image files than their own, each time in a new fork, so that no cache is used."""
+"""Reads samples with other files than their own, each time in a new fork, so that no cache is used."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-import numpy as np
 import torch
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.core.leaves import array_of, describe, iter_leaves
-from dataguard.lab.decoding.file_substitution import DecodedFile, FileSubstitution
+from dataguard.lab.core.leaves import describe, iter_leaves
+from dataguard.lab.decoding.file_substitution import DecodedFile, FileSubstitution, Media
 from dataguard.lab.decoding.kernel_opens import ATTEMPTS, opens_of
-from dataguard.lab.files.file_survey import ImageFile, SampleIndex
+from dataguard.lab.files.file_survey import MediaFile, SampleIndex
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.forked_calls import in_fork
 from dataguard.lab.reading.epoch_trace import gate
@@ -27,9 +26,10 @@ from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import NotApplicable, Undecided
 from dataguard.targets.variants import Loader
 
-_PIXELS = 64
-"""Leaves with fewer values are not images."""
-_SHOWN = 4096
+H = TypeVar("H")
+"""The header of a file."""
+P = TypeVar("P")
+"""What is looked at of a leaf, such as its pixels."""
 
 
 class Bypassed(NotApplicable):
@@ -37,48 +37,30 @@ class Bypassed(NotApplicable):
 
 
 @dataclass(frozen=True, slots=True)
-class ImageLeaf:
-    """A leaf with rows and columns: its minimum, median and maximum, and some evenly spaced pixels."""
+class SampleOutput(Generic[H, P]):
+    """One read of a sample: the leaves that are looked at, the digests of all, and the files that were decoded.
 
-    digest: bytes
-    shape: tuple[int, ...]
-    dtype: str
-    low: float
-    middle: float
-    high: float
-    pixels: np.ndarray
-
-    @property
-    def channels(self) -> int:
-        """The number of channels, first or last; 1 without a channel dimension."""
-        return 1 if len(self.shape) < 3 else min(self.shape[-3], self.shape[-1])
-
-
-@dataclass(frozen=True, slots=True)
-class SampleOutput:
-    """One read of a sample: its image leaves by path, the digests of all leaves, and the files that were decoded.
-
-    `root` is the start of paths; `substituted` says whether the replaced file was among the files, and `by_path`
-    whether its decoder got another path.
+    Leaves are by path, and `root` is the start of paths. `substituted` says whether the replaced file was among the
+    files, and `by_path` whether its decoder got another path.
     """
 
     root: str
-    images: dict[str, ImageLeaf]
+    shown: dict[str, P]
     digests: dict[str, bytes]
-    files: tuple[DecodedFile, ...]
+    files: tuple[DecodedFile[H], ...]
     contents: tuple[bytes, ...]
     substituted: bool
     by_path: bool
 
-    def content(self, file: ImageFile) -> bytes:
+    def content(self, file: MediaFile[H]) -> bytes:
         """The content of a file. Raises Undecided if it was not decoded this time."""
         return self.contents[self._position(file)]
 
-    def name(self, file: ImageFile) -> str:
+    def name(self, file: MediaFile[H]) -> str:
         """The name of a file this time. Raises Undecided if it was not decoded."""
         return self.files[self._position(file)].name
 
-    def _position(self, file: ImageFile) -> int:
+    def _position(self, file: MediaFile[H]) -> int:
         """The position of a file: by its name, else where it was before if the header is the same.
 
         A loader that is rebuilt may write its files again, into another folder.
@@ -90,28 +72,45 @@ class SampleOutput:
             return position
         raise Undecided("a second read of the sample uses other files")
 
-    def differing_leaves(self, other: SampleOutput) -> set[str]:
+    def differing_leaves(self, other: SampleOutput[H, P]) -> set[str]:
         """The leaves that differ between two reads of a sample."""
         paths = {*self.digests, *other.digests}
         return {path for path in paths if self.digests.get(path) != other.digests.get(path)}
 
 
-class SwappedFileReader:
-    """Reads samples of a loader with their own files or with others, each time as if for the first time."""
+class SwappedFileReader(Generic[H, P]):
+    """Reads samples of a loader with their own files or with others, each time as if for the first time.
 
-    def __init__(self, build: Callable[[], Loader], folder: Path, modules: Sequence[str]) -> None:
+    `look` is called with the path of a leaf and the leaf, and returns what is looked at, or None for a leaf of no use.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Loader],
+        folder: Path,
+        modules: Sequence[str],
+        media: Media[H],
+        look: Callable[[str, Any], P | None],
+    ) -> None:
         for module in modules:  # which reading a sample imports
             with suppress(Exception):
                 importlib.import_module(module)
-        self._substitution = FileSubstitution(folder)
+        self._look = look
+        self._substitution = FileSubstitution(folder, media)
         self._substitution.install()
         self.loader = build()
         self._recorder = FlightRecorder(folder)
         Reader(self.loader, folder)  # emulates a worker in this process
-        self._reads: dict[SampleIndex, SampleOutput] = {}
+        self._reads: dict[SampleIndex, SampleOutput[H, P]] = {}
         self.is_stream = isinstance(self.loader.dataset, torch.utils.data.IterableDataset)
 
-    def read(self, index: SampleIndex) -> SampleOutput:
+    def warm_up(self, index: SampleIndex) -> None:
+        """Read a sample of no interest in this process, so that no fork imports or compiles what reading needs."""
+        if not self.is_stream:
+            with suppress(Exception):
+                self._read(index)
+
+    def read(self, index: SampleIndex) -> SampleOutput[H, P]:
         """A sample with its own files, and their contents. Raises Undecided if the user's code raises."""
         seen = in_fork(lambda: self._output(index))
         if seen is None:
@@ -119,8 +118,8 @@ class SwappedFileReader:
         self._reads[index] = seen
         return seen
 
-    def read_swapped(self, file: ImageFile, content: bytes, other: bytes) -> SampleOutput:
-        """A sample with the file of this content replaced by another one.
+    def read_swapped(self, file: MediaFile[H], content: bytes, other: bytes, draw: int = 0) -> SampleOutput[H, P]:
+        """A sample with the file of this content replaced by another one, under the RNG state of this draw.
 
         Raises Undecided if the user's code raises, or does not open that file again; Bypassed if the file
         itself is opened as well, in each attempt.
@@ -128,9 +127,9 @@ class SwappedFileReader:
         before = self._reads.get(file.index)
         name = before.name(file) if before else file.name
 
-        def run() -> SampleOutput:
+        def run() -> SampleOutput[H, P]:
             self._substitution.substitute(name, content, other)
-            return self._output(file.index)
+            return self._output(file.index, draw)
 
         for _ in range(ATTEMPTS):
             with opens_of(name) as opened:
@@ -152,17 +151,17 @@ class SwappedFileReader:
 
         return bool(in_fork(collate))
 
-    def _output(self, index: SampleIndex) -> SampleOutput:
+    def _output(self, index: SampleIndex, draw: int = 0) -> SampleOutput[H, P]:
         substitution = self._substitution
         substitution.keeps = True
         substitution.files.clear()  # what was opened while the loader was built
-        root, sample = self._collated(self._read(index))
+        root, sample = self._collated(self._read(index, draw))
         leaves = list(iter_leaves(sample))
-        images = {path: image for path, leaf in leaves for image in [_image_leaf(path, leaf)] if image}
+        shown = {path: part for path, leaf in leaves if (part := self._look(path, leaf)) is not None}
         digests = {path: describe(path, leaf).digest for path, leaf in leaves}
         return SampleOutput(
             root,
-            images,
+            shown,
             digests,
             tuple(substitution.files),
             tuple(substitution.contents),
@@ -170,10 +169,10 @@ class SwappedFileReader:
             substitution.by_path,
         )
 
-    def _read(self, index: SampleIndex) -> Any:
+    def _read(self, index: SampleIndex, draw: int = 0) -> Any:
         """The sample itself. All forks start from the same state, so RNG objects yield the same numbers in each."""
         self._recorder.mark(None, "sample", index)
-        with gate("sample"), seeded(SEED):
+        with gate("sample"), seeded(SEED + draw):
             if self.is_stream:
                 return next(islice(iter(self.loader.dataset), index, None))
             return self.loader.dataset[index]
@@ -184,13 +183,3 @@ class SwappedFileReader:
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
             sample, batched = collated_alone(self.loader, sample, SEED)
         return "batch" if batched else "sample", sample
-
-
-def _image_leaf(path: str, leaf: Any) -> ImageLeaf | None:
-    array = array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.ndim < 2 or array.size < _PIXELS:
-        return None
-    flat = array.reshape(-1).astype(np.float64)
-    numbers = (float(flat.min()), float(np.median(flat)), float(flat.max()))
-    shown = flat[:: len(flat) // _SHOWN + 1].astype(np.float32)
-    return ImageLeaf(describe(path, leaf).digest, array.shape, str(array.dtype), *numbers, shown)

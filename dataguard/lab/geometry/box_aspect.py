@@ -16,7 +16,8 @@ import numpy as np
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves
-from dataguard.lab.decoding.file_substitution import DecodedFile, FileSubstitution
+from dataguard.lab.decoding.file_substitution import IMAGES, DecodedFile, FileSubstitution
+from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.decoding.image_writer import in_format_of
 from dataguard.lab.geometry.box_alignment import candidates_of, draw_of
 from dataguard.lab.geometry.box_sources import BoxDraw, in_source
@@ -59,7 +60,7 @@ class BoxAspect:
 
 def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> tuple[BoxAspect, ...]:
     """Read samples with their image file replaced by charts of other shapes, in this disposable process."""
-    substitution = FileSubstitution(folder)
+    substitution = FileSubstitution(folder, IMAGES)
     substitution.install()
     reader = Reader(build(), folder)
     originals = [(index, *_read(reader, index, substitution)) for index in indices[:SAMPLES]]
@@ -81,12 +82,12 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     )
 
 
-Original = tuple[Index, ChartedSample, list[DecodedFile], list[bytes]]
+Original = tuple[Index, ChartedSample, list[DecodedFile[Header]], list[bytes]]
 
 
 def _read(
-    reader: Reader, index: Index, substitution: FileSubstitution
-) -> tuple[ChartedSample, list[DecodedFile], list[bytes]]:
+    reader: Reader, index: Index, substitution: FileSubstitution[Header]
+) -> tuple[ChartedSample, list[DecodedFile[Header]], list[bytes]]:
     """A sample, and the image files that were decoded for it."""
     substitution.files.clear()
     substitution.contents.clear()
@@ -98,7 +99,7 @@ def _read(
 
 def _draw(
     reader: Reader,
-    substitution: FileSubstitution,
+    substitution: FileSubstitution[Header],
     number: int,
     original: Original,
     shape: tuple[float, float],

@@ -13,7 +13,8 @@ from torch.utils.data import IterableDataset
 from dataguard.figures import Box, Picture
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves
-from dataguard.lab.decoding.file_substitution import FileSubstitution
+from dataguard.lab.decoding.file_substitution import IMAGES, FileSubstitution
+from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.images.image_containers import is_image, size_of
 from dataguard.lab.pictures.display import boxes_of, displayed, overlay, reduced, thumbnail, upright
 from dataguard.lab.pictures.sheets import image_at
@@ -31,7 +32,7 @@ def show(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], v
 
     Raises NotApplicable if a sample has no such image.
     """
-    files = FileSubstitution(folder)
+    files = FileSubstitution(folder, IMAGES)
     files.keeps = True
     files.install()
     loader = build()
@@ -41,7 +42,7 @@ def show(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], v
     return tuple(_show(reader, files, index, view) for index in indices)
 
 
-def _show(reader: _Reader, files: FileSubstitution, index: Index, view: View) -> Shown:
+def _show(reader: _Reader, files: FileSubstitution[Header], index: Index, view: View) -> Shown:
     files.files.clear()
     files.contents.clear()
     values = [reader.read(index, draw) for draw in view.draws]
@@ -79,7 +80,7 @@ def _inside(path: str) -> str:
     return path.removeprefix("sample").removeprefix("batch")
 
 
-def _original(files: FileSubstitution, *, masked: bool) -> Picture | None:
+def _original(files: FileSubstitution[Header], *, masked: bool) -> Picture | None:
     """The image file of a sample, of several that with the most colours; over it, a mask of the same size."""
     readable = [
         (pixels, file.name)

@@ -15,12 +15,13 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.io import decode_image
 
 from dataguard.engine import scan
-from dataguard.lab.decoding.file_substitution import EnoughFiles, FileSubstitution
+from dataguard.lab.decoding.file_substitution import IMAGES, EnoughFiles, FileSubstitution
 from dataguard.lab.decoding.image_headers import read_header, with_orientation
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
 from dataguard.lab.decoding.image_writer import in_format_of, png, reordered_palette, tiff
 from dataguard.lab.files.file_survey import ImageFile
-from dataguard.lab.files.swapped_file_reads import Bypassed, SwappedFileReader
+from dataguard.lab.files.image_leaves import ImageReader, image_leaf
+from dataguard.lab.files.swapped_file_reads import Bypassed
 from dataguard.lab.process.isolation import isolated
 from dataguard.model import Status
 from dataguard.settings.settings import Settings
@@ -206,7 +207,7 @@ def test_a_file_is_substituted_however_it_is_passed(tmp_path: Path) -> None:
     buffer = np.frombuffer(content, np.uint8)
 
     def run() -> tuple[list[bool], int, bool]:
-        substitution = FileSubstitution(tmp_path)
+        substitution = FileSubstitution(tmp_path, IMAGES)
         substitution.install()
         substitution.substitute(str(path.resolve()), content, other)
         seen = [
@@ -262,7 +263,7 @@ def test_only_a_file_that_is_opened_each_time_bypasses_its_decoder(tmp_path: Pat
     dataset.path.write_bytes(content)
 
     def run() -> bool:
-        reader = SwappedFileReader(lambda: DataLoader(dataset), tmp_path, ())
+        reader = ImageReader(lambda: DataLoader(dataset), tmp_path, (), IMAGES, image_leaf)
         try:
             reader.read_swapped(ImageFile(0, 0, str(dataset.path), header), content, other)
         except Bypassed:

@@ -1,0 +1,96 @@
+"""DG532: waveforms of a wrong scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.checks.sound.sound_findings import sound_finding
+from dataguard.model import Judgement, Looked, NotApplicable, Severity
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.sound.sound_charts import Heard, Loudness
+
+DEPTHS = {2.0**15: "16-bit", 2.0**23: "24-bit", 2.0**31: "32-bit"}
+"""What full scale is as an integer."""
+NEAR = 3.2
+"""How far a scale may be off by a gain that is meant: 10 dB."""
+CUT, QUIETLY_CUT = 0.08, 0.1
+"""The share of values at the ends of the range in tones that are clipped; in tones, it is below 0.02."""
+OVERFLOW, SMOOTH = 0.9, 0.6
+"""The largest step, as a share of the range, where loud values change their sign, and that of soft tones at most."""
+SHIFTED = 0.05
+"""The share of full scale by which silence may be off zero."""
+
+
+@check("DG532", "wrong-sound-scale", Severity.ERROR, since="2026.3")
+def dg532_wrong_sound_scale(lab: Lab) -> Judgement:
+    """Waveforms are too large or too small by the range of integers, or loud values are clipped or overflow.
+
+    Symptom: a pretrained model predicts noise or silence; the loss starts huge or does not move; loud recordings are
+        recognized worse than quiet ones.
+    Cause: int16 values, as `scipy.io.wavfile.read` and `wave` return them, become floats without division; values that
+        are floats from -1 to 1 are divided by 32,768 again; a gain or a sum of channels exceeds int16 and changes the
+        sign of loud values; unsigned 8-bit values keep their offset of 128.
+    Fix: divide integers by their largest value once (`values / 32768`), where their dtype is known, and add gain to
+        floats only. For a model that takes other values, set `value_range` in the contract.
+    Links: https://docs.scipy.org/doc/scipy/reference/generated/scipy.io.wavfile.read.html
+    """
+    heard = lab.sound.charts
+    for path, loudness in heard.loudness.items():
+        words = _distortion(loudness)
+        if words:
+            evidence = {"largest step": round(max(loudness.steps[1:]), 2), "cut off": round(max(loudness.plateaus), 2)}
+            yield sound_finding(lab, [path], words, evidence)
+            return Looked(heard.exercised)
+    scales = {path: (scale, offset) for path, scale, offset in _scales(heard)}
+    if not scales:
+        raise NotApplicable("no leaf holds a waveform or magnitudes of floats: other scales are relative, or set later")
+    for path, (scale, offset) in scales.items():
+        words = _slip(lab, scale) or _offset(scale, offset)
+        if words:
+            paths = [path, *(other for other in scales if other != path and _slip(lab, scales[other][0]))]
+            yield sound_finding(lab, paths, words, {"full scale": float(f"{scale:.4g}")})
+            break
+    return Looked(heard.exercised)
+
+
+def _scales(heard: Heard) -> Iterator[tuple[str, float, float]]:
+    """What full scale and silence become in each leaf of floats that is not scaled to its own level."""
+    for fit in heard.waveforms:
+        quiet = heard.quiet.get(fit.path)
+        if fit.is_float and quiet is not None and abs(quiet / fit.full_scale - 1) < SHIFTED:
+            yield fit.path, fit.full_scale, fit.offset
+    for spectrogram in heard.spectrograms:
+        scale = spectrogram.full_scale(heard.amplitude)
+        if scale is not None:
+            yield spectrogram.path, scale, 0.0
+
+
+def _slip(lab: Lab, scale: float) -> str:
+    """What is wrong with a scale, if anything is."""
+    low, high = lab.settings.contract.get("value_range", (-1.0, 1.0))
+    ratio = scale / max(abs(low), abs(high))
+    for depth, name in DEPTHS.items():
+        if 1 / NEAR < ratio / depth < NEAR:
+            return f"holds {name} values that were never divided: full scale is {scale:,.0f}"
+        if 1 / NEAR < ratio * depth < NEAR:
+            return f"is divided by {depth:,.0f} once too often: full scale is {scale:.3g}"
+    return ""
+
+
+def _offset(scale: float, offset: float) -> str:
+    return f"has silence at {offset:.3g}, not at 0" if abs(offset) > SHIFTED * scale else ""
+
+
+def _distortion(loudness: Loudness) -> str:
+    """What happens to loud values, if anything does in both random states."""
+    if loudness.plateaus[0] > QUIETLY_CUT:
+        return f"is clipped at {loudness.value:.3g}: even a tone of a tenth of full scale is cut off"
+    if loudness.distorted and min(loudness.plateaus[1:]) > CUT:
+        return f"clips loud sound: {min(loudness.plateaus[1:]):.0%} of its values are cut off"
+    if loudness.distorted and min(loudness.steps[1:]) > OVERFLOW and loudness.steps[0] < SMOOTH:
+        return "overflows: loud values change their sign"
+    return ""

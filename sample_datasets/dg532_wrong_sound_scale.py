@@ -1,0 +1,155 @@
+"""DG532 wrong-sound-scale: integers passed as floats, divided twice, clipped or overflowed."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+from typing import Any
+
+import librosa
+import numpy as np
+import soundfile
+import torch
+from scipy.io import wavfile
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from sample_datasets._sounds import Sounds, loader, recordings
+
+LENGTH = 6_000
+FILES = recordings("scale", (16_000,))
+BYTES = recordings("bytes", (16_000,), subtype="PCM_U8")
+STEREO = recordings("scale-stereo", (16_000,), channels=2)
+FULL = 32_768
+
+
+def tensor(values: np.ndarray) -> Tensor:
+    """The first values as floats, padded with silence."""
+    padded = np.pad(values[:LENGTH], (0, max(0, LENGTH - len(values))))
+    return torch.from_numpy(padded.astype(np.float32))
+
+
+def bad() -> DataLoader[Any]:
+    """scipy returns int16, which becomes a float without division."""
+    return loader(FILES, lambda path: tensor(wavfile.read(path)[1]), shuffle=True)
+
+
+def bad_twice() -> DataLoader[Any]:
+    """soundfile has divided already."""
+    return loader(FILES, lambda path: tensor(soundfile.read(path)[0] / FULL))
+
+
+def bad_spectrogram() -> DataLoader[Any]:
+    """Magnitudes of integers."""
+
+    def load(path: Path) -> Tensor:
+        values = tensor(wavfile.read(path)[1])
+        return torch.stft(values, 512, 160, window=torch.hann_window(512), return_complex=True).abs()
+
+    return loader(FILES, load)
+
+
+def bad_clipped() -> DataLoader[Any]:
+    """Integers are clipped to the range of floats."""
+    return loader(FILES, lambda path: tensor(np.clip(wavfile.read(path)[1], -1, 1)))
+
+
+def bad_overflowing() -> DataLoader[Any]:
+    """A gain in int16 makes loud values change their sign."""
+
+    def load(path: Path) -> Tensor:
+        with wave.open(str(path)) as file:
+            values = np.frombuffer(file.readframes(file.getnframes()), np.int16)
+        return tensor((values * np.int16(3)) / FULL)
+
+    return loader(FILES, load)
+
+
+def bad_sum() -> DataLoader[Any]:
+    """The sum of two channels exceeds int16."""
+
+    def load(path: Path) -> Tensor:
+        values = wavfile.read(path)[1]
+        return tensor((values[:, 0] + values[:, 1] + values[:, 0]) / FULL)
+
+    return loader(STEREO, load)
+
+
+def bad_unsigned() -> DataLoader[Any]:
+    """Bytes without sign: silence is 128."""
+    return loader(BYTES, lambda path: tensor(wavfile.read(path)[1] / 255))
+
+
+def good() -> DataLoader[Any]:
+    """Divided once."""
+    return loader(FILES, lambda path: tensor(wavfile.read(path)[1] / FULL), shuffle=True)
+
+
+def good_soundfile() -> DataLoader[Any]:
+    """soundfile divides."""
+    return loader(FILES, lambda path: tensor(soundfile.read(path)[0]))
+
+
+def good_integers() -> DataLoader[Any]:
+    """int16, to be scaled on the GPU."""
+    return loader(FILES, lambda path: torch.from_numpy(wavfile.read(path)[1][:LENGTH].copy()))
+
+
+def good_own_level() -> DataLoader[Any]:
+    """Each recording is scaled to its own peak, in whatever integers it began."""
+
+    def load(path: Path) -> Tensor:
+        values = tensor(wavfile.read(path)[1])
+        return values / values.abs().max().clamp(min=1)
+
+    return loader(FILES, load)
+
+
+def good_standardized() -> DataLoader[Any]:
+    """Each recording has mean 0 and deviation 1."""
+
+    def load(path: Path) -> Tensor:
+        values = tensor(wavfile.read(path)[1])
+        return (values - values.mean()) / (values.std() + 1e-3)
+
+    return loader(FILES, load)
+
+
+class Gained(Sounds):
+    """A gain of up to 10 dB and noise, drawn at random; what is too loud is limited."""
+
+    def __getitem__(self, index: int) -> Any:
+        values = tensor(soundfile.read(self.paths[index])[0])
+        gain = float(10 ** (torch.empty(()).uniform_(-0.5, 0.5)))
+        return torch.tanh(gain * values + 0.01 * torch.randn(LENGTH)), index % 3
+
+
+def good_gain() -> DataLoader[Any]:
+    """Random gain and noise."""
+    return DataLoader(Gained(FILES, lambda path: path), batch_size=4, num_workers=2)
+
+
+def good_decibels() -> DataLoader[Any]:
+    """Decibels, relative to their largest value."""
+
+    def load(path: Path) -> Tensor:
+        mel = librosa.feature.melspectrogram(y=wavfile.read(path)[1][:LENGTH].astype(np.float32), sr=16_000, n_mels=40)
+        return torch.from_numpy(librosa.power_to_db(mel, ref=np.max)[:, :10])
+
+    return loader(FILES, load)
+
+
+def good_unsigned() -> DataLoader[Any]:
+    """Bytes with their offset taken away."""
+    return loader(BYTES, lambda path: tensor((wavfile.read(path)[1] - 128.0) / 128))
+
+
+def good_companded() -> DataLoader[Any]:
+    """256 classes of a companded waveform, as WaveNet predicts them."""
+
+    def load(path: Path) -> Tensor:
+        values = tensor(soundfile.read(path)[0])
+        companded: Tensor = torch.sign(values) * torch.log1p(255 * values.abs()) / np.log(256)
+        return ((companded + 1) / 2 * 255 + 0.5).long()
+
+    return loader(FILES, load)
