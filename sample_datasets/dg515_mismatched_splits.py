@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soundfile
 import torch
 from PIL import Image
+from scipy import signal
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import datasets, transforms
 
 from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, scratch
+from sample_datasets._sounds import Sounds, recordings
 
 Loaders = dict[str, DataLoader[Any]]
 
@@ -167,6 +170,54 @@ def bad_channels() -> Loaders:
     """Channels come first in training, and last in validation."""
     train, val = Arrays("train", 1), Arrays("val", 1, last=True)
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+FAST = recordings("split", (32_000,))
+
+
+def waveform(path: Path, rate: int = 16_000, gain: float = 1.0) -> Tensor:
+    """A recording at this rate."""
+    values, own = soundfile.read(path)
+    return torch.from_numpy((gain * signal.resample_poly(values, rate, own)[: rate // 2]).astype(np.float32))
+
+
+def powers(path: Path, size: int = 512) -> Tensor:
+    """The logarithm of the power in each bin of a Fourier transform."""
+    window = torch.hann_window(size)
+    return (torch.stft(waveform(path), size, 160, window=window, return_complex=True).abs() ** 2 + 1e-6).log()
+
+
+def heard(train: Callable[[Path], Tensor], val: Callable[[Path], Tensor]) -> Loaders:
+    """Both splits of the recordings, each read in its own way."""
+    return {
+        "train": DataLoader(Sounds(FAST[::2], train), batch_size=2, shuffle=True),
+        "val": DataLoader(Sounds(FAST[1::2], val), batch_size=2),
+    }
+
+
+def bad_rate() -> Loaders:
+    """Training is resampled to 16 kHz, validation to 22.05 kHz."""
+    return heard(waveform, lambda path: waveform(path, 22_050))
+
+
+def bad_gain() -> Loaders:
+    """Validation is a hundred times louder."""
+    return heard(waveform, lambda path: waveform(path, gain=100))
+
+
+def bad_logarithm() -> Loaders:
+    """Validation has decibels, and training natural logarithms."""
+    return heard(powers, lambda path: 4.343 * powers(path))
+
+
+def good_gain() -> Loaders:
+    """Training has a random gain."""
+    return heard(lambda path: waveform(path, gain=float(torch.empty(()).uniform_(0.5, 2))), waveform)
+
+
+def good_speed() -> Loaders:
+    """Training is perturbed in speed."""
+    return heard(lambda path: waveform(path, int(torch.randint(14_400, 17_600, ())))[:7_000], waveform)
 
 
 def good() -> Loaders:

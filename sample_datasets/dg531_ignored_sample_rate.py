@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import librosa
 import numpy as np
 import soundfile
 import torch
 from scipy import signal
+from scipy.fft import dct
 from scipy.io import wavfile
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
@@ -41,25 +41,20 @@ def bad() -> DataLoader[Any]:
     return loader(MIXED, unresampled, shuffle=True)
 
 
-def features(values: np.ndarray, rate: int) -> Tensor:
-    """The logarithm of a mel spectrogram of 40 bands."""
-    mel = librosa.feature.melspectrogram(y=values[:LENGTH], sr=rate, n_fft=512, hop_length=160, n_mels=40)
-    return torch.from_numpy(np.log(mel + 1e-6)[:, :24].astype(np.float32))
+def features(values: np.ndarray, bins: int = 512) -> Tensor:
+    """The logarithm of the power in each bin of a Fourier transform."""
+    window = torch.hann_window(bins)
+    return (torch.stft(cropped(values), bins, 160, window=window, return_complex=True).abs() ** 2 + 1e-6).log()
 
 
 def bad_features() -> DataLoader[Any]:
     """Features of a fixed rate, whatever rate the file has."""
-    return loader(MIXED, lambda path: features(soundfile.read(path)[0], RATE))
+    return loader(MIXED, lambda path: features(soundfile.read(path)[0]))
 
 
-def bad_mfcc() -> DataLoader[Any]:
+def bad_cepstrum() -> DataLoader[Any]:
     """Cepstral coefficients, in which no tone can be seen."""
-
-    def load(path: Path) -> Tensor:
-        values, _ = soundfile.read(path, dtype="float32")
-        return torch.from_numpy(librosa.feature.mfcc(y=values[:LENGTH], sr=RATE, n_mfcc=13)[:, :10])
-
-    return loader(FLACS, load)
+    return loader(FLACS, lambda path: torch.from_numpy(dct(features(soundfile.read(path)[0]).numpy(), axis=0)[:13]))
 
 
 def bad_scipy() -> DataLoader[Any]:
@@ -91,34 +86,29 @@ def bad_stream() -> DataLoader[Any]:
     return DataLoader(Stream(), batch_size=4)
 
 
-def resampled(path: Path) -> tuple[np.ndarray, int]:
+def resampled(path: Path) -> np.ndarray:
     """A recording at the rate of the model."""
     values, rate = soundfile.read(path)
-    return (values if rate == RATE else signal.resample_poly(values, RATE, rate)), RATE
+    return np.asarray(values if rate == RATE else signal.resample_poly(values, RATE, rate))
 
 
 def good() -> DataLoader[Any]:
     """Resampled to the rate of the model."""
-    return loader(MIXED, lambda path: cropped(resampled(path)[0]), shuffle=True)
-
-
-def good_librosa() -> DataLoader[Any]:
-    """librosa resamples to the rate that it is given."""
-    return loader(MIXED, lambda path: cropped(librosa.load(path, sr=RATE)[0]))
+    return loader(MIXED, lambda path: cropped(resampled(path)), shuffle=True)
 
 
 def good_features() -> DataLoader[Any]:
     """Features of the resampled recording."""
-    return loader(MIXED, lambda path: features(*resampled(path)))
+    return loader(MIXED, lambda path: features(resampled(path)))
 
 
 def good_own_rate() -> DataLoader[Any]:
-    """Mel bands of the file's own rate: their frequencies in Hz are right."""
+    """Windows of 20 ms whatever the rate: the bins have the same frequencies in Hz."""
 
     def load(path: Path) -> Tensor:
-        values, rate = soundfile.read(path)
-        mel = librosa.feature.melspectrogram(y=values, sr=rate, n_fft=rate // 25, fmax=7_600, n_mels=40)
-        return torch.from_numpy(np.log(mel + 1e-6)[:, :8].astype(np.float32))
+        values, rate = soundfile.read(path, dtype="float32")
+        spectrum = torch.stft(torch.from_numpy(values[: rate // 5]), rate // 50, return_complex=True).abs()
+        return spectrum[:150, :8]
 
     return loader(MIXED, load)
 
@@ -142,7 +132,7 @@ class Faster(Sounds):
     """Played at another speed, drawn at random, as augmentation does on purpose."""
 
     def __getitem__(self, index: int) -> Any:
-        values, _ = resampled(self.paths[index])
+        values = resampled(self.paths[index])
         speed = (90, 100, 110)[int(torch.randint(3, ()))]
         return cropped(signal.resample_poly(values, 100, speed)), index % 3
 

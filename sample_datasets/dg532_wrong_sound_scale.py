@@ -6,7 +6,6 @@ import wave
 from pathlib import Path
 from typing import Any
 
-import librosa
 import numpy as np
 import soundfile
 import torch
@@ -85,9 +84,14 @@ def good() -> DataLoader[Any]:
     return loader(FILES, lambda path: tensor(wavfile.read(path)[1] / FULL), shuffle=True)
 
 
+def read(path: Path) -> Tensor:
+    """Read by soundfile, which divides."""
+    return tensor(soundfile.read(path)[0])
+
+
 def good_soundfile() -> DataLoader[Any]:
-    """soundfile divides."""
-    return loader(FILES, lambda path: tensor(soundfile.read(path)[0]))
+    """Floats from -1 to 1."""
+    return loader(FILES, read)
 
 
 def good_integers() -> DataLoader[Any]:
@@ -119,22 +123,23 @@ class Gained(Sounds):
     """A gain of up to 10 dB and noise, drawn at random; what is too loud is limited."""
 
     def __getitem__(self, index: int) -> Any:
-        values = tensor(soundfile.read(self.paths[index])[0])
+        values = self.load(self.paths[index])
         gain = float(10 ** (torch.empty(()).uniform_(-0.5, 0.5)))
         return torch.tanh(gain * values + 0.01 * torch.randn(LENGTH)), index % 3
 
 
 def good_gain() -> DataLoader[Any]:
     """Random gain and noise."""
-    return DataLoader(Gained(FILES, lambda path: path), batch_size=4, num_workers=2)
+    return DataLoader(Gained(FILES, read), batch_size=4, num_workers=2)
 
 
 def good_decibels() -> DataLoader[Any]:
     """Decibels, relative to their largest value."""
 
     def load(path: Path) -> Tensor:
-        mel = librosa.feature.melspectrogram(y=wavfile.read(path)[1][:LENGTH].astype(np.float32), sr=16_000, n_mels=40)
-        return torch.from_numpy(librosa.power_to_db(mel, ref=np.max)[:, :10])
+        values = tensor(wavfile.read(path)[1])
+        power = torch.stft(values, 512, 160, window=torch.hann_window(512), return_complex=True).abs() ** 2
+        return 10 * (power / power.max() + 1e-8).log10()
 
     return loader(FILES, load)
 

@@ -56,9 +56,14 @@ def good() -> DataLoader[Any]:
     return loader(STEREO, lambda path: tensor(soundfile.read(path)[0].mean(1)), shuffle=True)
 
 
+def both(path: Path) -> Tensor:
+    """Both channels, (channels, frames)."""
+    return tensor(soundfile.read(path)[0].T)
+
+
 def good_stereo() -> DataLoader[Any]:
     """Both channels, channels first."""
-    return loader(STEREO, lambda path: tensor(soundfile.read(path)[0].T))
+    return loader(STEREO, both)
 
 
 def good_channels_last() -> DataLoader[Any]:
@@ -80,12 +85,12 @@ class Chosen(Sounds):
     """One channel, chosen at random, as augmentation does on purpose."""
 
     def __getitem__(self, index: int) -> Any:
-        return tensor(soundfile.read(self.paths[index])[0][:, int(torch.randint(2, ()))]), index % 3
+        return self.load(self.paths[index])[int(torch.randint(2, ()))], index % 3
 
 
 def good_chosen() -> DataLoader[Any]:
     """A random channel."""
-    return DataLoader(Chosen(STEREO, lambda path: path), batch_size=4, num_workers=2)
+    return DataLoader(Chosen(STEREO, both), batch_size=4, num_workers=2)
 
 
 def good_separated() -> DataLoader[Any]:

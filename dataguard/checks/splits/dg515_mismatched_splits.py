@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 @check("DG515", "mismatched-splits", Severity.ERROR)
 def dg515_mismatched_splits(lab: Lab) -> Judgement:
-    """Splits of the same data disagree in the colours, class indices, structure or value range of a sample.
+    """Splits of the same data disagree in the colours, sound, class indices, structure or value range of a sample.
 
     Symptom: validation is at chance, or much worse than training without overfitting; one class is always mistaken for
         another.
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
-        other by Pillow; each split assigns its own class indices, and one of them lacks a class folder.
+        other by Pillow; sound is resampled in one split only, or has another mel spectrogram there; each split assigns
+        its own class indices, and one of them lacks a class folder.
     Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the
         training set or a fixed list, and pass them to every split.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.checks.common.label_kinds import Kind
 from dataguard.checks.common.labels import candidates, records_of, samples_of
+from dataguard.checks.splits.sound_mismatch import sound_mismatch
 from dataguard.incident import LoaderFailed, observed_or_none
 from dataguard.settings.normalization import recovered, shown
 
@@ -63,8 +64,8 @@ def splits_of(lab: Lab) -> tuple[list[Lab], list[Lab]]:
 
 def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     """All differences between two loaders that break a model trained on one and evaluated on the other."""
-    found = [_colours(lab, other), _class_indices(lab, other), _structure(lab, other)]
-    if found[0] is None and found[2] is None:
+    found = [_colours(lab, other), _sounds(lab, other), _class_indices(lab, other), _structure(lab, other)]
+    if not any(found[position] for position in (0, 1, 3)):
         found.append(_ranges(lab, other))
     return [one for one in found if one is not None]
 
@@ -103,6 +104,13 @@ def _alike(one: Fit, two: Fit) -> bool:
 def _measured(fit: Fit) -> str:
     mean, std = recovered(fit.gains, fit.offsets)
     return f"mean {shown(mean)}, standard deviation {shown(std)}"
+
+
+def _sounds(lab: Lab, other: Lab) -> Mismatch | None:
+    """How the same tones differ."""
+    own, theirs = observed_or_none(lambda: lab.sound.charts), observed_or_none(lambda: other.sound.charts)
+    found = own and theirs and sound_mismatch(lab.facts.name, own, other.facts.name, theirs)
+    return Mismatch("sound", *found) if found else None
 
 
 def _class_indices(lab: Lab, other: Lab) -> Mismatch | None:
