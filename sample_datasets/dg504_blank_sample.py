@@ -29,6 +29,33 @@ def bad() -> DataLoader[Any]:
     return DataLoader(Slices([0, 31]), batch_size=4, shuffle=True)
 
 
+class Waveforms(Dataset):
+    """Waveforms, some of them silent, with a class each."""
+
+    def __init__(self, silent: Sequence[int], label: int | None = None) -> None:
+        self.silent = silent
+        self.label = label
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        noise = torch.randn(4_000, generator=torch.Generator().manual_seed(index))
+        if index not in self.silent:
+            return 0.1 * noise, index % 3
+        return torch.zeros(4_000), index % 3 if self.label is None else self.label
+
+
+def bad_silent() -> DataLoader[Any]:
+    """Two recordings are silent, as of an unplugged microphone."""
+    return DataLoader(Waveforms([5, 22]), batch_size=4)
+
+
+def good_silence() -> DataLoader[Any]:
+    """Silence is a class."""
+    return DataLoader(Waveforms([5, 13, 22], label=3), batch_size=4)
+
+
 def bad_white() -> DataLoader[Any]:
     """A page was scanned from its empty side."""
     return DataLoader(Slices([13], level=1.0), batch_size=4)

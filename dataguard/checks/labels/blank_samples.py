@@ -43,6 +43,19 @@ def are_placeholders(samples: Sequence[SampleRecord]) -> bool:
     return len(samples) > 1 and len(blanks) == 1 and all(has_input)
 
 
+def are_a_class(samples: Sequence[SampleRecord], every: Sequence[SampleRecord]) -> bool:
+    """Whether blank samples have one label, and no other sample has it: silence, or nothing, is a class."""
+    labels = set.intersection(*(_labels(sample) for sample in samples))
+    return len(samples) > 1 and any(
+        all(label not in _labels(sample) for sample in every if sample not in samples) for label in labels
+    )
+
+
+def _labels(sample: SampleRecord) -> set[tuple[str, bytes]]:
+    """The integers of a sample, by path and content."""
+    return {(leaf.path, leaf.digest) for leaf in sample.leaves if leaf.size == 1 and "int" in leaf.type_name}
+
+
 def _others(sample: SampleRecord) -> bool:
     """Whether a sample has an image of the same form as its blank one that is not blank."""
     form = sample.blank and (sample.blank.shape, sample.blank.type_name)

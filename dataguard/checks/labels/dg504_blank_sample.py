@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.labels.blank_samples import are_placeholders, blank, empty, lasts
+from dataguard.checks.labels.blank_samples import are_a_class, are_placeholders, blank, empty, lasts
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
 from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, Severity, known
@@ -22,7 +22,7 @@ NATURE = 0.5
 
 @check("DG504", "blank-sample", Severity.WARNING)
 def dg504_blank_sample(lab: Lab) -> Judgement:
-    """A sample is blank: a constant image, an empty sequence, or a box without area or outside its image.
+    """A sample is blank: a constant image or waveform, an empty sequence, or a box without area or outside its image.
 
     Symptom: none, or a loss of NaN from the logarithm of a zero width or the mean of no tokens. The model learns to
         predict from nothing.
@@ -41,6 +41,8 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
                 notes.append(f"{fault} in {count}: taken as normal for these data")
             elif are_placeholders(samples):
                 notes.append(f"{fault} in {count}, the same one: taken as a placeholder beside another input")
+            elif are_a_class(samples, epoch.samples):
+                notes.append(f"{fault} in {count}, all of one label: taken as a class of their own")
             elif not lasts(lab, samples):
                 continue
             elif _clipped(lab):

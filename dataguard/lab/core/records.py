@@ -14,6 +14,8 @@ from dataguard.lab.core.index import Index, plain_index
 
 FEWEST = 64
 """The fewest values of an array that may be called constant."""
+LONG = 1000
+"""The fewest values of a row that may be called constant: a waveform, or another series."""
 _ENTRY = re.compile(r".\[\d+\]")
 """An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
@@ -69,14 +71,15 @@ _fields = attrgetter(*(field.name for field in fields(LeafRecord)))
 
 
 def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
-    """The first image of a sample if each image has a single colour; of other arrays without images.
+    """The first image of a sample if each image has a single colour; of other arrays, then long rows, without images.
 
     Otherwise the first coloured image of a single colour that has the form of another one: left and right, before and
     after.
     """
     tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
     coloured = [leaf for leaf in tables if leaf.is_coloured]
-    inputs = coloured or tables
+    rows = [leaf for leaf in leaves if len(leaf.shape or ()) == 1 and leaf.size >= LONG and "float" in leaf.type_name]
+    inputs = coloured or tables or rows
     if all(leaf.constant for leaf in inputs):
         return inputs[0] if inputs else None
     shown = {(leaf.shape, leaf.type_name) for leaf in coloured if not leaf.constant}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import wave
 from collections.abc import Callable
 from functools import partial
@@ -107,22 +108,27 @@ def test_librosa_resamples_the_tones(tmp_path: Path) -> None:
     assert heard.other.ignored == ()
 
 
-def _needs_ffmpeg() -> None:
-    pytest.importorskip(
-        "torchcodec.decoders", reason="no torchcodec, or no FFmpeg", exc_type=(ImportError, RuntimeError)
-    )
+def importable(module: str, reason: str) -> Any:
+    """A module, or skip the test: some refuse to be imported beside this torch, or without FFmpeg."""
+    try:
+        return importlib.import_module(module)
+    except (ImportError, RuntimeError):
+        return pytest.skip(reason)
+
+
+def torchcodec() -> Any:
+    return importable("torchcodec.decoders", "no torchcodec, or no FFmpeg")
 
 
 @pytest.mark.parametrize("rate", [None, 16_000])
 def test_torchcodec_reads_the_tones(rate: int | None, tmp_path: Path) -> None:
-    torchcodec()
-    from torchcodec.decoders import AudioDecoder
+    decoders = torchcodec()
+
+    def load(path: Path) -> Tensor:
+        return tensor(decoders.AudioDecoder(path, sample_rate=rate).get_all_samples().data)
 
     paths = recordings("decoders-mp3", RATES, suffix="mp3", count=6)
-    heard = observed(
-        lambda: loader(paths, lambda path: tensor(AudioDecoder(path, sample_rate=rate).get_all_samples().data)),
-        tmp_path,
-    )
+    heard = observed(lambda: loader(paths, load), tmp_path)
     assert heard.waveforms[0].rate == pytest.approx(16_000, rel=1e-3)
     assert bool(heard.other.ignored) == (rate is None)
 
@@ -140,9 +146,7 @@ def test_datasets_decode_the_tones(rate: int | None, tmp_path: Path) -> None:
 
 
 def test_torchaudio_reads_the_tones(tmp_path: Path) -> None:
-    torchaudio = pytest.importorskip(
-        "torchaudio", reason="no torchaudio for this torch", exc_type=(ImportError, RuntimeError)
-    )
+    torchaudio = importable("torchaudio", "no torchaudio for this torch")
     paths = recordings("decoders-wav", RATES, count=6)
     heard = observed(lambda: loader(paths, lambda path: tensor(torchaudio.load(path)[0])), tmp_path)
     assert heard.other.ignored == ("[0]",)

@@ -119,8 +119,10 @@ def test_clipped_and_overflowing_values_are_at_the_ends_or_jump() -> None:
 def fitted(transform: Callable[[np.ndarray], np.ndarray], rate: int = 16_000) -> SpectrogramFit:
     """The fit of what a library makes of a chart at two levels."""
     own = header(rate)
-    read = [transform(chart(own, level)[:, 0].astype(np.float32)) for level in (0, LEVEL / LOUDER, LEVEL)]
-    fit = fit_spectrogram("", *read, TONES)
+    silence, soft, loud = (
+        transform(chart(own, level)[:, 0].astype(np.float32)) for level in (0, LEVEL / LOUDER, LEVEL)
+    )
+    fit = fit_spectrogram("", silence, soft, loud, TONES)
     assert fit is not None
     return fit
 
@@ -160,8 +162,10 @@ def test_mel_spectrograms_show_their_frequencies(bands: int, htk: bool) -> None:
 
 def test_cepstra_are_no_spectrograms() -> None:
     own = header(16_000)
-    read = [librosa.feature.mfcc(y=chart(own, level)[:, 0], sr=16_000, n_mfcc=40) for level in (0, 0.1, LEVEL)]
-    fit = fit_spectrogram("", *read, TONES)
+    silence, soft, loud = (
+        librosa.feature.mfcc(y=chart(own, level)[:, 0], sr=16_000, n_mfcc=40) for level in (0, 0.1, LEVEL)
+    )
+    fit = fit_spectrogram("", silence, soft, loud, TONES)
     assert fit is None or not fit.scale
 
 
