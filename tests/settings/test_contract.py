@@ -28,6 +28,7 @@ VALUES: dict[str, Any] = {
     "views": "shared",
     "reused_batches": True,
     "group": "case_id",
+    "sample_rate": 16000,
     "tokens": "x",
     "labels": "[1]",
     "mask": "keep",

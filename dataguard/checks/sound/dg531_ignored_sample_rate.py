@@ -10,7 +10,7 @@ from dataguard.model import Judgement, Looked, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.sound.sound_charts import Heard
+    from dataguard.lab.sound.heard import Heard
 
 OFF = 0.01
 """How far a rate may be off the declared one: half of what changes the pitch by a semitone is 0.03."""
@@ -55,7 +55,7 @@ def dg531_ignored_sample_rate(lab: Lab) -> Judgement:
 
 
 def _undeclared(lab: Lab, heard: Heard) -> dict[str, str]:
-    """The leaves whose rate is not the one in the contract, and what is said of them."""
+    """The leaves whose rate is not the one in the contract, and what is wrong with each."""
     declared = lab.settings.contract.get("sample_rate")
     rates = [(fit.path, fit.rate) for fit in heard.waveforms]
     rates += [(fit.path, fit.rate) for fit in heard.spectrograms if fit.rate]

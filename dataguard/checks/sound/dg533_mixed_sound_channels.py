@@ -10,7 +10,7 @@ from dataguard.model import Judgement, Looked, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.sound.sound_charts import Heard
+    from dataguard.lab.sound.heard import Heard
 
 
 @check("DG533", "mixed-sound-channels", Severity.WARNING, since="2026.3")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.sound.sound_findings import hertz
 
 if TYPE_CHECKING:
-    from dataguard.lab.sound.sound_charts import Heard
+    from dataguard.lab.sound.heard import Heard
     from dataguard.lab.sound.spectrogram_fit import SpectrogramFit
     from dataguard.lab.sound.waveform_fit import WaveformFit
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from dataguard.lab.core.index import Index
@@ -12,7 +13,7 @@ from dataguard.lab.files.exif_orientation import OrientationTrials, try_orientat
 from dataguard.lab.files.file_survey import FULLY_READ, SHARE, ImageSurvey, survey_files
 from dataguard.lab.files.image_leaves import ImageReader, image_leaf
 from dataguard.lab.files.pixel_modes import Modes, try_modes, unusual_files
-from dataguard.lab.files.swapped_file_reads import Bypassed
+from dataguard.lab.files.swapped_file_reads import alone_if_bypassed
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable
 
@@ -69,17 +70,10 @@ class Files:
         reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
         subject.afford_reads(("files", key), reads)
 
-        def look(*, alone: bool) -> T:
-            return subject.vary(
-                ("files", key, alone),
-                lambda folder: run(ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf)),
-                alone=alone,
-            )
+        def look(folder: Path) -> T:
+            return run(ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf))
 
-        try:
-            return look(alone=False)
-        except Bypassed:
-            return look(alone=True)
+        return alone_if_bypassed(subject, f"files: {key}", look)
 
     @property
     def _indices(self) -> Sequence[Index]:

@@ -23,11 +23,13 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
 from dataguard.targets.variants import Loader
 
 H = TypeVar("H")
 """The header of a file."""
+T = TypeVar("T")
 P = TypeVar("P")
 """What is looked at of a leaf, such as its pixels."""
 
@@ -183,3 +185,11 @@ class SwappedFileReader(Generic[H, P]):
         if self.loader.batch_sampler is not None and self.loader.collate_fn is not default_collate:
             sample, batched = collated_alone(self.loader, sample, SEED)
         return "batch" if batched else "sample", sample
+
+
+def alone_if_bypassed(subject: Subject, key: str, run: Callable[[Path], T]) -> T:
+    """Observe a subject with replaced files; while nothing runs beside it, if that opened the files themselves."""
+    try:
+        return subject.vary((key, "beside others"), run)
+    except Bypassed:
+        return subject.vary((key, "alone"), run, alone=True)

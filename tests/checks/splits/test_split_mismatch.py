@@ -21,16 +21,16 @@ IMAGE = torch.rand(3, 16, 16)
 
 
 class Uncharted:
-    """A loader whose images cannot be charted."""
+    """A loader without images or sound that charts could replace."""
 
     @property
     def charts(self) -> Any:
-        raise NotApplicable("no images")
+        raise NotApplicable("nothing is decoded")
 
 
 def lab(name: str, samples: Sequence[Any]) -> Any:
     made = epochs.lab(samples, folders=())
-    made.images = Uncharted()
+    made.images = made.sound = Uncharted()
     made.facts.name = name
     return made
 

@@ -32,9 +32,12 @@ def test_each_decoder_has_one_entry() -> None:
 @pytest.mark.parametrize("decoder", DECODERS, ids=spelled)
 def test_an_entry_names_the_first_parameter(decoder: Decoder) -> None:
     assert bool(decoder.file) == (decoder.gives is not Gives.FRAME)
-    if decoder.module == "turbojpeg":
-        pytest.importorskip("turbojpeg")
-    owner = importlib.import_module(decoder.module)
+    try:
+        owner = importlib.import_module(decoder.module)
+    except (ImportError, RuntimeError) as error:  # not for this torch, or without a library of the system
+        pytest.skip(str(error)[:80])
+    if not hasattr(owner, decoder.owner or decoder.name):
+        pytest.skip(f"{decoder.spelling} is gone from the version that is installed")
     function = getattr(getattr(owner, decoder.owner) if decoder.owner else owner, decoder.name)
     if decoder.gives is Gives.FRAME:
         return
@@ -45,7 +48,9 @@ def test_an_entry_names_the_first_parameter(decoder: Decoder) -> None:
     assert first in (decoder.file, "")
 
 
-DOCUMENTS = "".join((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("images.md", "geometry.md"))
+DOCUMENTS = "".join(
+    (ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("images.md", "geometry.md", "sound.md")
+)
 SPELLED = {"PIL": "Pillow", "av": "PyAV", "skimage": "scikit-image", "turbojpeg": "TurboJPEG"}
 """What the documents call a library that is imported under another name."""
 

@@ -1,0 +1,191 @@
+"""Reads a sample with tones in place of its sound file, in a disposable process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.leaves import array_of
+from dataguard.lab.decoding.sound_headers import SoundHeader
+from dataguard.lab.decoding.sound_reading import decoded_sound
+from dataguard.lab.files.file_survey import FileSurvey
+from dataguard.lab.files.swapped_file_reads import SampleOutput, SwappedFileReader
+from dataguard.lab.sound.heard import Heard, Loudness, OtherRate
+from dataguard.lab.sound.spectrogram_fit import LOUDER, fit_spectrogram
+from dataguard.lab.sound.tones import amplitude, chart, tones_of, wav
+from dataguard.lab.sound.waveform_fit import WaveformFit, extremes, fit_waveform, joined_as
+from dataguard.model import NotApplicable, Undecided
+
+Output = SampleOutput[SoundHeader, np.ndarray]
+SoundReader = SwappedFileReader[SoundHeader, np.ndarray]
+
+SOFT = 0.1
+LOUD = SOFT * LOUDER
+FULL = 0.95
+"""The levels of the charts: two to see how values follow, and one that is as loud as a file can be."""
+CHOICES = 16
+"""Random states in which a channel is missing before it counts as dropped: one may be chosen at random."""
+_NOTHING = 0.02
+"""A channel that is weaker than this share of the strongest one is missing."""
+_SAME = 1e-3
+"""How far channels that hold the same may differ, as a share of the largest value: lossy files differ a little."""
+MOST_VALUES = 1 << 22
+"""Leaves with more values are looked at in their first part only."""
+OTHER_RATES = (16_000, 22_050)
+"""A rate that a file claims for once, if all have the same: the first that differs."""
+
+
+def values_of(path: str, leaf: Any) -> np.ndarray | None:
+    """The numbers of a leaf, at most 4 million of them; None for one that holds no numbers."""
+    del path
+    if isinstance(leaf, bool) or not isinstance(leaf, torch.Tensor | np.ndarray | int | float):
+        return None
+    array = array_of(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
+    if array.dtype.kind not in "fiu" or not array.size:
+        return None
+    return array if array.size <= MOST_VALUES else array[..., : MOST_VALUES // (array.size // array.shape[-1])]
+
+
+class _Trial:
+    """Reads one sample with charts in place of its sound file, in this disposable process."""
+
+    def __init__(self, reader: SoundReader, survey: FileSurvey[SoundHeader]) -> None:
+        self._reader = reader
+        self.file = max(survey.files, key=lambda file: (min(file.header.channels, 2), -file.position))
+        self.files = [file for file in survey.files if file.position == self.file.position]
+        self.header = self.file.header
+        reader.warm_up(next((file.index for file in survey.files if file.index != self.file.index), self.file.index))
+        self.content = reader.read(self.file.index).content(self.file)
+        self.reads = 1
+
+    def given(self, level: float, draw: int = 0) -> Output:
+        """The sample with a chart of this level."""
+        self.reads += 1
+        values = chart(self.header, level)
+        return self._reader.read_swapped(self.file, self.content, wav(values, self.header.rate, self.header), draw)
+
+    def fitted(self, path: str, outputs: Sequence[Output]) -> tuple[WaveformFit, ...]:
+        """The fits of a waveform for the charts close to full scale; none if it does not hold the tones in all."""
+        values = [output.shown[path] for output in outputs if path in output.shown]
+        fits = [fit for one in values if (fit := fit_waveform(path, one, self.header, FULL))]
+        return tuple(fits) if len(fits) == len(outputs) else ()
+
+    def dropped(self, fit: WaveformFit) -> tuple[int, ...]:
+        """The channels of the file of which a waveform holds nothing in any random state."""
+        gone = set(_missing(fit))
+        for draw in range(1, CHOICES):
+            if not gone:
+                break
+            values = self.given(LOUD, draw).shown.get(fit.path)
+            other = None if values is None else fit_waveform(fit.path, values, self.header, LOUD)
+            gone &= set(_missing(other)) if other else gone
+        return tuple(sorted(gone))
+
+    def at_other_rate(self, loud: Output, follows: Sequence[str]) -> OtherRate:
+        """The same values in the file of another sample or, if all files have one rate, in one that claims another."""
+        header = self.header
+        second = next((one for one in self.files if one.header.rate != header.rate), None)
+        file = second or self.file
+        rate = second.header.rate if second else next(rate for rate in OTHER_RATES if rate != header.rate)
+        content = self._reader.read(file.index).content(file) if second else self.content
+        self.reads += 2
+        try:
+            output = self._reader.read_swapped(file, content, wav(chart(header, LOUD), rate, header))
+        except Undecided:
+            return OtherRate(file.index, file.name, rate, second is not None, (), raised=True, carried=False)
+        ignored = tuple(path for path in follows if output.digests.get(path) == loud.digests[path])
+        carried = any(
+            _is(value, header.rate) and _is(output.shown.get(path), rate) for path, value in loud.shown.items()
+        )
+        return OtherRate(file.index, file.name, rate, second is not None, ignored, raised=False, carried=carried)
+
+
+def _missing(fit: WaveformFit) -> list[int]:
+    """The channels of the file of which a waveform holds nothing."""
+    held = np.abs(np.array(fit.mix)).max(0)
+    return [channel for channel, most in enumerate(held) if most < _NOTHING * held.max()]
+
+
+def _is(value: np.ndarray | None, number: int) -> bool:
+    return value is not None and value.size == 1 and float(value.ravel()[0]) == number
+
+
+def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
+    """Read a sample with charts in place of its sound file.
+
+    Raises NotApplicable if no leaf follows it, Undecided if the sample varies under one random state.
+    """
+    trial = _Trial(reader, survey)
+    header, file = trial.header, trial.file
+    silence, soft, loud = (trial.given(level) for level in (0, SOFT, LOUD))
+    if loud.differing_leaves(trial.given(LOUD)):
+        raise Undecided("the sample varies between reads under the same random state")
+    follows = [path for path in loud.shown if path in loud.differing_leaves(silence) and path in soft.shown]
+    if not follows:
+        raise NotApplicable("nothing in the sample follows the sound of its file")
+    full = [trial.given(FULL, draw) for draw in (0, 1)]
+    waveforms = {path: fit for path in follows if (fit := fit_waveform(path, loud.shown[path], header, LOUD))}
+    tones = sorted({tone for part in tones_of(header.rate, header.channels) for tone in part})
+    spectrograms = {
+        path: found
+        for path in follows
+        if path not in waveforms and path in silence.shown
+        if (found := fit_spectrogram(path, silence.shown[path], soft.shown[path], loud.shown[path], tones))
+    }
+    quiet = {path: fit_waveform(path, soft.shown[path], header, SOFT) for path in waveforms}
+    joined = {path: joined_as(loud.shown[path], header, LOUD) for path in follows if path not in spectrograms}
+    return Heard(
+        index=file.index,
+        name=file.name,
+        header=header,
+        files=len(trial.files),
+        rates=dict(Counter(one.header.rate for one in trial.files)),
+        channels=dict(Counter(one.header.channels for one in trial.files)),
+        waveforms=tuple(waveforms.values()),
+        quiet={path: fit.full_scale for path, fit in quiet.items() if fit},
+        drawn={path: fits for path in waveforms if (fits := trial.fitted(path, full))},
+        amplitude=LOUD * amplitude(header, 0),
+        dropped={path: gone for path, fit in waveforms.items() if (gone := trial.dropped(fit))},
+        loudness={
+            path: loudness
+            for path in follows
+            if path not in spectrograms
+            if (loudness := _loudness(path, header, [soft, *full]))
+        },
+        spectrograms=tuple(spectrograms.values()),
+        unclear=tuple(path for path in follows if path not in waveforms and path not in spectrograms),
+        joined={path: name for path, name in joined.items() if name},
+        reduced=_reduced(loud, follows, header.channels),
+        equal_channels=_equal_channels(trial.content),
+        other=trial.at_other_rate(loud, follows),
+        collated=loud.root == "batch",
+        reads=trial.reads,
+    )
+
+
+def _loudness(path: str, header: SoundHeader, outputs: Sequence[Output]) -> Loudness | None:
+    values = [output.shown[path] for output in outputs if path in output.shown]
+    found = [extremes(one) for one in values]
+    if len(values) < len(outputs) or any(one is None for one in found):
+        return None
+    plateaus, steps = zip(*(one for one in found if one), strict=True)
+    distorted = all(fit_waveform(path, one, header, FULL) is None for one in values[1:])
+    return Loudness(plateaus, steps, float(np.abs(values[0]).max()), distorted)
+
+
+def _reduced(loud: Output, follows: Sequence[str], channels: int) -> tuple[str, ...]:
+    """The leaves with one value for each channel, if no other leaf follows the sound."""
+    sizes = {path: loud.shown[path].size for path in follows}
+    return tuple(sizes) if channels > 1 and set(sizes.values()) == {channels} else ()
+
+
+def _equal_channels(content: bytes) -> bool:
+    """Whether all channels of a file are the same: then it does not matter which one is used."""
+    values = decoded_sound(content)
+    if values is None:
+        return True
+    return float(np.abs(values - values[:, :1]).max()) <= _SAME * float(np.abs(values).max())
