@@ -49,7 +49,8 @@ def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
     if not workers and not ranks:
         raise NotApplicable("a single process reads everything")
     if workers:
-        loss = find_loss(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
+        is_fixed = partial(lab.streams.has_fixed_counts, workers)
+        loss = find_loss(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0), is_fixed)
         looked |= {"samples": loss.of, "workers": workers}
         yield loss, "are yielded by no worker"
     if ranks:
