@@ -106,8 +106,8 @@ def find_loss(
 ) -> Loss:
     """What several processes lose of what one yields; both are called with `seeded` and `twice`.
 
-    A loss has to show in two epochs. Where samples are random, `is_fixed` says whether their number is not. Raises Undecided when the streams were not read to their end, and their
-    samples cannot be recognised.
+    A loss has to show in two epochs. Where samples are random, `is_fixed` says whether their number is not. Raises
+    Undecided when the streams were not read to their end, and their samples cannot be recognised.
     """
     shared, alone = several(seeded=False), one(seeded=False)
     if not (shared.ended and alone.ended):

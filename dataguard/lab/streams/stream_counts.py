@@ -40,7 +40,8 @@ def read_counts(build: Callable[..., Loader], folder: Path, workers: int) -> tup
         if worker is not None:
             emulate_worker(loader, recorder, workers, worker)
         with gate("sample"), seeded(SEED + run), watch.watching(SKIPPED * run):
-            for count, sample in enumerate(loader.dataset, 1):
+            for sample in loader.dataset:
+                count += 1
                 digest.update(b"".join(leaf.digest for leaf in leaves_of(sample)))
                 recorder.mark(None, "sample")
         return count, digest.digest()
