@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dataguard.lab.core.records import GeneratorState
-from dataguard.lab.randomness import cached_draws, constant_seeds, same_items, shared_draws, shared_offsets
+from dataguard.lab.randomness import (
+    cached_draws,
+    constant_seeds,
+    same_items,
+    shared_draws,
+    shared_offsets,
+    unused_draws,
+)
 from dataguard.lab.randomness.same_items import SameItems
 from dataguard.lab.randomness.spawn_pickling import Pickling, try_pickling
 from dataguard.lab.randomness.spawned_reads import SpawnTrial, find_spawn_trial
@@ -50,6 +57,17 @@ class Randomness:
         self._subject.need_map("the samples of a stream cannot be read again individually")
         self._subject.afford_reads("cache", cached_draws.READS)
         return cached_draws.find_cached_draws(self._subject)
+
+    @property
+    def unused_draws(self) -> tuple[unused_draws.UnusedDraw, ...]:
+        """The lines of the user's code that draw integers on which no sample depends (map-style only)."""
+        subject = self._subject
+        subject.need_map("the samples of a stream cannot be read again individually")
+        subject.afford_reads("unused draws", unused_draws.ITEMS * (unused_draws.DRAWS + 1))
+        indices = subject.epoch.asked(unused_draws.ITEMS)
+        return subject.vary(
+            "unused draws", lambda folder: unused_draws.find_unused_draws(subject.build, folder, indices)
+        )
 
     @property
     def carryover(self) -> Carryover:
