@@ -26,8 +26,8 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
         continues on what is left.
     Cause: Pillow's `convert("L")` and `convert("RGB")` clip all values at 255; `astype(np.uint8)` keeps only the lower
         8 bits; `cv2.imread` without `IMREAD_UNCHANGED` keeps only the upper 8 bits, of which depth in millimetres and
-        scans of 12 bits need few; `ToTensor` converts `I;16` to int16, so that values above 32767 become negative; values that were
-        converted to 32 bits are scaled by the 32-bit range, and end up near zero.
+        scans of 12 bits use few; `ToTensor` converts `I;16` to int16, so that values above 32767 become negative; values
+        that were converted to 32 bits are scaled by the 32-bit range, and end up near zero.
     Fix: read with `cv2.IMREAD_UNCHANGED` or `np.asarray(image)`, convert to float32, and divide by the largest value.
     Links: https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes
     """
@@ -58,9 +58,7 @@ def _wrong(depth: Depth) -> str | None:
         return "only the lower 8 of 16 bits are kept: 256 becomes 0, and 257 becomes 1"
     if depth.reduced and depth.brightest >> 8 < FEWEST_LEVELS:
         levels = (depth.brightest >> 8) + 1
-        return (
-            f"only the upper 8 of 16 bits are kept, which leaves {levels} grey levels of values up to {depth.brightest}"
-        )
+        return f"only the upper 8 of 16 bits are kept, and values up to {depth.brightest} become {levels} grey levels"
     for curve in depth.curves:
         if curve.wraps and depth.upper >= SHARE:
             low, high = curve.values[2:4]
