@@ -26,7 +26,7 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
         continues on what is left.
     Cause: Pillow's `convert("L")` and `convert("RGB")` clip all values at 255; `astype(np.uint8)` keeps only the lower
         8 bits; `cv2.imread` without `IMREAD_UNCHANGED` keeps only the upper 8 bits, of which depth in millimetres and
-        scans of 12 bits use few; `ToTensor` converts `I;16` to int16, so that values above 32767 become negative; values
+        scans of 12 bits use few; `ToTensor` converts `I;16` to int16, so that values above 32767 become negative; those
         that were converted to 32 bits are scaled by the 32-bit range, and end up near zero.
     Fix: read with `cv2.IMREAD_UNCHANGED` or `np.asarray(image)`, convert to float32, and divide by the largest value.
     Links: https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes
