@@ -38,7 +38,8 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         return Looked({"draws": draws.draws * draws.items, "items": draws.items})
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
-    require_no_choice(lab, trace, leaves)
+    if trace.constant:
+        require_no_choice(lab, trace, leaves)
     note = None
     if trace.constant and leaves and not trace.derived:
         seeding = trace.constant[0]

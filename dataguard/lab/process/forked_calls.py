@@ -24,15 +24,15 @@ def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None
         InheritedHandlers().drop()
         try:
             os.close(reading)
-            answer = pickle.dumps(function())
+            returned = pickle.dumps(function())
             with os.fdopen(writing, "wb") as pipe:
-                pipe.write(answer)
+                pipe.write(returned)
             run_exit_handlers()
         finally:
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb", buffering=0) as pipe:
-        answer = _read(pipe.fileno(), seconds)
+    answer = _read(reading, seconds)
+    os.close(reading)
     if answer is None:
         os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):  # user code that ignores SIGCHLD leaves nothing to wait for

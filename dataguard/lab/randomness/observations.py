@@ -15,7 +15,7 @@ from dataguard.lab.randomness import (
 )
 from dataguard.lab.randomness.same_items import SameItems
 from dataguard.lab.randomness.spawn_pickling import Pickling, try_pickling
-from dataguard.lab.randomness.spawned_reads import SpawnTrial, find_spawn_trial
+from dataguard.lab.randomness.spawned_reads import SpawnTrial, find_freed, find_lost_views, find_spawn_trial
 from dataguard.lab.randomness.state_carryover import Carryover, find_carryover
 from dataguard.lab.subject import Subject
 
@@ -86,6 +86,16 @@ class Randomness:
         return subject.cache.observe(
             "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)
         )
+
+    @property
+    def lost_views(self) -> tuple[str, ...]:
+        """The leaves of a batch that arrive with other values, because a worker sends memory that it has freed."""
+        return find_lost_views(self._subject)
+
+    @property
+    def freed(self) -> tuple[str, ...]:
+        """The leaves that spawned workers read from memory that is freed when the dataset is sent to them."""
+        return find_freed(self._subject)
 
     @property
     def spawn_trial(self) -> SpawnTrial:

@@ -56,7 +56,7 @@ def shared_series(subject: Subject, other: Subject) -> SharedSeries:
         if runs and runs[-1] in inside and sum(run in known for run in runs if run) >= SHARED * len(runs)
     }
     for index, runs in shared.items():
-        earlier, step = inside[runs[-1]]
+        earlier, step = inside[runs[-1] or 0]
         return SharedSeries(len(shared), len(own), (index, earlier), abs(len(runs) - 1 - step))
     return SharedSeries(0, len(own))
 

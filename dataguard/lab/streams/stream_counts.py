@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -40,7 +41,8 @@ def read_counts(build: Callable[..., Loader], folder: Path, workers: int) -> tup
         if worker is not None:
             emulate_worker(loader, recorder, workers, worker)
         with gate("sample"), seeded(SEED + run), watch.watching(SKIPPED * run):
-            for sample in loader.dataset:
+            stream: Any = loader.dataset
+            for sample in stream:
                 count += 1
                 digest.update(b"".join(leaf.digest for leaf in leaves_of(sample)))
                 recorder.mark(None, "sample")
