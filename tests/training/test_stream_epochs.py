@@ -103,9 +103,10 @@ def test_orders_that_are_the_same_for_a_reason(stream: type[Numbers]) -> None:
 
 
 def test_set_epoch_is_called() -> None:
-    loader = guard(DataLoader(ByEpoch(), batch_size=8), on_violation="record")
+    stream = ByEpoch()
+    loader = guard(DataLoader(stream, batch_size=8), on_violation="record")
     for epoch in range(3):
-        loader.dataset.set_epoch(epoch)
+        stream.set_epoch(epoch)
         list(loader)
     assert not guard.report(loader).failed
 
