@@ -459,6 +459,136 @@ def good_noisy_labels() -> DataLoader[Any]:
     return cached(NoisyLabels())
 
 
+class Cut(Pictures):
+    """Pictures of which a part is meant to be cut out at random."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        return self.cut(image), label
+
+    def cut(self, image: Tensor) -> Tensor:
+        """The part of a picture."""
+        top, left = random.randint(0, 4), random.randrange(5)
+        part = image[:, top : top + 4, left : left + 4]
+        return image if part.shape == image.shape else image[:, :4, :4]
+
+
+def cut(dataset: Cut) -> DataLoader[Any]:
+    """A training loader of cut pictures."""
+    return DataLoader(dataset, batch_size=4, num_workers=2, shuffle=True)
+
+
+def bad_unused() -> DataLoader[Any]:
+    """Where to cut is drawn, and the corner is returned."""
+    return cut(Cut())
+
+
+class Turned(Cut):
+    """Pictures that are turned, which returns another picture."""
+
+    def cut(self, image: Tensor) -> Tensor:
+        torch.rot90(image, np.random.randint(1, 4), (1, 2))
+        return image
+
+
+def bad_unused_result() -> DataLoader[Any]:
+    """The result of what a random number was drawn for is thrown away."""
+    return cut(Turned())
+
+
+class Logged(Cut):
+    """Counts some of the reads."""
+
+    seen = 0
+
+    def cut(self, image: Tensor) -> Tensor:
+        self.seen += random.randint(0, 9) == 0
+        return image
+
+
+def good_logged() -> DataLoader[Any]:
+    """A draw decides what is logged."""
+    return cut(Logged())
+
+
+class Copies(Cut):
+    """Reads from one of several equal copies."""
+
+    def cut(self, image: Tensor) -> Tensor:
+        return [image, image.clone(), image.clone()][random.randint(0, 2)]
+
+
+def good_copies() -> DataLoader[Any]:
+    """A draw chooses among equal things."""
+    return cut(Copies())
+
+
+class Rejected(Cut):
+    """Draws where to cut, and then whether: never, as it is configured."""
+
+    probability = 0.0
+
+    def cut(self, image: Tensor) -> Tensor:
+        top = random.randint(0, 4)
+        return image[:, top : top + 4] if random.random() < self.probability else image
+
+
+def good_rejected() -> DataLoader[Any]:
+    """An augmentation that is off."""
+    return cut(Rejected())
+
+
+class Replaced(Cut):
+    """Chooses what to read in place of a picture that cannot be read."""
+
+    def cut(self, image: Tensor) -> Tensor:
+        other = random.randint(0, len(self) - 1)
+        return image if image.isfinite().all() else self.images[other]
+
+
+def good_replaced() -> DataLoader[Any]:
+    """A draw that only a broken picture needs."""
+    return cut(Replaced())
+
+
+class SeededTwice(Cut):
+    """Transforms a picture and what belongs to it under one seed; nothing of it is random now."""
+
+    def cut(self, image: Tensor) -> Tensor:
+        torch.manual_seed(random.randint(0, 2**31))
+        return image.flip(2)
+
+
+def good_seeded_twice() -> DataLoader[Any]:
+    """A draw is a seed."""
+    return cut(SeededTwice())
+
+
+class Boxed:
+    """A picture in an object of the user's own."""
+
+    def __init__(self, image: Tensor) -> None:
+        self.image = image
+
+
+class InObjects(Cut):
+    """Pictures that are cut, in objects that nobody can look into."""
+
+    def cut(self, image: Tensor) -> Any:
+        top = random.randint(0, 4)
+        return Boxed(image[:, top : top + 4])
+
+
+def collate_boxed(samples: list[tuple[Boxed, int]]) -> tuple[Tensor, Tensor]:
+    """The pictures of a batch, and their labels."""
+    return torch.stack([boxed.image for boxed, _ in samples]), torch.tensor([label for _, label in samples])
+
+
+def good_in_objects() -> DataLoader[Any]:
+    """The part that is cut out is random, and inside an object."""
+    return DataLoader(InObjects(), batch_size=4, num_workers=2, shuffle=True, collate_fn=collate_boxed)
+
+
 class Stream(IterableDataset[Sample]):
     """A stream of pictures, each of which is transformed."""
 

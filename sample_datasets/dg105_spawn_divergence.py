@@ -161,6 +161,76 @@ def bad_numpy_view() -> DataLoader[Any]:
     return loader(Viewed())
 
 
+class LargeViewed(Pictures):
+    """The same with more numbers, which a worker may still find in the memory that was freed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = torch.rand(64, 500)
+        self.view = self.numbers.numpy()
+
+    def __getitem__(self, index: int) -> Any:
+        return *super().__getitem__(index), self.view[index].copy()
+
+
+def bad_numpy_view_large() -> DataLoader[Any]:
+    """Most samples are right as long as nothing else needs that memory."""
+    return loader(LargeViewed())
+
+
+class Both(Pictures):
+    """Pictures as tensors and as arrays; `as_array` makes these."""
+
+    def __init__(self, as_array: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.as_array = as_array
+
+    def __getitem__(self, index: int) -> Any:
+        image, label = super().__getitem__(index)
+        image = image.clone()
+        return image, self.as_array(image), label
+
+
+def as_view(image: Tensor) -> Any:
+    """The memory of the tensor."""
+    return image.numpy()
+
+
+def as_copy(image: Tensor) -> Any:
+    """Memory of its own."""
+    return image.numpy().copy()
+
+
+def unchanged(samples: list[Any]) -> list[Any]:
+    """Leave batches to the training loop."""
+    return samples
+
+
+def reversed_fields(samples: list[Any]) -> list[Any]:
+    """The same with the tensor after its array."""
+    return [sample[::-1] for sample in samples]
+
+
+def bad_view_beside() -> DataLoader[Any]:
+    """A tensor leaves its memory when a worker sends it, and its numpy view is sent after that."""
+    return loader(Both(as_view), collate_fn=unchanged)
+
+
+def good_copy_beside() -> DataLoader[Any]:
+    """The array is a copy."""
+    return loader(Both(as_copy), collate_fn=unchanged)
+
+
+def good_view_first() -> DataLoader[Any]:
+    """The array is sent before its tensor."""
+    return loader(Both(as_view), collate_fn=reversed_fields)
+
+
+def good_view_stacked() -> DataLoader[Any]:
+    """Both are stacked to a batch, which copies them."""
+    return loader(Both(as_view))
+
+
 class Stream(IterableDataset[Sample]):
     """A stream of pictures, each of which is transformed."""
 

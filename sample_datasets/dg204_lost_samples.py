@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
@@ -311,11 +312,19 @@ class Undrained(Stream):
 
     drains = False
 
+    def __init__(self, count: int, most: int = 100) -> None:
+        super().__init__(count)
+        self.most = most
+
+    def source(self) -> random.Random:
+        """What the buffer is shuffled by."""
+        return random.Random(1234)
+
     def __iter__(self) -> Iterator[Sample]:
-        source = random.Random(1234)
+        source = self.source()
         buffer: list[Sample] = []
         for sample in super().__iter__():
-            if len(buffer) < 100:
+            if len(buffer) < self.most:
                 buffer.append(sample)
                 continue
             place = source.randrange(len(buffer))
@@ -330,6 +339,23 @@ def bad_undrained() -> DataLoader[Any]:
     return loader(Undrained(387), num_workers=3)
 
 
+def bad_undrained_few() -> DataLoader[Any]:
+    """A buffer that is small beside the stream: its rest is no larger than what chance could lose."""
+    return loader(Undrained(387, most=40), num_workers=2)
+
+
+class UndrainedByTorch(Undrained):
+    """Draws from torch's global generator."""
+
+    def source(self) -> random.Random:
+        return random.Random(torch.initial_seed())
+
+
+def bad_undrained_by_torch() -> DataLoader[Any]:
+    """Other samples are lost in each epoch."""
+    return loader(UndrainedByTorch(387, most=40), num_workers=2)
+
+
 class Drained(Undrained):
     """Shuffles in a buffer, and yields all of it."""
 
@@ -339,3 +365,47 @@ class Drained(Undrained):
 def good_drained() -> DataLoader[Any]:
     """What is left in the buffer comes last."""
     return loader(Drained(387), num_workers=3)
+
+
+class Thinned(Undrained):
+    """Skips some samples by chance, as an augmentation of a stream does."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        source = self.source()
+        return (sample for sample in Stream.__iter__(self) if source.random() < 0.8)
+
+
+def good_thinned() -> DataLoader[Any]:
+    """Each process leaves out others, and another number of them."""
+    return loader(Thinned(387), num_workers=2)
+
+
+class Packed(Drained):
+    """Yields batches of eight from its buffer, and no smaller one."""
+
+    def __iter__(self) -> Iterator[Any]:
+        samples = list(super().__iter__())
+        yield from (samples[start : start + 8] for start in range(0, len(samples) - 7, 8))
+
+
+def good_packed() -> DataLoader[Any]:
+    """Each worker drops the rest that fills no batch."""
+    return DataLoader(Packed(387, most=40), batch_size=None, num_workers=2)
+
+
+class Mixed(Undrained):
+    """Draws from two sources until one of them has no more."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        source, samples = self.source(), list(Stream.__iter__(self))
+        both = [iter(samples[::2]), iter(samples[1::2])]
+        for _ in samples:
+            sample = next(both[source.random() < 0.5], None)
+            if sample is None:
+                return
+            yield sample
+
+
+def good_mixed() -> DataLoader[Any]:
+    """What is left of the longer source is another number in each process."""
+    return loader(Mixed(387), num_workers=2)

@@ -87,6 +87,11 @@ def bad_wide() -> DataLoader[Any]:
     return loader(SCANS, lambda path: scale(Image.open(path).convert("I")))
 
 
+def bad_coarse() -> DataLoader[Any]:
+    """OpenCV divides by 256, which leaves sixteen grey levels of 12 bits."""
+    return loader(TWELVE_BITS, lambda path: unit(read(path, cv2.IMREAD_GRAYSCALE) / 255))
+
+
 def good() -> DataLoader[Any]:
     """Divided by what 16 bits hold."""
     return loader(SCANS, lambda path: unit(read(path) / 65535), shuffle=True)
@@ -100,6 +105,15 @@ def good_pillow() -> DataLoader[Any]:
 def good_reduced() -> DataLoader[Any]:
     """OpenCV divides by 256 unless it is asked for more: coarse, but nothing is cut off."""
     return loader(SCANS, lambda path: unit(read(path, cv2.IMREAD_GRAYSCALE) / 255))
+
+
+MIXED = [written(f"mixed/{number:02}.png", scan(number, 65535 if number % 5 == 3 else 4095)) for number in range(COUNT)]
+"""Most files are dark."""
+
+
+def good_reduced_dark() -> DataLoader[Any]:
+    """The same where some of the files fill 16 bits."""
+    return loader(MIXED, lambda path: unit(read(path, cv2.IMREAD_GRAYSCALE) / 255))
 
 
 def good_window() -> DataLoader[Any]:

@@ -321,6 +321,53 @@ def good_windows() -> Loaders:
     return pair(Windows(0, 200), Windows(200, 300))
 
 
+ORDER = np.random.default_rng(7).permutation(360).tolist()
+
+
+def windows_of(series: Tensor) -> Loaders:
+    """Windows of a series, of thirty-two steps, that are split at random."""
+    train, val = Windows(0, 0), Windows(0, 0)
+    train.starts, val.starts = ORDER[:300], ORDER[300:]
+    train.series = val.series = series
+    return pair(train, val)
+
+
+def bad_windows() -> Loaders:
+    """Windows of one series are split at random, so that each lies between two of the other split."""
+    return windows_of(Windows(0, 0).series)
+
+
+def bad_windows_of_channels() -> Loaders:
+    """The same with three channels, of which each window is scaled in one way."""
+    return windows_of(torch.stack([Windows(0, 0).series * scale for scale in (1.0, 0.1, 3.0)], 1))
+
+
+def good_windows_of_few() -> Loaders:
+    """Each of the few validation windows begins in what training has seen, and ends after it."""
+    return pair(Windows(0, 200), Windows(201, 221))
+
+
+def good_windows_of_a_dead_sensor() -> Loaders:
+    """Most of a series is one value."""
+    return windows_of(torch.where(torch.arange(400) % 40 == 0, Windows(0, 0).series, torch.tensor(0.0)))
+
+
+class Noisy(Windows):
+    """Windows of series that are each measured once."""
+
+    def __getitem__(self, index: int) -> Tensor:
+        start = self.starts[index]
+        noise = torch.from_numpy(np.random.default_rng(start).normal(size=32).astype(np.float32))
+        return torch.sin(torch.arange(start, start + 32) / 5) + noise / 100
+
+
+def good_windows_measured() -> Loaders:
+    """The same curve in each window, and other noise."""
+    train, val = Noisy(0, 0), Noisy(0, 0)
+    train.starts, val.starts = ORDER[:300], ORDER[300:]
+    return pair(train, val)
+
+
 class Halves(Dataset):
     """One half of each photograph: a split by place."""
 

@@ -84,7 +84,9 @@ def _guarded_loader(base: Any) -> type:
 
             def begin() -> Pass:
                 if sampler is None:
-                    return watch.begin()
+                    now = watch.begin()
+                    now.stream = loader
+                    return now
                 sampler.order = Order()
                 return watch.begin(length_of(loader()), shuffler, sampler.order)
 

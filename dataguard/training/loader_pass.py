@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ class Pass:
     """The order of its indices; a stream has none."""
     planned: int | None = None
     """How many batches there will be, if the loader says so and is no stream."""
+    stream: Callable[[], Any] | None = None
+    """Returns the loader, if it reads a stream and still exists."""
     epoch: int = 0
     """How many passes with batches there were before."""
     delivered: int = 0

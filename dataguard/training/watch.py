@@ -19,6 +19,7 @@ from dataguard.training.loss_mask import LossMask
 from dataguard.training.options import Options
 from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
+from dataguard.training.stream_epochs import StreamEpochs
 from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Where
 
 FIRST = 4
@@ -47,6 +48,7 @@ class Watch:
         self.labels = Labels.of(dataset, options.num_classes, options.ignore_index, options.label)
         self.loss_mask = LossMask(options.ignore_index)
         self.orders = Orders()
+        self.stream_epochs = StreamEpochs()
         self.replays = Replays()
         self.ranks = Ranks(options.rank_timeout) if options.ranks else None
         self.is_training = False
@@ -135,6 +137,8 @@ class Watch:
                 self._judge_replays(now)
             if number + 1 == PREFIX:
                 self._judge_order(now, now.order)
+        if now.gradients and now.stream is not None:
+            self.stream_epochs.see(number, batch)
 
     def _affords_check(self) -> bool:
         """Whether the values of this batch may be checked."""
@@ -215,6 +219,9 @@ class Watch:
             if now.order is not None:
                 self._judge_order(now, now.order)
             self._judge_replays(now)
+            repeated = self.stream_epochs.end(now.epoch, now.stream()) if now.stream is not None else None
+            if repeated:
+                self.alarm.report("DG206", repeated)
         finally:
             self._whole = [now]
             if now.order is not None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.01
 """The smallest share of affected pixels that is reported."""
+FEWEST_LEVELS = 32
+"""With fewer grey levels, contours are seen; files that fill 16 bits keep 256."""
 
 
 @check("DG509", "clipped-depth", Severity.ERROR)
@@ -23,8 +25,9 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
     Symptom: scans and depth maps are nearly white, nearly black, or show contours where there are none; training
         continues on what is left.
     Cause: Pillow's `convert("L")` and `convert("RGB")` clip all values at 255; `astype(np.uint8)` keeps only the lower
-        8 bits; `ToTensor` converts `I;16` to int16, so that values above 32767 become negative; values that were
-        converted to 32 bits are scaled by the 32-bit range, and end up near zero.
+        8 bits; `cv2.imread` without `IMREAD_UNCHANGED` keeps only the upper 8 bits, of which depth in millimetres and
+        scans of 12 bits use few; `ToTensor` converts `I;16` to int16, so that values above 32767 become negative; those
+        that were converted to 32 bits are scaled by the 32-bit range, and end up near zero.
     Fix: read with `cv2.IMREAD_UNCHANGED` or `np.asarray(image)`, convert to float32, and divide by the largest value.
     Links: https://pillow.readthedocs.io/en/stable/handbook/concepts.html#modes
     """
@@ -53,6 +56,9 @@ def _wrong(depth: Depth) -> str | None:
         return f"values above 255 are clipped to 255: {depth.above:.0%} of the pixels of a 16-bit file"
     if depth.wrapped:
         return "only the lower 8 of 16 bits are kept: 256 becomes 0, and 257 becomes 1"
+    if depth.reduced and depth.brightest >> 8 < FEWEST_LEVELS:
+        levels = (depth.brightest >> 8) + 1
+        return f"only the upper 8 of 16 bits are kept, and values up to {depth.brightest} become {levels} grey levels"
     for curve in depth.curves:
         if curve.wraps and depth.upper >= SHARE:
             low, high = curve.values[2:4]

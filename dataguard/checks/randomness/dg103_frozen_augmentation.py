@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.frozen_draws import by_cache, by_index, require_no_choice, varied_draws
+from dataguard.checks.randomness.frozen_draws import (
+    by_cache,
+    by_draw,
+    by_index,
+    require_no_choice,
+    varied_draws,
+)
 from dataguard.model import Finding, Judgement, Location, Looked, Severity
 
 if TYPE_CHECKING:
@@ -19,7 +25,8 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     Symptom: no error; the augmentation runs but never varies, so training gains nothing from it.
     Cause: a generator is seeded with a constant in `__getitem__`, a transform or `collate_fn`, so it restarts for every
         sample; or it is seeded with the index alone before a library transform draws from it. Or a cache holds samples
-        that are already augmented: a dict or `functools.lru_cache` in a long-lived process, or shared memory.
+        that are already augmented: a dict or `functools.lru_cache` in a long-lived process, or shared memory. Or an
+        offset, an angle or a frame is drawn and never applied to what is returned.
     Fix: seed once, not for every sample: remove the seed, or use `torch.initial_seed()` in the worker; for reproducible
         draws, seed from epoch and index, as `numpy.random.default_rng((epoch, index))`. Cache decoded samples, and
         augment what you read from the cache.
@@ -31,7 +38,8 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         return Looked({"draws": draws.draws * draws.items, "items": draws.items})
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
-    require_no_choice(lab, trace, leaves)
+    if trace.constant:
+        require_no_choice(lab, trace, leaves)
     note = None
     if trace.constant and leaves and not trace.derived:
         seeding = trace.constant[0]
@@ -47,4 +55,5 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     elif lab.facts.kind == "map":
         yield from by_index(lab)
         note = yield from by_cache(lab)
+        yield from by_draw(lab)
     return Looked({"draws": trace.draws * trace.items, "items": trace.items}, note)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.start_methods import SPAWN, differing_items, spawn_trial
+from dataguard.checks.randomness.start_methods import SPAWN, differing_items, freed_views, spawn_trial
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -22,13 +22,16 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
         of Python changes.
     Cause: a spawned worker imports every module again and receives the dataset through pickle. Module globals and class
         attributes set at run time are back at their defaults, what `__getstate__` drops is missing, and a numpy view of
-        a tensor no longer shares its memory, or has lost it.
+        a tensor no longer shares its memory, or has lost it. Batches with a tensor and a view of it lose that
+        wherever workers are used.
     Fix: pass values set at run time to the dataset as attributes, set them again in `worker_init_fn`, or include them
         in `__getstate__`; keep a tensor or its numpy view, not both.
     Links: https://docs.pytorch.org/docs/stable/data.html#platform-specific-behaviors
     """
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: no worker starts")
+    if (yield from freed_views(lab)):
+        return Looked({})
     if lab.facts.spawns and lab.facts.kind == "stream":
         return (yield from _stream(lab))
     found, looked = (_spawned if lab.facts.spawns else _forked)(lab)

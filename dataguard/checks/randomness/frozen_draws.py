@@ -103,6 +103,20 @@ def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
     return None
 
 
+def by_draw(lab: Lab) -> Iterator[Finding]:
+    """Integers that the user's code draws for each sample, such as the offset of a crop, and that change nothing."""
+    for draw in observed_or_none(lambda: lab.randomness.unused_draws) or ():
+        yield Finding(
+            message=f"{draw.function} draws an integer from {draw.low} to {draw.high}, and no sample depends on it",
+            evidence={
+                "samples": draw.items,
+                "draws per sample": draw.draws,
+                "confirmed by": f"{2 * draw.high - draw.low + 1} in its place changes no sample, and raises nothing",
+            },
+            at=draw.at,
+        )
+
+
 def _lasts(lab: Lab, leaf: str) -> bool:
     """Whether a cache outlives an epoch: its process does, or the user's own workers still see it in the next one."""
     if lab.facts.num_workers == 0 or lab.facts.persistent:

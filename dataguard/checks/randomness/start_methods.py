@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from dataguard.model import NotApplicable
+from dataguard.incident import observed_or_none
+from dataguard.model import Finding, NotApplicable
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
@@ -39,3 +41,19 @@ def _differing(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
         return list(forked.shown)
     differ = {number % items for number, (one, two) in enumerate(zip(groups, found, strict=True)) if one != two}
     return [forked.shown[item] for item in sorted(differ)]
+
+
+def freed_views(lab: Lab) -> Generator[Finding, None, bool]:
+    """A leaf that is read from memory which a tensor leaves when it is sent: whatever values a process finds there."""
+    lost = tuple(f"batch{path}" for path in observed_or_none(lambda: lab.randomness.lost_views) or ())
+    judged = lab.facts.spawns or not lab.facts.start_given
+    freed = lost or (observed_or_none(lambda: lab.randomness.freed) if judged else None) or ()
+    method = lab.facts.start_method if lab.facts.spawns else SPAWN
+    for path in freed[:1]:
+        sent = "reaches the main process with other values" if lost else f"is read from freed memory under {method}"
+        yield Finding(
+            message=f"{path} {sent}: it comes from a numpy view of a tensor that is sent, too",
+            evidence={"leaves": list(freed), "freed": "the memory of the tensor, which moves to shared memory"},
+            mild=not lost and not lab.facts.spawns,
+        )
+    return bool(freed)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.splits.leaked_text import leaked_text
+from dataguard.checks.splits.leaked_text import leaked_series, leaked_text
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
 
     Symptom: validation looks better than it should, and the model fails in production.
     Cause: splits drawn twice with different seeds, overlapping index lists, folders or archives with copies under other
-        names, a validation split that reads the training data.
+        names, a validation split that reads the training data, windows of one series that are split at random.
     Fix: draw the split once, with a seed, and store it; remove duplicates first, by file content and not by name.
     Links: https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
     """
@@ -43,7 +43,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
             notes.append(f"it is {other.facts.name} under another name")
         elif shared:
             yield _finding(lab, other, seen, shared, proven=proven)
-        elif finding := leaked_text(lab, other):
+        elif finding := leaked_text(lab, other) or leaked_series(lab, other):
             yield finding
         else:
             open_ends += _open(lab, seen, other.facts.name)

@@ -45,19 +45,19 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
 
 def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
     """What the workers of one process lose, and then what ranks do."""
-    workers, ranks = lab.facts.num_workers, lab.ranks.declared
+    shares, workers, ranks = lab.streams.shares, lab.facts.num_workers, lab.ranks.declared
     if not workers and not ranks:
         raise NotApplicable("a single process reads everything")
     if workers:
-        loss = find_loss(partial(lab.streams.shares, workers), partial(lab.streams.shares, 0))
+        loss = find_loss(partial(shares, workers), partial(shares, 0), partial(lab.streams.has_fixed_counts, workers))
         looked |= {"samples": loss.of, "workers": workers}
         yield loss, "are yielded by no worker"
     if ranks:
         looked |= {"ranks": lab.ranks.world}
-        loss = find_loss(lab.ranks.stream, partial(lab.streams.shares, 0))
+        loss = find_loss(lab.ranks.stream, partial(shares, 0))
         looked |= {"samples": loss.of}
         if loss.samples:
-            require_loss(find_loss(partial(lab.ranks.stream, same_seed=True), partial(lab.streams.shares, 0)))
+            require_loss(find_loss(partial(lab.ranks.stream, same_seed=True), partial(shares, 0)))
         yield loss, _NO_RANK
 
 

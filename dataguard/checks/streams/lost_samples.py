@@ -101,11 +101,13 @@ def require_loss(seeded: Loss) -> None:
         )
 
 
-def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> Loss:
+def find_loss(
+    several: Callable[..., StreamTrace], one: Callable[..., StreamTrace], is_fixed: Callable[[], bool] = lambda: False
+) -> Loss:
     """What several processes lose of what one yields; both are called with `seeded` and `twice`.
 
-    A loss has to show in two epochs. Raises Undecided when the streams were not read to their end, and their
-    samples cannot be recognised.
+    A loss has to show in two epochs. Where samples are random, `is_fixed` says whether their number is not. Raises
+    Undecided when the streams were not read to their end, and their samples cannot be recognised.
     """
     shared, alone = several(seeded=False), one(seeded=False)
     if not (shared.ended and alone.ended):
@@ -118,7 +120,8 @@ def find_loss(several: Callable[..., StreamTrace], one: Callable[..., StreamTrac
     loss = _loss_of(epochs)
     if loss.samples > CHANCE * math.sqrt(loss.of) and all(map(_repeats, *epochs)):
         return replace(loss, same=True)
-    if loss.samples and (_varies(one(seeded=False, twice=True)) or any(starmap(_drawn, epochs))):
+    random = loss.samples and (_varies(one(seeded=False, twice=True)) or any(starmap(_drawn, epochs)))
+    if random and not is_fixed():
         raise Undecided("the samples of an epoch and their number are random, so two runs may differ")
     return loss
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,8 +14,8 @@ from dataguard.lab.files.file_survey import ImageFile, ImageSurvey, SampleIndex
 from dataguard.lab.files.image_leaves import ImageLeaf, ImageOutput, ImageReader
 from dataguard.model import NotApplicable, Undecided
 
-MOST = 3
-"""How many files are read to find one whose values need more than 8 bits."""
+MOST = 8
+"""How many files are read to find one whose values need more than 8 bits, and the largest value."""
 BYTE, HALF = 255, 32767
 """The largest value of uint8 and of int16."""
 BELOW = (BYTE - 55, BYTE - 100)
@@ -64,7 +64,8 @@ class Curve:
 class Depth:
     """How a sample responds to the values of its 16-bit file.
 
-    `above` and `upper` are the shares of its pixels above 255 and 32767, `largest` its largest value. The sample stays
+    `above` and `upper` are the shares of its pixels above 255 and 32767, `largest` its largest value and `brightest`
+    that of a few files. The sample stays
     the same if values above 255 become 255 (`clipped`), if the upper 8 bits are cleared (`wrapped`), or if the lower 8
     bits are cleared (`reduced`). `curves` are those of image leaves.
     """
@@ -79,6 +80,7 @@ class Depth:
     wrapped: bool
     reduced: bool
     curves: tuple[Curve, ...]
+    brightest: int
 
 
 def files_with_16_bits(survey: ImageSurvey) -> list[ImageFile]:
@@ -95,18 +97,18 @@ def find_depth(reader: ImageReader, files: Sequence[ImageFile]) -> Depth:
 
     Raises NotApplicable if all values fit into 8 bits, Undecided if a file cannot be read.
     """
-    few_valued: list[tuple[ImageFile, bytes, np.ndarray]] = []
+    found: list[tuple[ImageFile, bytes, np.ndarray]] = []
     for file in files[:: -(-len(files) // MOST)]:
         content = reader.read(file.index).content(file)
         pixels = decoded(content)
         if pixels is None or pixels.dtype != np.uint16:
             raise Undecided(f"no imported library reads all bits of {file.header.format} files")
         if (pixels > BYTE).mean() >= SHARE:
-            if _has_many_values(pixels):
-                return _depth(reader, file, content, pixels, len(files))
-            few_valued.append((file, content, pixels))
-    if few_valued:
-        return _depth(reader, *few_valued[0], len(files))
+            found.append((file, content, pixels))
+    if found:
+        chosen = next((read for read in found if _has_many_values(read[2])), found[0])
+        depth = _depth(reader, *chosen, len(files))
+        return replace(depth, brightest=max(int(pixels.max()) for _, _, pixels in found))
     raise NotApplicable("values of 16-bit files fit into 8 bits")
 
 
@@ -151,6 +153,7 @@ def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndar
         wrapped=wrapped,
         reduced=reduced,
         curves=tuple(_curve(path, original.root, [one[path] for one in shown]) for path in paths),
+        brightest=int(pixels.max()),
     )
 
 

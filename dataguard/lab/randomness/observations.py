@@ -5,10 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from dataguard.lab.core.records import GeneratorState
-from dataguard.lab.randomness import cached_draws, constant_seeds, same_items, shared_draws, shared_offsets
+from dataguard.lab.randomness import (
+    cached_draws,
+    constant_seeds,
+    same_items,
+    shared_draws,
+    shared_offsets,
+    unused_draws,
+)
 from dataguard.lab.randomness.same_items import SameItems
 from dataguard.lab.randomness.spawn_pickling import Pickling, try_pickling
-from dataguard.lab.randomness.spawned_reads import SpawnTrial, find_spawn_trial
+from dataguard.lab.randomness.spawned_reads import SpawnTrial, find_freed, find_lost_views, find_spawn_trial
 from dataguard.lab.randomness.state_carryover import Carryover, find_carryover
 from dataguard.lab.subject import Subject
 
@@ -52,6 +59,17 @@ class Randomness:
         return cached_draws.find_cached_draws(self._subject)
 
     @property
+    def unused_draws(self) -> tuple[unused_draws.UnusedDraw, ...]:
+        """The lines of the user's code that draw integers on which no sample depends (map-style only)."""
+        subject = self._subject
+        subject.need_map("the samples of a stream cannot be read again individually")
+        subject.afford_reads("unused draws", unused_draws.ITEMS * (unused_draws.DRAWS + 1))
+        indices = subject.epoch.asked(unused_draws.ITEMS)
+        return subject.vary(
+            "unused draws", lambda folder: unused_draws.find_unused_draws(subject.build, folder, indices)
+        )
+
+    @property
     def carryover(self) -> Carryover:
         """State that reading leaves for later reads, and that the user's own workers lose."""
         return find_carryover(self._subject)
@@ -68,6 +86,16 @@ class Randomness:
         return subject.cache.observe(
             "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)
         )
+
+    @property
+    def lost_views(self) -> tuple[str, ...]:
+        """The leaves of a batch that arrive with other values, because a worker sends memory that it has freed."""
+        return find_lost_views(self._subject)
+
+    @property
+    def freed(self) -> tuple[str, ...]:
+        """The leaves that spawned workers read from memory that is freed when the dataset is sent to them."""
+        return find_freed(self._subject)
 
     @property
     def spawn_trial(self) -> SpawnTrial:

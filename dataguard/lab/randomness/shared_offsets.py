@@ -22,8 +22,8 @@ from dataguard.lab.core.index_schedules import Dealt, drawn
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.lock_watch import LockWatch
 from dataguard.lab.process.spool import read_spools
-from dataguard.lab.randomness.lock_watch import LockWatch
 from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.interventions import SeededSamples

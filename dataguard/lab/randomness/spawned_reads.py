@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import operator
-import tempfile
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +26,7 @@ from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.spool import read_spools
-from dataguard.lab.reading.fresh_import import reimported
+from dataguard.lab.reading.fresh_import import become_new_process
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.reading.spawn_transfer import TooMuch, as_if_spawning, send
 from dataguard.lab.rng.frozen_rng import FrozenRngs, RngFreezer
@@ -45,10 +44,12 @@ ITEMS, FEW_ITEMS = 4, 2
 _FORKED_LOCK = "created in a fork context"
 """What Python says of a lock that would have been made otherwise where workers are spawned."""
 
+ARRIVED, FREED = "arrived", "freed"
+"""The step of the batch as the main process receives it, and a mark of a dataset that reads freed memory."""
 Step = Mapping[str, bytes] | None
 """What one step of a worker gave: the digests of leaves by path; None if it failed."""
 Steps = Mapping[str, Step]
-"""The steps of an emulated worker by name: `start`, `init`, the samples, and a `batch` of them."""
+"""The steps of an emulated worker by name: `start`, `init`, the samples, a `batch` of them, and what arrives of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def find_spawn_trial(subject: Subject) -> SpawnTrial:
     # A step that fails in both, such as an init that needs a real worker, says nothing.
     fails = spawned is None or any(step is None and forked.get(name, {}) is not None for name, step in spawned.items())
     leaves = set() if fails else _steadily_changed(subject, forked, spawned or {})
-    if not fails and not leaves:
+    if not fails and (not leaves or find_freed(subject)):
         return SpawnTrial(items)
     real = _real_reads(subject, "spawn")
     if isinstance(real, Incident):
@@ -86,6 +87,27 @@ def find_spawn_trial(subject: Subject) -> SpawnTrial:
     if isinstance(other, Incident):
         raise Undecided(other.under_other_settings)
     return SpawnTrial(items, differing=_differing(other, real, leaves))
+
+
+def find_freed(subject: Subject) -> tuple[str, ...]:
+    """The leaves that a spawned worker reads from memory that was freed when the dataset was sent to it.
+
+    No real one is asked: it may still find their values there, or die.
+    """
+    subject.afford_reads("spawn trial", 2 * _items(subject))
+    forked, spawned = _emulated(subject, "fork") or {}, _emulated(subject, "spawn") or {}
+    if FREED not in spawned:
+        return ()
+    kept = _emulated(subject, "spawn", overwritten=False) or {}
+    return tuple(sorted(_changed(forked, spawned) - _changed(forked, kept), reverse=True))  # samples first
+
+
+def find_lost_views(subject: Subject) -> tuple[str, ...]:
+    """The leaves of a batch that the main process receives with other values: views of memory that is freed by then."""
+    subject.afford_reads("spawn trial", 2 * _items(subject))
+    steps = _emulated(subject, "fork") or {}
+    batch, arrived = steps.get("batch") or {}, steps.get(ARRIVED) or {}
+    return tuple(path for path, digest in batch.items() if digest != arrived.get(path, digest))
 
 
 def _items(subject: Subject) -> int:
@@ -107,16 +129,17 @@ def _changed(one: Steps, two: Steps) -> set[str]:
     return {
         name + path
         for name, step, other in pairs
-        if step and other
+        if step and other and name != ARRIVED
         for path in step.keys() | other.keys()
         if step.get(path) != other.get(path)
     }
 
 
-def _emulated(subject: Subject, method: str, run: int = 0) -> Steps | None:
+def _emulated(subject: Subject, method: str, run: int = 0, *, overwritten: bool = True) -> Steps | None:
     """What an emulated worker does; None if it died or hung. Each run has other addresses and random numbers."""
-    emulate = partial(_emulate_spawned, subject, run) if method == "spawn" else partial(_emulate_forked, subject)
-    steps: Steps | None = observed_or_none(lambda: subject.vary(("emulated", method, run), emulate))
+    spawned = partial(_emulate_spawned, subject, run, overwritten)
+    emulate = spawned if method == "spawn" else partial(_emulate_forked, subject)
+    steps: Steps | None = observed_or_none(lambda: subject.vary(("emulated", method, run, overwritten), emulate))
     if steps is not None and not steps:
         raise Undecided("the dataset takes too long to be pickled here (--start-method spawn tests spawned workers)")
     return steps
@@ -127,15 +150,15 @@ def _emulate_forked(subject: Subject, folder: Path) -> Steps:
     return dict(_steps(loader, indices, folder))
 
 
-def _emulate_spawned(subject: Subject, run: int, folder: Path) -> Steps:
+def _emulate_spawned(subject: Subject, run: int, overwritten: bool, folder: Path) -> Steps:
     """The steps of a spawned worker; none if the loader is too big to be pickled."""
     loader, indices = _ready(subject)
     try:
         with as_if_spawning():
             sent = send((loader.dataset, loader.collate_fn, loader.worker_init_fn), forked=True)
             sent_indices = send(indices)  # separately, as to a worker
-            _become_new_process(subject.target.spelling, run, folder)
-            dataset, collate_fn, worker_init_fn = sent.received()
+            become_new_process(subject.target.spelling, run, folder)
+            dataset, collate_fn, worker_init_fn = sent.received(overwritten=overwritten)
             indices = sent_indices.received()
     except TooMuch:
         return {}
@@ -145,7 +168,7 @@ def _emulate_spawned(subject: Subject, run: int, folder: Path) -> Steps:
         return {"start": None}
     arrived = copy.copy(loader)
     vars(arrived).update(dataset=dataset, collate_fn=collate_fn, worker_init_fn=worker_init_fn)
-    return dict(_steps(arrived, indices, folder))
+    return dict(_steps(arrived, indices, folder)) | ({FREED: {}} if sent.has_freed else {})
 
 
 def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
@@ -162,27 +185,6 @@ def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
 
 def _schedule(inner: Any, batched: bool) -> SameItems:
     return SameItems(inner, 1, ITEMS, (ITEMS,), 1, batched=batched, spread=True)
-
-
-def _become_new_process(spelling: str, run: int, folder: Path) -> None:
-    """Forget what was set in the user's modules since they were imported, and torch's default dtype."""
-    # A module may make a folder for this process, which nobody would remove.
-    make = partial(_made_inside, tempfile.mkdtemp, folder)
-    setattr(tempfile, "mkdtemp", make)  # noqa: B010 - mypy forbids the plain form
-    torch.set_default_dtype(torch.float32)
-    seed_global_generators(SEED + run)
-    reimported(spelling)
-    _occupied.extend(bytearray(size) for size in range(500 * run))
-
-
-_occupied: list[bytearray] = []
-"""What moves later objects of another run to other addresses."""
-
-
-def _made_inside(
-    make: Callable[..., str], folder: Path, suffix: Any = None, prefix: Any = None, dir: Any = None
-) -> str:
-    return make(suffix, prefix, folder if dir is None else dir)
 
 
 def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tuple[str, Step]]:
@@ -210,7 +212,9 @@ def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tup
             yield f"sample {number}", None
     if samples:
         with freezer.frozen(0, ITEMS, roots), contextlib.suppress(Exception):  # it may need full batches
-            yield "batch", _digests(loader.collate_fn(samples if loader.batch_sampler is not None else samples[0]))
+            batch = loader.collate_fn(samples if loader.batch_sampler is not None else samples[0])
+            yield "batch", _digests(batch)
+            yield ARRIVED, _digests(send(batch, forked=True).received())
 
 
 def _stream(dataset: Any) -> Callable[[Any], Any]:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 import itertools
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+import torch
 
 from dataguard.incident import is_library
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.epoch_trace import gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.lab.rng.global_rng import seed_global_generators
+from dataguard.lab.rng.global_rng import SEED, seed_global_generators
 from dataguard.process.imported_modules import own_files
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target, load
@@ -110,3 +115,27 @@ def _is_namespace(name: str) -> bool:
 def is_own_source(name: str, file: str) -> bool:
     """Whether a module of this name in this file is the user's and in Python."""
     return file.endswith(".py") and name.partition(".")[0] not in ("dataguard", "__main__") and not is_library(file)
+
+
+def become_new_process(spelling: str, run: int, folder: Path) -> None:
+    """Forget what was set in the user's modules since they were imported, and torch's default dtype.
+
+    Each run has other addresses and random numbers.
+    """
+    # A module may make a folder for this process, which nobody would remove.
+    make = partial(_made_inside, tempfile.mkdtemp, folder)
+    setattr(tempfile, "mkdtemp", make)  # noqa: B010 - mypy forbids the plain form
+    torch.set_default_dtype(torch.float32)
+    seed_global_generators(SEED + run)
+    reimported(spelling)
+    _occupied.extend(bytearray(size) for size in range(500 * run))
+
+
+_occupied: list[bytearray] = []
+"""What moves later objects of another run to other addresses."""
+
+
+def _made_inside(
+    make: Callable[..., str], folder: Path, suffix: Any = None, prefix: Any = None, dir: Any = None
+) -> str:
+    return make(suffix, prefix, folder if dir is None else dir)

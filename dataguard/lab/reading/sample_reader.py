@@ -100,16 +100,16 @@ class Reader:
             yield
 
 
-def emulate_worker(loader: Loader, recorder: FlightRecorder, workers: int) -> None:
-    """Do what torch does at the start of the first of so many workers: this disposable process emulates one.
+def emulate_worker(loader: Loader, recorder: FlightRecorder, workers: int, number: int = 0) -> None:
+    """Do what torch does at the start of one of so many workers: this disposable process emulates it.
 
     `default_collate` and the user's code call `get_worker_info`. Raises LoaderRaised if `worker_init_fn` raises.
     """
     worker: Any = _utils.worker
-    details = {"id": 0, "num_workers": workers, "seed": torch.initial_seed(), "dataset": loader.dataset}
+    details = {"id": number, "num_workers": workers, "seed": torch.initial_seed(), "dataset": loader.dataset}
     worker._worker_info = worker.WorkerInfo(**details)
     atexit.register(setattr, worker, "_worker_info", None)  # so that the dataset is freed then
     if loader.worker_init_fn is not None:
         recorder.mark(None, "init")
         with gate("init"):
-            loader.worker_init_fn(0)
+            loader.worker_init_fn(number)

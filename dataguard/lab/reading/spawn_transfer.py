@@ -47,9 +47,15 @@ class Sent:
         """How many torch generators it holds; their state may be gone before a real worker reads it."""
         return sum(isinstance(one, torch.Generator) for one in self.contents)
 
-    def received(self) -> Any:
-        """The object as the worker gets it. Raises whatever unpickling raises."""
-        _arrived[:] = separated(self.contents)
+    @property
+    def has_freed(self) -> bool:
+        """Whether an array is a view of a tensor that is sent before it."""
+        views = ((one, self.contents[:place]) for place, one in enumerate(self.contents) if isinstance(one, np.ndarray))
+        return any(_freed(array, before) for array, before in views)
+
+    def received(self, *, overwritten: bool = True) -> Any:
+        """The object as the worker gets it, freed memory `overwritten`. Raises whatever unpickling raises."""
+        _arrived[:] = separated(self.contents, overwritten=overwritten)
         try:
             return pickle.loads(self.pickled)
         finally:
@@ -121,11 +127,11 @@ class _Pickler(ForkingPickler):
         return value.__reduce__() if value.dtype.hasobject else self._collected(value)
 
 
-def separated(contents: tuple[Any, ...]) -> list[Any]:
+def separated(contents: tuple[Any, ...], *, overwritten: bool = True) -> list[Any]:
     """The contents, with a copy of each array that shares memory with another part.
 
     A tensor moves to shared memory when it is pickled, which frees its own: a view of it that is pickled later reads
-    whatever is there by then (measured on torch 2.15). Such a copy is filled with other values.
+    whatever is there by then (measured on torch 2.15). If `overwritten`, such a copy is filled with other values.
     """
     found = list(contents)
     arrays = [number for number in overlapping(contents) if isinstance(contents[number], np.ndarray)]
@@ -133,7 +139,7 @@ def separated(contents: tuple[Any, ...]) -> list[Any]:
         return found
     for number in arrays:
         found[number] = contents[number].copy()
-        if _freed(contents[number], contents[:number]):
+        if overwritten and _freed(contents[number], contents[:number]):
             found[number].reshape(-1).view(np.uint8)[...] ^= 0x01 if found[number].dtype == bool else 0x55
     return found
 

@@ -18,23 +18,14 @@ from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.lab.splits import shared_transforms, token_windows
+from dataguard.lab.splits import index_contents, series_windows, shared_transforms, token_windows
 from dataguard.lab.splits.groups import Groups, recorded_groups
-from dataguard.lab.splits.index_contents import (
-    CONTENT,
-    DISTINCT,
-    NAMES,
-    READS,
-    SUBSET,
-    IndexContents,
-    read_index_contents,
-)
+from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, READS, SUBSET
 from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates
 from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
 from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTransform
 from dataguard.lab.splits.split_names import are_splits
 from dataguard.lab.splits.tables import Table, recorded_tables
-from dataguard.lab.splits.token_windows import SharedText
 from dataguard.lab.subject import Subject
 from dataguard.stats.coincidence import is_shared
 
@@ -99,7 +90,7 @@ class Splits:
         return tuple(sorted(before, key=lambda one: ranks[one.facts.role or ""]))
 
     @property
-    def index_contents(self) -> IndexContents:
+    def index_contents(self) -> index_contents.IndexContents:
         """What the dataset stores for each index."""
         subject = self._subject
         most = 10**9 if subject.settings.all else FEW_FILES
@@ -109,7 +100,8 @@ class Splits:
         build, length, group = subject.build, subject.facts.length, subject.settings.contract.get("group")
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
         return subject.vary(
-            "index contents", lambda folder: read_index_contents(build, folder, length, most, index, seconds, group)
+            "index contents",
+            lambda folder: index_contents.read_index_contents(build, folder, length, most, index, seconds, group),
         )
 
     @property
@@ -158,9 +150,13 @@ class Splits:
             ("replaced", paths), lambda folder: shared_transforms.find_replaced(subject.rebuild, folder, paths, read)
         )
 
-    def text_shared_with(self, other: Subject) -> SharedText | None:
+    def text_shared_with(self, other: Subject) -> token_windows.SharedText | None:
         """The text that windows of tokens of this split and of an earlier one have in common."""
         return token_windows.shared_text(self._subject, other)
+
+    def series_shared_with(self, other: Subject) -> series_windows.SharedSeries:
+        """The windows of a series that lie inside those of an earlier split."""
+        return series_windows.shared_series(self._subject, other)
 
     def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""

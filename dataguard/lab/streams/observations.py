@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dataguard.lab.spy.sample_ledger import depth_of
-from dataguard.lab.streams import rank_awareness, sampler_order, stream_order
+from dataguard.lab.streams import rank_awareness, sampler_order, stream_counts, stream_order
 from dataguard.lab.streams.resume import Resumes, find_resumes
 from dataguard.lab.streams.sampler_order import Contents, Orders
 from dataguard.lab.streams.stream_order import StreamOrder
@@ -69,6 +69,16 @@ class Streams:
         subject = self._subject
         subject.afford_reads("stream order", (stream_order.EPOCHS + 1) * stream_order.MOST)
         return subject.vary("stream order", lambda folder: stream_order.find_stream_order(subject.build, folder))
+
+    def has_fixed_counts(self, workers: int) -> bool:
+        """Whether one process, and each of so many workers, yield as many samples whatever generators draw."""
+        subject = self._subject
+        subject.afford_reads("stream counts", 2 * stream_counts.RUNS * (subject.epoch.read or 0))
+        return stream_counts.are_fixed(
+            subject.vary(
+                ("stream counts", workers), lambda folder: stream_counts.read_counts(subject.build, folder, workers)
+            )
+        )
 
     @property
     def contents(self) -> Contents:

@@ -40,26 +40,31 @@ DESCENT = 0.75
 class StreamOrder:
     """A stream of so many `samples`, of which each epoch has the same order: the `seed` that it depends on, if any.
 
-    It then has another order where generators skip some numbers after they were seeded with a constant. `correlation`
-    is that of the places of samples in two epochs of different order, if most of the samples are in both.
+    It then has another order where generators skip some numbers after they were seeded with a constant, or once
+    `set_epoch` is called: `awaits_epoch`. `correlation` is that of the places of samples in two epochs of different
+    order, if most of the samples are in both.
     """
 
     samples: int
     replayed: bool
     seed: Seeding | None
     correlation: float | None = None
+    awaits_epoch: bool = False
 
 
-def find_stream_order(build: Callable[..., Loader], folder: Path) -> StreamOrder:
+def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: bool = True) -> StreamOrder:
     """Read several epochs of a stream, each under another global seed, and one with constant seeds changed.
 
-    If the loader has workers, this disposable process emulates the only one of each epoch.
+    If the loader has workers, this disposable process emulates the only one of each epoch. Unless epochs are
+    `announce`d, `set_epoch` is called once, before another epoch at the end.
     """
     loader, recorder = build(), FlightRecorder(folder)
     watch = SeedWatch()
     epochs, seeds = [], []
-    for epoch, skipped in [*((number, 0) for number in range(EPOCHS)), (EPOCHS - 1, BURN)]:
-        announce_epoch(loader, epoch)
+    late = [] if announce else [(EPOCHS, 0)]
+    for epoch, skipped in [*((number, 0) for number in range(EPOCHS)), (EPOCHS - 1, BURN), *late]:
+        if announce or epoch == EPOCHS:
+            announce_epoch(loader, epoch)
         torch.manual_seed(SEED + epoch)
         if loader.num_workers:
             emulate_worker(loader, recorder, 1)
@@ -67,19 +72,20 @@ def find_stream_order(build: Callable[..., Loader], folder: Path) -> StreamOrder
             epochs.append([leaves_of(sample) for sample in islice(iter(loader.dataset), MOST)])
         seeds.append([seeding for _, seeding in given])
     constant = [seed for seed in seeds[0] if all(seed in given for given in seeds[:EPOCHS])]
-    replayed = []
+    replayed, awaits = [], []
     correlations: list[float] = []
     for path in dict.fromkeys(leaf.path for sample in epochs[0] for leaf in sample):
         orders = [[leaf.digest for sample in epoch for leaf in sample if leaf.path == path] for epoch in epochs]
-        first, *others, changed = orders
+        first, *others, changed = orders[: EPOCHS + 1]
         if len(set(first)) == len(first) and all(order == first for order in others):
             replayed.append(_is_shuffled(first, changed))
+            awaits.append(not announce and _is_shuffled(first, orders[-1]))
         elif len(set(first)) == len(first):
             correlations += _correlation(first, others[0])
     # A seed near which the code names an epoch may be another one where training sets that.
-    seed = next((seed for seed in constant if not seed.epochs), None) if any(replayed) else None
-    seed = seed if not any(seed.epochs for seed in constant) else None
-    return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None))
+    certain = constant if not (announce and any(seed.epochs for seed in constant)) else []
+    seed = certain[0] if certain and any(replayed) else None
+    return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None), any(awaits))
 
 
 def _correlation(one: Sequence[bytes], other: Sequence[bytes]) -> list[float]:

@@ -19,6 +19,31 @@ def trace(*samples: int, **leaves: Sequence[int]) -> StreamTrace:
     return StreamTrace((samples,), True, {path: (tuple(values),) for path, values in leaves.items()})
 
 
+KEPT: dict[str, tuple[str, ...]] = {"lost_views": (), "freed": ()}
+"""No view of a tensor loses its memory."""
+
+
+@pytest.mark.parametrize(
+    ("lost", "freed", "facts", "said"),
+    [
+        (("[1]",), (), {}, "batch[1] reaches the main process with other values"),
+        (("[1]",), ("sample[0]",), {}, "batch[1] reaches the main process with other values"),
+        (("[1]",), (), {"start_given": True}, "batch[1] reaches the main process with other values"),
+        ((), ("sample[0]", "batch[0]"), {}, "sample[0] is read from freed memory under spawn (the default on"),
+        ((), ("sample[0]",), {"spawns": True}, "sample[0] is read from freed memory under forkserver:"),
+    ],
+)
+def test_views_that_lose_their_memory(lost: Any, freed: Any, facts: dict[str, bool], said: str) -> None:
+    facts = {"spawns": False, "start_given": False, **facts}
+    lab = SimpleNamespace(
+        facts=SimpleNamespace(num_workers=2, kind="map", start_method="forkserver", **facts),
+        randomness=SimpleNamespace(lost_views=lost, freed=freed),
+    )
+    (finding,) = verdict_of(dg105_spawn_divergence.judge, lab).findings
+    assert finding.message.startswith(said)
+    assert finding.mild == (not lost and not facts["spawns"])
+
+
 class TestStreams:
     def judged(self, spawned: Any, forked: Any, spawned_again: Any = None, forked_again: Any = None) -> Verdict:
         runs = {
@@ -34,7 +59,7 @@ class TestStreams:
             return found
 
         facts = SimpleNamespace(num_workers=2, spawns=True, kind="stream", start_method="spawn")
-        lab = SimpleNamespace(facts=facts, streams=SimpleNamespace(stream=stream))
+        lab = SimpleNamespace(facts=facts, streams=SimpleNamespace(stream=stream), randomness=SimpleNamespace(**KEPT))
         return verdict_of(dg105_spawn_divergence.judge, lab)
 
     ONE, TWO = trace(1, 2, 3, x=(1, 2, 3), y=(7, 8, 9)), trace(4, 5, 6, x=(4, 5, 6), y=(7, 8, 9))
@@ -68,7 +93,7 @@ class TestSpawnedWorkers:
         same_items = lambda method=None: forked if method == "fork" else spawned  # noqa: E731
         return verdict_of(
             dg105_spawn_divergence.judge,
-            SimpleNamespace(facts=facts, randomness=SimpleNamespace(same_items=same_items)),
+            SimpleNamespace(facts=facts, randomness=SimpleNamespace(same_items=same_items, **KEPT)),
         )
 
     def test_samples_that_differ(self) -> None:

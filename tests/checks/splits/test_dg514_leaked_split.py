@@ -10,6 +10,7 @@ import pytest
 
 from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
 from dataguard.lab.splits.sample_pairs import SamplePair
+from dataguard.lab.splits.series_windows import SharedSeries
 from dataguard.lab.splits.split_overlap import Comparison, Match
 from dataguard.model import Undecided
 from tests.support.recordings import Verdict, recordings, verdict_of
@@ -22,7 +23,12 @@ def pair(number: int, *, same: bool = True, file: str | None = None) -> SamplePa
 
 
 def judged(
-    pairs: Sequence[SamplePair], total: int = 0, *, roles: tuple[str, str] = ("train", "val"), **changes: Any
+    pairs: Sequence[SamplePair],
+    total: int = 0,
+    *,
+    roles: tuple[str, str] = ("train", "val"),
+    series: SharedSeries | None = None,
+    **changes: Any,
 ) -> Verdict:
     """The verdict on a split of which some pairs with an earlier one were read again."""
     recorded = recordings("dg514_leaked_split")["bad.val"]
@@ -32,7 +38,7 @@ def judged(
     facts = {
         place: replace(recorded.read(place), role=role) for place, role in zip((OTHER, ".facts"), roles, strict=True)
     }
-    text = {".splits.text_shared_with": lambda _: None}
+    text = {".splits.text_shared_with": lambda _: None, ".splits.series_shared_with": lambda _: series}
     return verdict_of(dg514_leaked_split.judge, recorded.but({path: replace(seen, **changes), **text, **facts}).lab)
 
 
@@ -86,3 +92,15 @@ def test_what_leaves_it_open(pairs: Sequence[SamplePair], changes: dict[str, Any
 
 def test_pairs_that_differ_are_no_leak() -> None:
     assert judged([pair(1, same=False)]).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("windows", "of", "found"), [(8, 20, True), (7, 20, False), (10, 100, True), (9, 100, False), (0, 20, False)]
+)
+def test_windows_of_one_series(windows: int, of: int, found: bool) -> None:
+    series = SharedSeries(windows, of, (3, 5), 2) if windows else SharedSeries(0, of)
+    findings = judged([], series=series).findings
+    assert [finding.message for finding in findings] == found * [
+        "dataset[3] of DG514.bad.val is a window of the series of dataset[5] of DG514.bad.train, 2 steps apart: "
+        f"{windows} of {of} windows overlap"
+    ]
