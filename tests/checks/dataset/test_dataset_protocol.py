@@ -71,6 +71,8 @@ def test_a_stream_has_no_indices() -> None:
         ("dg309_listing_order:bad_classes", Severity.ERROR),
         ("dg309_listing_order:bad_walk", Severity.WARNING),
         ("dg309_listing_order:bad_unlabelled", Severity.WARNING),
+        ("dg309_listing_order:bad_indexed", Severity.WARNING),
+        ("dg309_listing_order:bad_windows", Severity.WARNING),
     ],
 )
 def test_what_does_little_harm_is_a_warning(face: str, severity: Severity) -> None:
