@@ -65,10 +65,11 @@ class Construction:
     def _reschedule(self, variant: Loader, loader: Loader) -> None:
         """Replace the index sampler in place; `DataLoader.__setattr__` forbids it, its `__dict__` does not.
 
-        A subclass may have wrapped its index sampler in its constructor; then the sampler inside is replaced.
+        A subclass may have wrapped its index sampler, so that the one inside is replaced, or put another one there.
         """
         state, slot = vars(variant), _slot(variant)
         place = self.places.get(id(loader)) if state[slot] is vars(loader).get(slot) else None
+        place = place if _holds([state[slot]], place) else None
         own = state[slot] if place is None else place.occupant
         scheduled = self.overrides["schedule"](own, slot == "batch_sampler")
         if place is None or state[slot] is place:
@@ -221,6 +222,12 @@ def unwrapped(sampler: Any) -> Any:
     return sampler.occupant if type(sampler) is _Place else sampler
 
 
+def _holds(wrapper: Any, place: object, depth: int = 3) -> bool:
+    """Whether a wrapper of index samplers, or a short list of them, holds this place."""
+    inner = wrapper[:16] if isinstance(wrapper, (list, tuple)) else getattr(wrapper, "__dict__", {}).values()
+    return any(one is place or (depth > 0 and _holds(one, place, depth - 1)) for one in inner)
+
+
 class _Place:
     """A proxy of the user's index sampler, until a schedule replaces the sampler inside.
 
@@ -252,8 +259,7 @@ class _Place:
 
 def _started(loader: Loader) -> dict[str, Any]:
     """The iterators that a loader holds: torch's, and those that were postponed for the loader it is a copy of."""
-    kinds = (_BaseDataLoaderIter, _Postponed)
-    return {name: value for name, value in vars(loader).items() if isinstance(value, kinds)}
+    return {name: one for name, one in vars(loader).items() if isinstance(one, (_BaseDataLoaderIter, _Postponed))}
 
 
 def _shut_started(loader: Loader) -> None:
