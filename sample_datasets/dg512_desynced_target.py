@@ -177,7 +177,7 @@ class Padded(Boxed):
 
     fill = 0.0
 
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+    def __getitem__(self, index: int) -> Any:
         image, target = super().__getitem__(index)
         rows = torch.cat([target["labels"][:, None], target["boxes"]], 1)
         return image, torch.cat([rows, torch.full((10 - len(rows), 5), self.fill)])
@@ -476,7 +476,7 @@ def good_padded_ignored() -> DataLoader[Any]:
 class Measured(Padded):
     """Numbers of each thing that have nothing to do with where it is: its class, and how far and fast it was."""
 
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+    def __getitem__(self, index: int) -> Any:
         image, table = super().__getitem__(index)
         seen = torch.rand(2, 5, generator=torch.Generator().manual_seed(index)) * torch.tensor([1, 1, 1, 0.2, 1])
         return image, torch.cat([seen, torch.zeros_like(table[2:])])

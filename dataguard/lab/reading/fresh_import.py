@@ -91,7 +91,8 @@ def read_rebuilt(
         reader = Reader(build(), folder)
         answers = [reader.ask(index) for index in indices[:FEWEST]]
         answers += [reader.ask(index) for index in (indices[FEWEST:] if any(places) else ())]
-    return Rebuilt(tuple(answers), *map(tuple, places), _numbered(answers))
+    listed, iterated = places
+    return Rebuilt(tuple(answers), tuple(listed), tuple(iterated), _numbered(answers))
 
 
 def _numbered(answers: Sequence[Answer]) -> frozenset[str]:
