@@ -99,7 +99,7 @@ def test_a_subclass_gets_what_it_keeps_for_itself_from_the_user() -> None:
 class OwnOrder(DataLoader):
     """Puts a batch sampler of its own in place of torch's, as if it were given none."""
 
-    def __init__(self, order: object, **arguments: object) -> None:
+    def __init__(self, order: object, **arguments: Any) -> None:
         super().__init__(SQUARES, **arguments)
         vars(self)["batch_sampler"] = order or Twice([self.batch_sampler])
 

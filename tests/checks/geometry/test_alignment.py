@@ -86,7 +86,7 @@ def test_boxes_are_judged_where_there_is_no_mask() -> None:
 def test_the_finding_shows_a_draw_in_which_both_are_named() -> None:
     unnamed = Shift(0, 3, 0.54, 0.01, "transformed in another way", "transformed in another way")
     named = Shift(1, 3, 0.42, 0.01, "flipped horizontally", "unchanged")
-    masks = SimpleNamespace(shifts=(unnamed, named), untransformed=False)
+    masks: Any = SimpleNamespace(shifts=(unnamed, named), untransformed=False)
     lab: Any = SimpleNamespace(geometry=SimpleNamespace(masks=SimpleNamespace(masks=[masks])))
     assert misaligned_masks(lab) == [(masks, named)]
     masks.shifts = (unnamed,)
