@@ -224,3 +224,19 @@ class Measured(Pictures):
 def good_metadata() -> DataLoader[Any]:
     """Whole and fractional numbers of one quantity are promoted, and the label has one type."""
     return DataLoader(Measured(), batch_size=4, shuffle=True)
+
+
+class Posed(Pictures):
+    """Pictures with a map of joints, and the angle by which each was turned: a float, or 0 without a turn."""
+
+    def __getitem__(self, index: int) -> Any:
+        import numpy as np
+
+        image, _ = super().__getitem__(index)
+        angle = np.clip(np.random.randn() * 30, -60, 60) if torch.rand(()) < 0.6 else 0
+        return image, image.mean(0), {"rotation": angle, "number": index}
+
+
+def good_rotation() -> DataLoader[Any]:
+    """A number in the record of a sample is promoted; what is learned is a map beside the picture."""
+    return DataLoader(Posed(), batch_size=4, shuffle=True)

@@ -73,6 +73,38 @@ def bad_unlabelled() -> DataLoader[Any]:
     return DataLoader(Unlabelled(glob.glob(f"{ROOT}/*/*")), batch_size=4, shuffle=True)
 
 
+class Indexed(Unlabelled):
+    """Photographs with their index, as a number or in an array."""
+
+    def __getitem__(self, index: int) -> Any:
+        return {"image": super().__getitem__(index), "number": index, "place": np.array([index])}
+
+
+def bad_indexed() -> DataLoader[Any]:
+    """The index that a sample carries along is no label: it says where the sample stands."""
+    return DataLoader(Indexed(glob.glob(f"{ROOT}/*/*")), batch_size=4, shuffle=True)
+
+
+class Windows(Files):
+    """Windows of files: each has many, so that another order of files moves a sample far."""
+
+    EACH = 40
+
+    def __len__(self) -> int:
+        return self.EACH * len(self.files)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        file, place = divmod(index, self.EACH)
+        path = Path(self.files[file])
+        values = np.frombuffer(path.read_bytes()[-4096:], np.uint8)[place : 512 + place]
+        return torch.from_numpy(values.copy()), self.classes.index(path.parent.name)
+
+
+def bad_windows() -> DataLoader[Any]:
+    """Samples are found again after the files changed places, labels and all: a warning."""
+    return DataLoader(Windows(glob.glob(f"{ROOT}/*/*"), sorted(os.listdir(ROOT))), batch_size=4, shuffle=True)
+
+
 FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]
 
 

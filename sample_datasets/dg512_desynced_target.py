@@ -172,6 +172,23 @@ def bad_boxes() -> DataLoader[Any]:
     return boxed(lambda image, target: (flip(image), target))
 
 
+class Padded(Boxed):
+    """A class and a box in each row, and equal rows up to ten, so that samples can be stacked."""
+
+    fill = 0.0
+
+    def __getitem__(self, index: int) -> Any:
+        image, target = super().__getitem__(index)
+        rows = torch.cat([target["labels"][:, None], target["boxes"]], 1)
+        return image, torch.cat([rows, torch.full((10 - len(rows), 5), self.fill)])
+
+
+def bad_padded() -> DataLoader[Any]:
+    """The image is mirrored, and the boxes of a padded table are not."""
+    flip = transforms.RandomHorizontalFlip()
+    return DataLoader(Padded(lambda image, target: (flip(image), target)), batch_size=4)
+
+
 def bad_unscaled() -> DataLoader[Any]:
     """The image is made larger, and its boxes keep their pixels."""
     resize = transforms.Resize((2 * HEIGHT, 2 * WIDTH))
@@ -433,6 +450,42 @@ def good_boxes() -> DataLoader[Any]:
         return image, {**target, "boxes": torch.as_tensor(centred) / torch.tensor([56, 40, 56, 40])}
 
     return boxed(move)
+
+
+def flipped_both(image: Image.Image, target: dict[str, Any]) -> tuple[Image.Image, dict[str, Any]]:
+    """Mirror an image and its boxes together, or neither."""
+    boxes = target["boxes"].clone()
+    if random.random() < 0.5:
+        image = F.hflip(image)
+        boxes[:, [0, 2]] = WIDTH - boxes[:, [2, 0]]
+    return image, {**target, "boxes": boxes}
+
+
+def good_padded() -> DataLoader[Any]:
+    """The image and the boxes of a padded table are mirrored together."""
+    return DataLoader(Padded(flipped_both), batch_size=4)
+
+
+def good_padded_ignored() -> DataLoader[Any]:
+    """The same, padded by a class and coordinates of -1."""
+    dataset = Padded(flipped_both)
+    dataset.fill = -1.0
+    return DataLoader(dataset, batch_size=4)
+
+
+class Measured(Padded):
+    """Numbers of each thing that have nothing to do with where it is: its class, and how far and fast it was."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, table = super().__getitem__(index)
+        seen = torch.rand(2, 5, generator=torch.Generator().manual_seed(index)) * torch.tensor([1, 1, 1, 0.2, 1])
+        return image, torch.cat([seen, torch.zeros_like(table[2:])])
+
+
+def good_padded_numbers() -> DataLoader[Any]:
+    """A padded table that holds no boxes stays as it is when the image is mirrored."""
+    flip = transforms.RandomHorizontalFlip()
+    return DataLoader(Measured(lambda image, target: (flip(image), target)), batch_size=4)
 
 
 def good_uncut_boxes() -> DataLoader[Any]:

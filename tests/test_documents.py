@@ -13,6 +13,7 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.model import DOCS
 from tests.ecosystem.entries import ENTRIES
+from tests.ecosystem.page import RESEARCH
 from tests.pages.reference import reference
 from tests.pages.report_image import SCAN, described, drawn, scanned
 
@@ -68,6 +69,16 @@ def test_links_and_checks_named_in_a_document_exist(document: Path) -> None:
     assert [link.path for link in links if not link.scheme and not (document.parent / link.path).exists()] == []
     named = set(re.findall(r"\bDG\d{3}\b", text))
     assert named <= {check.code for check in CATALOGUE}
+
+
+def test_the_research_code_on_the_page_is_counted() -> None:
+    text = RESEARCH.read_text(encoding="utf-8")
+    assert (ROOT / "docs" / "ecosystem.md").read_text(encoding="utf-8").endswith(text)
+    repositories = re.findall(r"^\| `[\w./-]+` [0-9a-f]{7} \|", text, re.MULTILINE)
+    found = {verdict: re.findall(rf"\((\d+)\) \*{verdict}\*", text) for verdict in ("true", "harmless", "false")}
+    counts = ", ".join(f"{sum(map(int, loaders))} {verdict}" for verdict, loaders in found.items())
+    assert f"{len(repositories)} repositories, " in text
+    assert f"Findings: {counts}." in text
 
 
 def test_every_public_library_of_the_list_stands_on_its_page() -> None:

@@ -24,17 +24,17 @@ Loader = DataLoader[Any]
 _NEEDS_WORKERS = {"prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
 _ORDER = {"batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"}
 _INDEXED = {"shuffle", "sampler", "batch_sampler"}
-_NEWER = {"in_order"}
-"""Arguments that not every supported torch version has; overrides are ignored where the argument is unknown."""
+_NEWER = {"in_order"}  # not every supported torch version has it; overrides are ignored where it is unknown
 _ARGUMENTS = {name for name in inspect.signature(DataLoader.__init__).parameters if name not in ("self", "dataset")}
 
 
 @dataclass(frozen=True, slots=True)
 class Construction:
-    """What happened while `DataLoader.__init__` was patched: the loaders that were made, and their sampler slots."""
+    """What happened while `DataLoader.__init__` was patched: loaders that were made and scheduled, and their slots."""
 
     overrides: Mapping[str, Any]
     made: list[Loader] = field(default_factory=list)
+    scheduled: set[int] = field(default_factory=set)
     places: dict[int, _Place] = field(default_factory=dict)
     """By the `id` of the loader: where a schedule can come, inside what its class has wrapped around it."""
 
@@ -47,7 +47,9 @@ class Construction:
         else:
             variant = copied(loader, self.overrides)
         _postpone_started(variant)
-        if "schedule" in self.overrides and not isinstance(loader.dataset, IterableDataset):
+        ordered = "schedule" in self.overrides and not isinstance(loader.dataset, IterableDataset)
+        if ordered and id(variant) not in self.scheduled:  # it may have two names
+            self.scheduled.update([id(variant)] * made)
             self._reschedule(variant, loader)
         return variant
 
@@ -65,12 +67,12 @@ class Construction:
     def _reschedule(self, variant: Loader, loader: Loader) -> None:
         """Replace the index sampler in place; `DataLoader.__setattr__` forbids it, its `__dict__` does not.
 
-        A subclass may have wrapped its index sampler in its constructor; then the sampler inside is replaced.
+        A subclass may have wrapped its index sampler, so that the one inside is replaced, or put another one there.
         """
         state, slot = vars(variant), _slot(variant)
         place = self.places.get(id(loader)) if state[slot] is vars(loader).get(slot) else None
-        own = state[slot] if place is None else place.occupant
-        scheduled = self.overrides["schedule"](own, slot == "batch_sampler")
+        place = place if _holds([state[slot]], place) else None
+        scheduled = self.overrides["schedule"](place.occupant if place is not None else state[slot], slot != "sampler")
         if place is None or state[slot] is place:
             state[slot] = scheduled
         else:
@@ -221,11 +223,16 @@ def unwrapped(sampler: Any) -> Any:
     return sampler.occupant if type(sampler) is _Place else sampler
 
 
+def _holds(wrapper: Any, place: object, depth: int = 3) -> bool:
+    """Whether a wrapper of index samplers, or a short list of them, holds this place."""
+    inner = wrapper[:16] if isinstance(wrapper, (list, tuple)) else getattr(wrapper, "__dict__", {}).values()
+    return any(one is place or (depth > 0 and _holds(one, place, depth - 1)) for one in inner)
+
+
 class _Place:
     """A proxy of the user's index sampler, until a schedule replaces the sampler inside.
 
-    A factory may also construct loaders for its own use, for instance to compute the mean of a dataset; those keep
-    their samplers.
+    A factory may also construct loaders for its own use, such as for a mean of the dataset; those keep their samplers.
     """
 
     def __init__(self, occupant: Any) -> None:
@@ -252,8 +259,7 @@ class _Place:
 
 def _started(loader: Loader) -> dict[str, Any]:
     """The iterators that a loader holds: torch's, and those that were postponed for the loader it is a copy of."""
-    kinds = (_BaseDataLoaderIter, _Postponed)
-    return {name: value for name, value in vars(loader).items() if isinstance(value, kinds)}
+    return {name: one for name, one in vars(loader).items() if isinstance(one, (_BaseDataLoaderIter, _Postponed))}
 
 
 def _shut_started(loader: Loader) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from importlib import import_module, metadata
+from pathlib import Path
 
 from dataguard.model import Report, Status
 from tests.ecosystem.entries import BUGS, ENTRIES, VERDICTS, Entry
@@ -18,6 +19,8 @@ HEADS = {
     UNDECIDED: "| factory | check | loader | reason |",
 }
 NO_VERDICT = "no verdict yet"
+RESEARCH = Path(__file__).with_name("research.md")
+"""The last part of the page: repositories that were scanned and judged by hand."""
 
 Tables = dict[str, dict[str, list[str]]]
 """The rows of each table, by factory."""
@@ -88,7 +91,7 @@ def page(tables: Mapping[str, Mapping[str, list[str]]], made: str) -> str:
         )
     parts += ["## Defects of public releases", ""]
     parts += [f"- **{bug.library} {bug.version}**, `{bug.place}`: {bug.what}.\n\n{bug.reproduction}" for bug in BUGS]
-    return "\n".join(parts).rstrip() + "\n"
+    return "\n".join([*parts, RESEARCH.read_text(encoding="utf-8")]).rstrip() + "\n"
 
 
 def summary(tables: Mapping[str, Mapping[str, list[str]]]) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.data import (
+    BatchSampler,
     DataLoader,
+    SequentialSampler,
     get_worker_info,
 )
 from torch.utils.data.dataloader import default_convert
@@ -92,6 +94,31 @@ def test_a_subclass_gets_what_it_keeps_for_itself_from_the_user() -> None:
     assert (variant.users_collate, variant.collate_fn) == (tuple_collate, tuple_collate)  # type: ignore[attr-defined]
     assert target(lambda: Explicit(SQUARES)).build(num_workers=1).batch_size == 4
     assert target(lambda: stateful(full({}))).build(num_workers=1).snapshot_every_n_steps == 3  # type: ignore[attr-defined]
+
+
+class OwnOrder(DataLoader):
+    """Puts a batch sampler of its own in place of torch's, as if it were given none."""
+
+    def __init__(self, order: object, **arguments: Any) -> None:
+        super().__init__(SQUARES, **arguments)
+        vars(self)["batch_sampler"] = order or Twice([self.batch_sampler])
+
+
+class Twice(list):
+    """Batches of the samplers in it, one after the other, twice."""
+
+    def __iter__(self):
+        return (batch for one in 2 * list(super().__iter__()) for batch in one)
+
+
+def test_a_subclass_that_puts_a_sampler_of_its_own_in_place_is_scheduled() -> None:
+    given = BatchSampler(SequentialSampler(SQUARES), 4, drop_last=False)
+    for order in (given, BatchSampler(SequentialSampler(SQUARES), 3, drop_last=False)):
+        variant = target(lambda order=order: OwnOrder(order, batch_sampler=given)).build(schedule=Reversed)
+        assert type(variant.batch_sampler) is Reversed
+        assert [len(batch) for batch in variant][-1] == len(next(iter(order)))
+    wrapped = target(lambda: OwnOrder(None, batch_sampler=given)).build(schedule=Reversed)
+    assert type(wrapped.batch_sampler) is Twice
 
 
 def test_a_constructor_that_another_library_replaced_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def dg309_listing_order(lab: Lab) -> Judgement:
         raise NotApplicable("no folder is listed while the dataset is built and read")
     backward = lab.dataset.rebuilt(files_backward=True)
     found = compare(
-        forward.answers, backward.answers, lambda: lab.dataset.rebuilt(again=True).answers, partial(unsteady, lab)
+        forward.answers, backward.answers, lambda: lab.dataset.rebuilt(again=True).answers, partial(_varying, lab)
     )
     if found:
         places = [place for place in backward.listed if place]
@@ -60,14 +60,20 @@ def _decides(lab: Lab, place: Place) -> bool:
     )
 
 
+def _varying(lab: Lab) -> frozenset[str]:
+    """The leaves that say nothing of a sample: they vary from read to read, or are its index."""
+    return unsteady(lab) | lab.dataset.rebuilt().numbered
+
+
 def _is_harmless(lab: Lab) -> bool:
     """Whether the order decides neither a label nor a split: samples only move, or it is drawn anyway."""
     if "Subset" in lab.facts.dataset + lab.facts.sampler:
         return False
     leaves = [leaf for sample in lab.epoch.samples for leaf in sample.leaves if leaf.kind != "str"]
+    leaves = [leaf for leaf in leaves if leaf.path not in lab.dataset.rebuilt().numbered]
     if lab.facts.shuffled and len(lab.siblings) == 1 and all(len(leaf.shape or ()) > 1 for leaf in leaves):
         return True
     wide = observed_or_none(lambda: lab.dataset.rebuilt(wide=True))
     usual, again = lab.dataset.rebuilt().answers, lab.dataset.rebuilt(again=True).answers
     moved = lab.dataset.rebuilt(files_backward=True).answers
-    return wide is not None and is_reordered((*usual, *wide.answers), moved, unsteady(lab) | varying(usual, again))
+    return wide is not None and is_reordered((*usual, *wide.answers), moved, _varying(lab) | varying(usual, again))

@@ -32,7 +32,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     for substitute in substitutes:
         if substitute.endlessly:
             name = substitute.source.shown
-            fact = f"dataset[{sample.whole.index}] without {name} never returns: it tries endlessly to read it"
+            fact = f"dataset[{sample.whole.index}] never returns if {name} cannot be read: it tries endlessly"
             yield Finding(fact, {"file": substitute.source.name}, Location(*substitute.endlessly))
             return Looked(looked)
     replaced = [substitute for substitute in substitutes if is_replaced(sample, substitute)]
@@ -44,6 +44,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
         raise Undecided("the sample under test varies from read to read")
     note: str | None = None
     for substitute in replaced:
+        instead = [Path(path).name for path in substitute.instead if path not in sample.opened]
         if is_flagged(sample, substitute.answer, lab.epoch.samples):
             continue
         same = equal_index(sample, substitute.answer, lab.epoch.samples)
@@ -57,7 +58,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             evidence=known(
                 {
                     "file": substitute.source.name if substitute.source.is_file else None,
-                    "read instead": [Path(path).name for path in substitute.instead[:4]],
+                    "read instead": instead[:4],
                     "leaves": [f"sample{path}" for path in unlike(sample, substitute.answer)],
                 }
             ),

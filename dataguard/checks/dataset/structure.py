@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ENTRY = re.compile(r"(?<=.)\[\d+\]")
 """A place in a list inside a sample, or in one of a batch."""
+_SCALAR = re.compile(r"^(int|float)\d+$")
 _STEP = re.compile(r"\[(?:'[^']*'|[^\]]*)\]|\.\w+")
 """One step of a path: a key, a place in a sequence, or an attribute."""
 
@@ -37,16 +38,24 @@ def difference(one: SampleRecord, two: SampleRecord) -> tuple[str, str]:
 
 
 def without_promoted(samples: Sequence[SampleRecord]) -> tuple[list[SampleRecord], list[str]]:
-    """Samples without the numbers beside a label that are int in some and float in others, and the paths of those.
+    """Samples without the numbers beside a target that are int in some and float in others, and the paths of those.
 
-    Such numbers describe a sample, and collating promotes them; a label of two types is another matter.
+    Such numbers describe a sample, and collating promotes them; a label of two types is another matter. A target is
+    named like a label, or is an array beside another one, if the number has a name.
     """
     kinds: dict[str, set[str]] = defaultdict(set)
+    arrays = set()
     for sample in samples:
         for leaf in sample.leaves:
-            kinds[leaf.path].add(leaf.kind)
-    shifting = [path for path, found in kinds.items() if found == {"int", "float"} and not is_named(path)]
-    if not shifting or not any(map(is_named, kinds)):
+            kinds[leaf.path].add(_SCALAR.sub(r"\1", leaf.kind))
+            arrays |= {leaf.path} if leaf.shape else set()
+    labelled = any(map(is_named, kinds))
+    shifting = [
+        path
+        for path, found in kinds.items()
+        if found == {"int", "float"} and not is_named(path) and (labelled or (path[-2:] == "']" and len(arrays) > 1))
+    ]
+    if not shifting:
         return list(samples), []
     kept = [replace(one, leaves=tuple(leaf for leaf in one.leaves if leaf.path not in shifting)) for one in samples]
     return kept, shifting

@@ -81,10 +81,14 @@ def _compared(charts: ChartedMasks) -> list[MaskLeaf]:
 
 
 def _worst(mask: MaskLeaf) -> Shift | None:
-    """The draw in which image and mask are most misaligned, if rounding does not explain it."""
+    """The draw in which image and mask are most misaligned, if rounding does not explain it.
+
+    Rather one in which it could be seen what happened to each.
+    """
     beyond = [shift for shift in mask.shifts if shift.distance > shift.tolerance]
     clear = len(beyond) > 1 or any(shift.distance > CLEAR * shift.tolerance for shift in beyond)
-    return max(beyond, key=lambda shift: shift.distance) if clear else None
+    named = [shift for shift in beyond if shift.image != shift.mask]
+    return max(named or beyond, key=lambda shift: shift.distance) if clear else None
 
 
 def _misaligned(lab: Lab, charts: ChartedMasks, mask: MaskLeaf, shift: Shift) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit
     from dataguard.lab.lab import Lab
 
+_CONVENTION = ", but values from 0 to 1 without normalization are RGB by convention"
+
 
 @check("DG505", "swapped-channels", Severity.ERROR)
 def dg505_swapped_channels(lab: Lab) -> Judgement:
@@ -20,6 +23,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
 
     Symptom: a pretrained model is a few percent worse than published, skies look orange, and training still works;
         predictions fail when another program decodes the images.
+        A warning where only the usual convention speaks against it, as a model may learn from BGR throughout.
     Cause: `cv2.imread` and `cv2.imdecode` return BGR, while torchvision, pretrained weights and the usual statistics
         expect RGB; or channels are swapped twice, or after Pillow, which already returns RGB.
     Fix: `cv2.cvtColor(image, cv2.COLOR_BGR2RGB)` once, right after decoding; or
@@ -38,7 +42,9 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
     if swapped:
         fit, why = next(iter(swapped.items()))
         tested = f"tested with pure-colour images in place of what {colours.source} returns"
-        yield image_finding(lab, swapped, f"is {fit.order}{why} ({tested})")
+        yield replace(
+            image_finding(lab, swapped, f"is {fit.order}{why} ({tested})"), mild={*swapped.values()} == {_CONVENTION}
+        )
     else:
         _need_clear(lab, images)
     measured = f"{colours.root}{images[0].path}: {colours.summary(images[0], lab.images.candidates)}"
@@ -61,7 +67,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return None if found.bgr else f" but normalized with {found.statistics.name}'s RGB statistics"
     factor = plain_factor(fit.gains, fit.offsets)
     unit = factor is not None and factor <= 1.01
-    return ", but values from 0 to 1 without normalization are RGB by convention" if unit else None
+    return _CONVENTION if unit else None
 
 
 def _need_clear(lab: Lab, images: list[Fit]) -> None:

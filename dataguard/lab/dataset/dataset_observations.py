@@ -39,8 +39,8 @@ from dataguard.model import Location, NotApplicable, Undecided
 
 PROBES, FEW_PROBES = 8, 4
 """Samples that are read in each order of files and of hashes, and how many of those that are slow."""
-WIDE = 64
-"""Samples that are read to find those again which moved."""
+MOST, WIDE = 1024, 64
+"""Samples that are read to find those again which moved, and how many of those that are slow."""
 
 
 class DatasetObservations:
@@ -184,7 +184,7 @@ class DatasetObservations:
         """The same from the end, and more indices all over a dataset of known length."""
         length = self._subject.facts.length or 0
         mirrored = [length - 1 - index for index in self._probes if isinstance(index, int)]
-        return tuple(dict.fromkeys([*mirrored, *evenly(range(length), WIDE)]))
+        return tuple(dict.fromkeys([*mirrored, *evenly(range(length), self._subject.sparing(MOST, WIDE))]))
 
     @property
     def changed_attributes(self) -> tuple[Location, ...]:

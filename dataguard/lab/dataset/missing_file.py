@@ -65,11 +65,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class SampleSources:
-    """A sample, two reads of it, and what only it is read from."""
+    """A sample, two reads of it, what only it is read from, and the files that the first read `opened`."""
 
     sources: tuple[Source, ...]
     whole: Answer
     again: Answer
+    opened: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def find_sample_sources(loader: Loader, folder: Path, first: Index, index: Index
     roles = {_role(path): path for path in reversed(files) if path in decoded_ or path in reads_content}
     names = dict.fromkeys([*files[:1], *own[:1], *(path for path in roles.values() if _role(path) != _role(files[0]))])
     sources = (Source(name, name in files, name == next(iter(names))) for name in names)
-    return SampleSources(tuple(islice(sources, MOST_SOURCES)), whole, reader.ask(index))
+    return SampleSources(tuple(islice(sources, MOST_SOURCES)), whole, reader.ask(index), frozenset(opened))
 
 
 def _watched_read(reader: Reader, index: Index) -> tuple[Answer, dict[str, None], dict[str, None]]:

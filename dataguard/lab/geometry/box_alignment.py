@@ -89,7 +89,7 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
         raise NotApplicable("no image is found while a sample is read")
     candidates = candidates_of(originals)
     if not candidates:
-        raise NotApplicable("the sample holds no boxes or points")
+        raise NotApplicable("no table in the sample has boxes or points in all rows")
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or _is_no_mask
     rows = {
         number: sum(len(table) for _, _, table in tables_of(sample.value)) for number, sample in enumerate(originals)

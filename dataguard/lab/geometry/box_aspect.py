@@ -74,7 +74,9 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     whole = [[draw for draw in of_sample if draw is not None] for of_sample in draws]
     complete = [of_sample for of_sample in whole if len(of_sample) == len(SHAPES)]
     if not complete or not candidates:
-        raise NotApplicable("the sample holds no boxes or points, or its file cannot have another shape")
+        raise NotApplicable(
+            "no table in the sample has boxes or points in all rows, or its file cannot have another shape"
+        )
     return tuple(
         BoxAspect(path, points, axis, moved, indices[0])
         for path, points in candidates.items()

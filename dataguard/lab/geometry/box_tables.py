@@ -123,4 +123,12 @@ def _table(value: Any) -> Table | None:
     if array.ndim > 2 and array.shape[-1] in (2, 3, 4, 5, 6):
         array = array.reshape(-1, array.shape[-1])
     good = array.ndim == 2 and 2 <= array.shape[1] <= 6 and len(array) <= MOST_ROWS
-    return array if good and np.isfinite(array).all() else None
+    return _unpadded(array) if good and np.isfinite(array).all() else None
+
+
+def _unpadded(table: Table) -> Table:
+    """A table of boxes without the rows of 0 or -1 at its end, which give all samples as many."""
+    if table.shape[1] < 4:  # a point may be at 0, 0
+        return table
+    last = max(int((table == fill).all(axis=1)[::-1].cumprod().sum()) for fill in (0, -1))
+    return table[: len(table) - last]

@@ -86,7 +86,7 @@ class Geometry:
     def _need_tables(self) -> None:
         samples = [one.leaves for one in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
-            raise NotApplicable("no sample holds an image with boxes or points")
+            raise NotApplicable("no sample holds an image with a table of two to six columns, as boxes and points have")
 
     @property
     def box_aspect(self) -> tuple[BoxAspect, ...]:

@@ -169,7 +169,8 @@ class Pose:
         straight = abs(b) + abs(d) < 0.15 * (abs(a) + abs(e))
         if not straight:
             rotated = abs(a) + abs(e) < 0.15 * (abs(b) + abs(d))
-            return "rotated 90 degrees" if rotated else "rotated or warped"
+            turned = {(True, False): "rotated 90 degrees left", (False, True): "rotated 90 degrees right"}
+            return turned.get((b < 0, d < 0), "transposed") if rotated else "rotated or warped"
         names = ["flipped horizontally"] if a < 0 else []
         names += ["flipped vertically"] if e < 0 else []
         (left, right), (top, bottom) = sorted((c, c + a)), sorted((f, f + e))

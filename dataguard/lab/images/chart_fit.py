@@ -29,6 +29,8 @@ _EXACT = 1e-4
 """How far apart two draws may be, as a share of the range from black to white, to count as equal."""
 _AGREEING = 3
 """The smallest number of draws that must agree on an end of the range."""
+_BELOW = 0.75
+"""The share of pairs of draws in which black is below white, where some draws may invert the colours."""
 _LINEAR = 0.02
 """How far the middle grey may be off the line from black to white: some pipelines round to 8 bits twice."""
 _CLEAR = 0.6
@@ -171,13 +173,21 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     off = np.abs(middle - (low + gains * 128)) / np.abs(span)
     spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in (black, white, middle))
     exact = spread <= _EXACT
-    settled = float(off.max()) <= _LINEAR if exact else _agree(black, low, span) and _agree(white, high, span)
+    if exact:
+        settled = float(off.max()) <= _LINEAR
+    else:
+        settled = _apart(black * sign, white * sign) and _agree(black, low, span) and _agree(white, high, span)
     if not settled:
         return None
     order = _order(values, low, span)
     numbers = ([float(one) for one in part] for part in (gains, low))
     gained, offset = (tuple(one) for one in numbers)
     return Fit(path, responses[0].dtypes[path], order, gained, offset, float(np.median(off)), exact)
+
+
+def _apart(black: np.ndarray, white: np.ndarray) -> bool:
+    """Whether black is below white in most pairs of draws, as it is not in a leaf that has nothing to do with them."""
+    return bool((black[:, None] < white[None]).all(axis=-1).mean() >= _BELOW)
 
 
 def _agree(draws: np.ndarray, extreme: np.ndarray, span: np.ndarray) -> bool:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ MOST_SECONDS = 6.0
 """Seconds after which no more draws are made; what is not settled by then stays undecided."""
 MOST_BYTES = 1 << 28
 """The most memory that a loader may use to be built for every chart."""
+FEWEST_MIXED = 5
+"""The fewest samples that can be read in turn, each with another chart every time: this and the charts are coprime."""
 TRIES, SLOW_TRIES = 6, 2
 """Samples that are read to find one with a decoded image, and how many if that takes long."""
 
@@ -52,6 +55,12 @@ TRIES, SLOW_TRIES = 6, 2
 def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:
     """The fit of each leaf that follows the colour."""
     return {path: fit(responses, path) for path in paths_of(responses) if follows(responses, path)}
+
+
+def _mixing(indices: Sequence[Index]) -> Sequence[Index]:
+    """As many of the indices as meet every chart in turn: one that met a single chart would pass for its colour."""
+    mixing = (count for count in range(len(indices), FEWEST_MIXED - 1, -1) if gcd(count, len(CHARTS)) == 1)
+    return indices[: next(mixing, len(indices))]
 
 
 class ColourChartReader:
@@ -74,7 +83,7 @@ class ColourChartReader:
         self._loader = loader = self._measured_build()
         self._reader = Reader(loader, folder, MOST_DRAWS)
         self._prebuilt: dict[RGB, tuple[Loader, Reader]] = {}
-        self._indices: Iterator[Index] = cycle(indices or [None])
+        self._indices: Iterator[Index] = cycle(_mixing(indices) or [None])
         self._stream = not indices
         self._forks = False
         self.index: Index = None

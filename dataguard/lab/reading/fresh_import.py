@@ -15,8 +15,12 @@ from typing import Any
 
 import torch
 
+import numpy as np
+
 from dataguard.incident import is_library
 from dataguard.lab.core.index import Index
+from dataguard.lab.core.leaves import describe
+from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.epoch_trace import gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
@@ -64,11 +68,15 @@ Places = dict[Place | None, None]
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What indices mean in a dataset built under certain orders, and where folders are `listed` and sets `iterated`."""
+    """What indices mean in a dataset built under certain orders, and where folders are `listed` and sets `iterated`.
+
+    `numbered`: the leaves that are the index itself, which stay where they are whatever sample is there.
+    """
 
     answers: tuple[Answer, ...]
     listed: tuple[Place | None, ...]
     iterated: tuple[Place | None, ...]
+    numbered: frozenset[str] = frozenset()
 
 
 def read_rebuilt(
@@ -88,7 +96,23 @@ def read_rebuilt(
         reader = Reader(build(), folder)
         answers = [reader.ask(index) for index in indices[:FEWEST]]
         answers += [reader.ask(index) for index in (indices[FEWEST:] if any(places) else ())]
-    return Rebuilt(tuple(answers), *map(tuple, places))
+    listed, iterated = places
+    return Rebuilt(tuple(answers), tuple(listed), tuple(iterated), _numbered(answers))
+
+
+def _numbered(answers: Sequence[Answer]) -> frozenset[str]:
+    """The paths of leaves that hold the index of their sample, in every answer."""
+    paths = [
+        {leaf.path for leaf in answer.leaves if _holds(leaf, answer.index)} for answer in answers if not answer.incident
+    ]
+    return frozenset.intersection(*map(frozenset, paths)) if len(paths) >= FEWEST else frozenset()
+
+
+def _holds(leaf: LeafRecord, index: Index) -> bool:
+    if leaf.size != 1 or "int" not in leaf.type_name or not isinstance(index, int):
+        return False
+    one = index if leaf.dtype is None else np.full(leaf.shape or (), index).astype(leaf.dtype)
+    return leaf.digest == describe(leaf.path, one).digest
 
 
 def own_sources() -> dict[str, str]:

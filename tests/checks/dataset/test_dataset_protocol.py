@@ -71,8 +71,21 @@ def test_a_stream_has_no_indices() -> None:
         ("dg309_listing_order:bad_classes", Severity.ERROR),
         ("dg309_listing_order:bad_walk", Severity.WARNING),
         ("dg309_listing_order:bad_unlabelled", Severity.WARNING),
+        ("dg309_listing_order:bad_indexed", Severity.WARNING),
+        ("dg309_listing_order:bad_windows", Severity.WARNING),
     ],
 )
 def test_what_does_little_harm_is_a_warning(face: str, severity: Severity) -> None:
     report = scan(f"sample_datasets.{face}", Settings(select=(face[:5].upper(),)))
     assert [(result.status, result.severity) for result in report.results] == [(Status.FAILED, severity)]
+
+
+def test_what_a_sample_always_reads_is_not_read_instead() -> None:
+    (result,) = scan("sample_datasets.dg312_substituted_sample:bad_frame", Settings(select=("DG312",))).results
+    assert "read instead" not in result.findings[0].evidence
+
+
+def test_an_order_that_only_a_convention_calls_wrong_is_a_warning() -> None:
+    for face, severity in (("bad", Severity.ERROR), ("bad_by_hand", Severity.WARNING)):
+        (result,) = scan(f"sample_datasets.dg505_swapped_channels:{face}", Settings(select=("DG505",))).results
+        assert (result.status, result.severity) == (Status.FAILED, severity)

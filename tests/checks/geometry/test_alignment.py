@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.geometry.alignment import box_findings, mask_findings
+from dataguard.checks.geometry.alignment import box_findings, mask_findings, misaligned_masks
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
+from dataguard.lab.geometry.alignment import Shift
 from dataguard.lab.geometry.box_alignment import BoxAlignment
 from dataguard.model import NotApplicable
 from tests.support.recordings import verdict_of
@@ -80,6 +81,16 @@ def test_boxes_are_judged_where_there_is_no_mask() -> None:
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
         mask_findings(lab)
+
+
+def test_the_finding_shows_a_draw_in_which_both_are_named() -> None:
+    unnamed = Shift(0, 3, 0.54, 0.01, "transformed in another way", "transformed in another way")
+    named = Shift(1, 3, 0.42, 0.01, "flipped horizontally", "unchanged")
+    masks: Any = SimpleNamespace(shifts=(unnamed, named), untransformed=False)
+    lab: Any = SimpleNamespace(geometry=SimpleNamespace(masks=SimpleNamespace(masks=[masks])))
+    assert misaligned_masks(lab) == [(masks, named)]
+    masks.shifts = (unnamed,)
+    assert misaligned_masks(lab) == [(masks, unnamed)]
 
 
 def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:

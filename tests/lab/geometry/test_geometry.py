@@ -60,7 +60,9 @@ def field(change: Change, *, negative: bool = False) -> Field:
         (lambda chart: chart, "unchanged"),
         (lambda chart: chart[..., ::-1] * 7 - 3, "flipped horizontally"),
         (lambda chart: chart[:, ::-1, ::-1], "flipped horizontally and flipped vertically"),
-        (lambda chart: np.rot90(chart, axes=(1, 2)), "rotated 90 degrees"),
+        (lambda chart: np.rot90(chart, axes=(1, 2)), "rotated 90 degrees left"),
+        (lambda chart: np.rot90(chart, axes=(2, 1)), "rotated 90 degrees right"),
+        (lambda chart: chart.transpose(0, 2, 1), "transposed"),
         (lambda chart: chart[:, 12:36, 16:48], "cropped to 25-75% of its width and 25-75% of its height"),
     ],
 )

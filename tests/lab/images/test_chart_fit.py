@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, _pixels, fit, follows, paths_of, response_to
-from dataguard.lab.images.colour_chart_reader import ColourChartReader
+from dataguard.lab.images.colour_chart_reader import ColourChartReader, _mixing
 from dataguard.lab.images.painter import RGB
 from dataguard.settings.normalization import (
     KNOWN,
@@ -270,3 +270,19 @@ def test_channels_are_decided_one_by_one_where_draws_are_few(unseen: RGB | None,
     found = fit([*shown, response_to(BLACK, 1, image(BLACK)), response_to(CHARTS[1], 1, image(CHARTS[1]))], "")
     assert found is not None
     assert found.order == order
+
+
+def test_values_of_the_sample_do_not_follow_the_colour() -> None:
+    """A mask that the charts do not replace has few values, so several draws agree on its extremes by chance."""
+    rng = np.random.default_rng(3)
+    unreplaced = rng.choice([0.0, 100.0, 255.0], (12 * len(CHARTS), 1, 1, 1)).repeat(16, axis=2).repeat(16, axis=3)
+    shades = iter(unreplaced)
+    assert fit(responses(lambda *_: next(shades), draws=12), "") is None
+
+
+def test_a_sample_meets_every_chart() -> None:
+    for count in (5, 7, 12, 23, 24, 48):
+        indices = _mixing(range(count))
+        assert {place * len(CHARTS) % len(indices) for place in range(len(indices))} == set(range(len(indices)))
+        assert len(indices) >= min(count, 5)
+    assert list(_mixing(range(4))) == [0, 1, 2, 3]
