@@ -98,9 +98,8 @@ class Subject(ABC):
     @property
     def repro(self) -> Repro:
         """Writes commands that reproduce a finding of this loader, even if its factory fails."""
-        facts = None if isinstance(self._facts, LoaderFailed) else self._facts
-        name, workers = (facts.name, facts.num_workers) if facts else (self.target.name, 0)
-        return Repro(self.target.spelling, name, workers, self.settings.pythonpath)
+        name = self.target.name if isinstance(self._facts, LoaderFailed) else self._facts.name
+        return Repro(self.target.spelling, name, self.settings.pythonpath)
 
     def need_map(self, reason: str) -> None:
         """Raise NotApplicable, for this reason, when the dataset is a stream."""

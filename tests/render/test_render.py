@@ -21,12 +21,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from dataguard.checks import CATALOGUE
+from dataguard.figures import Picture
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
 from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Report, Severity, Status, UsageError
 from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
+from dataguard.sample_view import LeafView, SampleView, SampleViews
 from dataguard.timings import Bench
+from tests.support.sample_figures import png
 from tests.support.sample_reports import DOCS, clean, empty, full, result, undecided
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -393,11 +396,16 @@ class TestJson:
         VALIDATOR.validate(parse(text))
 
 
+PIXELS = png(8, 8, lambda x, y: (x, y, 0))
+LEAF = LeafView("sample[0]", "Tensor uint8", (3, 8, 8), "0 to 255", "1f2e")
 COMMANDS = {
     "scan": (full(), DOCS),
     "bench": (Bench("a:b", {}, {}, (), 1.0),),
     "doctor": (Checkup("0.1.0", Machine.read(), {}),),
     "list": (CATALOGUE,),
+    "show": (
+        SampleViews("a:b", "train", (SampleView("sample 3", (LEAF,), (Picture(PIXELS, "sample"),), "KeyError: 3"),)),
+    ),
 }
 """What each command hands to a renderer."""
 
@@ -407,6 +415,9 @@ def test_every_format_of_a_command_writes_what_it_reports(command: str) -> None:
     assert {name for renderers in FORMATS.values() for name in renderers} == set(COMMANDS)
     for form in formats_of(command):
         text = renderer(command, form)(*COMMANDS[command], width=80, colour=False, unicode=False)
+        if form == "png":
+            assert text.startswith(PIXELS[:8])
+            continue
         assert text.isascii()
         assert text.endswith("\n")
         assert (form in ("json", "sarif")) == text.startswith("{\n")

@@ -43,7 +43,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
                 f"not dataset[{ends.length - 1}]",
                 evidence={"leaves that differ": [f"sample{leaf}" for leaf in unlike]},
                 at=lab.dataset.location,
-                repro=lab.repro.reads([-1, ends.length - 1]),
+                repro=lab.repro.samples(-1, ends.length - 1),
             )
         elif not input_differs:
             note = f"dataset[-1] returns the last sample except for sample{unlike[0]}, which is computed from the index"

@@ -31,12 +31,11 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
     note = f"dataset[{other[0].expression}] {_outcome(other[0])}" if other and not wrong else None
     if wrong and lab.dataset.user_defined:
         first = next((typed for typed in wrong if not typed.incident), wrong[0])
-        number = "__import__('numpy').int64" if "numpy" in first.expression else "__import__('torch').tensor"
         yield Finding(
             message=f"dataset[{first.expression}] {_outcome(first)}",
             evidence={f"dataset[{typed.expression}]": _outcome(typed) for typed in wrong},
             at=first.incident.location if first.incident else lab.dataset.location,
-            repro=lab.repro.expression(f".dataset[{number}({first.index})]"),
+            repro=lab.repro.samples(first.index, first.expression),
         )
     return Looked({"reads": len(semantics.typed)}, note)
 

@@ -59,5 +59,5 @@ def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:
             }
         ),
         at=Location(*first.where) if first.where else None,
-        repro=lab.repro.expression(f".dataset[{first.shown}]"),
+        repro=lab.repro.spelled(first.shown),
     )

@@ -72,5 +72,5 @@ def _finding(lab: Lab, table: Table, fault: str) -> Finding:
         message=f"batch{table.path} {fault}",
         evidence={"collated by": lab.facts.collate, "batches": len(table.numbers)},
         at=lab.dataset.location,
-        repro=lab.repro.batch(indices) if indices else None,
+        repro=lab.repro.samples(*indices, batch=True) if indices else None,
     )

@@ -30,7 +30,7 @@ _DOT = 0.015
 """Half the side of the box that marks a point, as a share of the picture."""
 
 
-def reduced(leaf: Any) -> np.ndarray:
+def reduced(leaf: Any, longest: int = LONGEST) -> np.ndarray:
     """The first image of a leaf as (height, width, channels) in its own dtype, without the pixels that are not shown.
 
     A leaf is a Pillow image, an array or a tensor, with channels first, last or none; more dimensions hold several.
@@ -43,7 +43,7 @@ def reduced(leaf: Any) -> np.ndarray:
         array = array[..., None]
     elif not (is_pillow(leaf) or planes_last(array.shape)):
         array = np.moveaxis(array, 0, -1)
-    step = max(1, max(array.shape[:2]) // (2 * LONGEST))
+    step = max(1, max(array.shape[:2]) // (2 * longest))
     return np.ascontiguousarray(array[::step, ::step])
 
 
@@ -86,26 +86,26 @@ def _bytes_of(image: np.ndarray) -> np.ndarray:
     return pixels
 
 
-def thumbnail(pixels: np.ndarray) -> bytes:
-    """A PNG of pixels from `displayed`, of at most `LONGEST` pixels a side."""
-    return _png(pixels, "LANCZOS")
+def thumbnail(pixels: np.ndarray, longest: int = LONGEST) -> bytes:
+    """A PNG of pixels from `displayed`, of at most `longest` pixels a side."""
+    return _png(pixels, "LANCZOS", longest)
 
 
-def overlay(mask: np.ndarray, labels: Sequence[float] | None = None) -> bytes:
+def overlay(mask: np.ndarray, labels: Sequence[float] | None = None, longest: int = LONGEST) -> bytes:
     """A PNG with a colour for each value of a mask, for display on its image; the least value is transparent.
 
     `mask` is the leaf of one sample. Where `labels` lists the values that it may have, any others are white and opaque.
     """
     planes = planes_of(mask)
     plane = planes.argmax(axis=0) if len(planes) > 1 else planes[0]
-    step = max(1, max(plane.shape) // (2 * LONGEST))
+    step = max(1, max(plane.shape) // (2 * longest))
     values, codes = np.unique(np.nan_to_num(plane[::step, ::step].astype(np.float64)), return_inverse=True)
     many = len(values) > _SHADES
     table = np.array([_colour(number, len(values), many=many) for number in range(len(values))], np.uint8)
     table[0] = 0
     if labels is not None:
         table[[not np.isclose(value, labels).any() for value in values]] = 255
-    return _png(table[codes.reshape(plane[::step, ::step].shape)], "NEAREST")
+    return _png(table[codes.reshape(plane[::step, ::step].shape)], "NEAREST", longest)
 
 
 def _colour(number: int, count: int, *, many: bool) -> tuple[int, int, int, int]:
@@ -133,13 +133,13 @@ def boxes_of(sample: Any, path: str, kind: str, size: tuple[int, int]) -> tuple[
     return ()
 
 
-def _png(pixels: np.ndarray, resampling: str) -> bytes:
+def _png(pixels: np.ndarray, resampling: str, most: int) -> bytes:
     from PIL import Image  # optional: only pictures need it
 
     image = Image.fromarray(pixels)
     longest = max(image.size)
-    if longest > LONGEST:
-        size = [max(1, round(side * LONGEST / longest)) for side in image.size]
+    if longest > most:
+        size = [max(1, round(side * most / longest)) for side in image.size]
         image = image.resize((size[0], size[1]), getattr(Image.Resampling, resampling))
     out = BytesIO()
     image.save(out, "PNG")
