@@ -32,6 +32,10 @@ _LIST_ITEMS = 12
 _CHARACTERS = 400
 
 
+Palette = Literal["standard", "256", "truecolor"]
+"""The colours of a terminal: its 16, 256 or all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page of a given width that text is written to from top to bottom."""
@@ -48,7 +52,7 @@ class Page:
         *,
         colour: bool,
         unicode: bool,
-        palette: Literal["standard", "256", "truecolor"] = "standard",
+        palette: Palette = "standard",
     ) -> Page:
         """Return an empty page; without `colour` it contains no escape sequences."""
         console = Console(

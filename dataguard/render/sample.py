@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from dataguard.render.escapes import one_line
-from dataguard.render.layout import Page
+from dataguard.render.layout import Page, Palette
 from dataguard.sample_view import LeafView, SampleView, SampleViews
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _PATH, _TYPE, _SHAPE = 30, 24, 20
 
 def render(views: SampleViews, *, width: int = 100, colour: bool = False, unicode: bool = True, **look: Any) -> str:
     """Return the samples as text of `width` columns; pictures are drawn with `colour` and `unicode`."""
-    many = "truecolor" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256"
+    many: Palette = "truecolor" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256"
     page = Page.blank(width, colour=colour, unicode=unicode, palette=many)
     page.put(page.text(one_line(views.target), "bold") + page.text(f" [{one_line(views.loader)}]", "dim"))
     drawn = colour and unicode and find_spec("PIL") is not None

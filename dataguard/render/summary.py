@@ -11,6 +11,7 @@ from rich.text import Text
 
 from dataguard.machine.units import counted
 from dataguard.model import Finding, Report, Result, Severity, Status
+from dataguard.render.causes import by_cause
 from dataguard.render.escapes import one_line
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import Page
@@ -34,10 +35,15 @@ _MESSAGE = 40
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: a check that failed at one place, on one loader or more."""
+    """One line: the checks that failed at one place for one cause, on one loader or more."""
 
-    result: Result
+    effects: tuple[Result, ...]
     loaders: tuple[str, ...]
+
+    @property
+    def result(self) -> Result:
+        """The first of these checks."""
+        return self.effects[0]
 
     @property
     def first(self) -> Finding:
@@ -86,13 +92,14 @@ def _style(report: Report, failed: Sequence[Result]) -> str:
 
 def lines(failed: Iterable[Result]) -> Iterator[Line]:
     """One line for each check and place: loaders that share a class share its defects."""
-    groups: dict[tuple[object, ...], list[Result]] = {}
-    for result in failed:
-        first = result.findings[0]
+    groups: dict[tuple[object, ...], list[tuple[Result, ...]]] = {}
+    for effects in by_cause(failed):
+        first = effects[0].findings[0]
         place = (first.at.file, first.at.line) if first.at and first.at.line else first.message
-        groups.setdefault((result.severity, result.code, place), []).append(result)
-    for results in groups.values():
-        yield Line(results[0], tuple(result.loader or "target" for result in results))
+        codes = tuple(result.code for result in effects)
+        groups.setdefault((effects[0].severity, codes, place), []).append(effects)
+    for causes in groups.values():
+        yield Line(causes[0], tuple(effects[0].loader or "target" for effects in causes))
 
 
 def verdict(report: Report) -> str:
@@ -137,7 +144,8 @@ def _write_lines(page: Page, lines: list[Line]) -> None:
     )
     for line, name, place in zip(shown, names, places, strict=True):
         mark, style = MARKS[line.result.severity]
-        head = page.text(f"{mark} {line.result.code}", style) + page.text(f" {name:<{widest_name}}  ")
+        codes = ", ".join(result.code for result in line.effects)
+        head = page.text(f"{mark} {codes}", style) + page.text(f" {name:<{widest_name}}  ")
         if place:
             head = head + page.text(f"{place:<{widest_place}}  ", "cyan")
         _write_line(page, head, line.first.message, len(line.result.findings) - 1)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from dataguard.machine.units import counted
 from dataguard.model import Doc, Report, Result, Status
+from dataguard.render.causes import by_cause
 from dataguard.render.escapes import one_line
 from dataguard.render.failure import MARKS, identity, write_failure, write_lines, write_table
 from dataguard.render.layout import Page
@@ -98,9 +99,10 @@ def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: in
     explained: dict[str, str] = {}
     for loader, own in sorted(groups, key=lambda group: group[1][0].severity.rank):
         page.rule(loader or "target", severities(own), style=MARKS[own[0].severity][1])
-        for result in own:
+        for result, *effects in by_cause(own):
             page.put()
-            write_failure(page, result, docs.get(result.code), verbosity, explained_under=explained.get(result.code))
+            above = explained.get(result.code)
+            write_failure(page, result, docs.get(result.code), verbosity, effects=effects, explained_under=above)
             explained.setdefault(result.code, loader or "the target")
         page.put()
 

@@ -184,7 +184,7 @@ class Watch:
             return
         fix = "call sampler.set_epoch(epoch) before each epoch" if now.shuffler.takes_epoch else None
         compared = counted(order.drawn if now.ended else PREFIX, "batches")
-        evidence = {"begins with": order.first[:_NAMED], "compared": compared, "fix here": fix}
+        evidence = {"fix here": fix, "begins with": order.first[:_NAMED], "compared": compared}
         message = f"{now.shuffler.name} draws the same order in epochs {before} and {now.epoch}"
         self.alarm.report("DG206", Finding(message, known(evidence)))
 

@@ -423,6 +423,27 @@ def test_every_format_of_a_command_writes_what_it_reports(command: str) -> None:
         assert (form in ("json", "sarif")) == text.startswith("{\n")
 
 
+def test_checks_that_fail_for_one_cause_are_one_finding() -> None:
+    at = Location("data.py", 8, "dataset.rng")
+    clone, replay = (
+        replace(
+            result(code, "train", Status.FAILED, Finding(words, {"fix here": "seed it"}, at, f"scan {code}")),
+            severity=Severity.ERROR,
+        )
+        for code, words in (("DG101", "workers draw the same"), ("DG102", "epochs draw the same"))
+    )
+    report = replace(empty(), results=(clone, replay))
+    text = RENDER["text"](report, DOCS)
+    assert "DG101-cloned-worker-rng[train], DG102-frozen-epochs[train]\n  workers draw the same\n  and epochs" in text
+    assert text.count("seed it") == 1
+    assert "✗ DG101, DG102 train  data.py:8  workers draw the same\n2 failed" in text
+    assert {"scan DG101", "scan DG102"} <= {line.split("repro  ")[-1] for line in text.splitlines()}
+    assert "DG101, DG102" in RENDER["html"](report, DOCS)
+    elsewhere = replace(replay, findings=(replace(replay.findings[0], at=replace(at, line=9)),))
+    assert RENDER["text"](replace(report, results=(clone, elsewhere)), DOCS).count("seed it") == 2
+    assert len(json.loads(RENDER["json"](report, DOCS))["results"]) == 2
+
+
 def test_a_format_of_one_command_is_refused_by_the_others_by_name() -> None:
     assert renderer("scan", "sarif")(empty(), DOCS)
     known = ", ".join(formats_of("doctor"))

@@ -105,7 +105,7 @@ def _line(found: Any, evidence: Evidence) -> View:
     return {
         "severity": result.severity.value,
         "mark": MARKS[result.severity][0],
-        "code": result.code,
+        "code": ", ".join(one.code for one in found.effects),
         "loaders": found.loaders,
         "place": evidence.place(first),
         "message": evidence.short(first.message),
