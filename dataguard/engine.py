@@ -157,10 +157,10 @@ class _Scan:
     def _without_role(self) -> Iterator[str]:
         """A note for each loader whose unknown role cost checks."""
         skipped = Counter(
-            result.loader for result in self._results.values() if (result.reason or "").startswith(ROLE_UNKNOWN)
+            result.loader for result in self._results.values() if ROLE_UNKNOWN in (result.reason or "")
         )
         for loader, count in skipped.items():
             checks = f"{counted(count, 'checks')} {'was' if count == 1 else 'were'}"
             held = any(map(is_held, self._spellings))
             way = f'roles={{{json.dumps(loader)}: "train"}}' if held else f"--role {quote(loader)}=train"
-            yield f"{loader}: {ROLE_UNKNOWN}, so {checks} skipped; add {way} (or val, test, predict)"
+            yield f"{loader}: {ROLE_UNKNOWN}, so {checks} not tested; add {way} (or val, test, predict)"

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from dataguard.about import DOCS
 from dataguard.checks import CATALOGUE
-from dataguard.model import DOCS
 from tests.ecosystem.entries import ENTRIES
 from tests.pages.reference import reference
 from tests.pages.report_image import SCAN, described, drawn, scanned

@@ -23,7 +23,7 @@ from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.repro import Repro
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
-from dataguard.model import Location, NotApplicable, Undecided
+from dataguard.model import Location, NotApplicable, NotTested, Undecided
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
@@ -227,7 +227,7 @@ class Subject(ABC):
             if isinstance(failure, LoaderRaised):
                 self.raised.append(incident)
             if not self.facts.num_workers and _WORKERS.search(incident.changed):
-                raise NotApplicable(f"made for num_workers=0: {incident.fails_if_changed}") from failure
+                raise NotTested(f"made for num_workers=0: {incident.fails_if_changed}") from failure
             raise Undecided(incident.under_other_settings) from failure
 
     def _noting(self, run: Callable[[Path], Any], folder: Path) -> Any:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
+from dataguard.check_doc import Doc
 from dataguard.machine.units import counted
-from dataguard.model import Doc, Finding, Location, Result, Severity
+from dataguard.model import Finding, Location, Result, Severity
 from dataguard.render.escapes import one_line
 from dataguard.render.layout import Page, fold, middle_out
 

@@ -22,8 +22,6 @@ COLOURS = {
     Status.BROKEN: "bold magenta",
     Status.PASSED: "green",
 }
-WORDS = {Status.SKIPPED: "not applicable"}
-"""What the reader of a report calls a status, where that is not its name."""
 _ORDER = (Status.BROKEN, Status.PASSED, Status.EXPECTED, Status.INCONCLUSIVE)
 _MOST = 8
 """The most findings in one line each, so that the last ten lines of any report hold the worst."""
@@ -127,10 +125,15 @@ def tally(report: Report) -> dict[Status, int]:
     return {status: report.count(status) for status in _ORDER if report.count(status)}
 
 
-def not_judged(report: Report) -> tuple[int, int]:
-    """How many checks could not run because the loader did not, and how many did not apply."""
-    stopped = sum(result.stopped for result in report.results)
-    return stopped, report.count(Status.SKIPPED) - stopped
+def not_judged(report: Report) -> dict[str, list[Result]]:
+    """The skipped results by why: the loader did not run, nothing here could test it, or the check does not apply."""
+    skipped = [result for result in report.results if result.status is Status.SKIPPED]
+    kinds = {
+        "not run": [result for result in skipped if result.stopped],
+        "not tested": [result for result in skipped if result.untested],
+        "not applicable": [result for result in skipped if not (result.stopped or result.untested)],
+    }
+    return {words: results for words, results in kinds.items() if results}
 
 
 def _write_lines(page: Page, lines: list[Line]) -> None:
@@ -192,8 +195,7 @@ def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosit
     if _adds_undecided(report):
         del counts[Status.INCONCLUSIVE]
     parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in counts.items()]
-    stopped, skipped = not_judged(report)
-    parts += [page.text(f"{stopped} not run", "dim")] if stopped else []
-    hint = "" if verbosity > 0 else " (-v)"
-    parts += [page.text(f"{skipped} {WORDS[Status.SKIPPED]}{hint}", "dim")] if skipped else []
+    kinds = [f"{len(results)} {words}" for words, results in not_judged(report).items()]
+    hint = "" if verbosity > 0 or not kinds else " (-v)"
+    parts += [page.text(words + hint * (words is kinds[-1]), "dim") for words in kinds]
     page.flow([*parts, page.text(duration(report.seconds), "dim")], between=" · " if page.unicode else " - ")

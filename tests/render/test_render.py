@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +25,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.figures import Picture
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Report, Severity, Status, UsageError
+from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, NotTested, Report, Severity, Status, UsageError
 from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
 from dataguard.sample_view import LeafView, SampleView, SampleViews
@@ -421,6 +422,19 @@ def test_every_format_of_a_command_writes_what_it_reports(command: str) -> None:
         assert text.isascii()
         assert text.endswith("\n")
         assert (form in ("json", "sarif")) == text.startswith("{\n")
+
+
+def test_what_could_not_be_tested_is_not_called_not_applicable() -> None:
+    reason = str(pickle.loads(pickle.dumps(NotTested("no model is named"))))
+    assert reason == "not tested: no model is named"
+    reasons = {"DG101": reason, "DG102": "num_workers=0", "DG201": "see DG003: it hangs"}
+    results = tuple(result(code, "train", Status.SKIPPED, reason=words) for code, words in reasons.items())
+    report = replace(empty(), results=results)
+    assert [one.untested for one in results] == [True, False, False]
+    text = RENDER["text"](report, DOCS, verbosity=1)
+    for words in ("not run (1)", "not tested (1)", "not applicable (1)", "1 not run · 1 not tested · 1 not applicable"):
+        assert words in text
+    assert "<h2>Not tested</h2>" in RENDER["html"](report, DOCS)
 
 
 def test_checks_that_fail_for_one_cause_are_one_finding() -> None:

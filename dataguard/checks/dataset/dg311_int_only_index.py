@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Finding, Judgement, Looked, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.index_semantics import TypedIndex
@@ -25,7 +25,7 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
     """
     semantics = lab.dataset.semantics
     if semantics.last.incident:
-        raise NotApplicable(f"the last sample cannot be read: {semantics.last.incident.headline}")
+        raise NotTested(f"the last sample cannot be read: {semantics.last.incident.headline}")
     other = [typed for typed in semantics.typed if typed.incident or set(typed.unlike) - unsteady(lab)]
     wrong = [typed for typed in other if _is_looked_up(typed)]
     note = f"dataset[{other[0].expression}] {_outcome(other[0])}" if other and not wrong else None

@@ -16,7 +16,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.lab.core.source_location import Place, is_own
 from dataguard.lab.core.source_location import made_at as place_of
-from dataguard.model import Location, NotApplicable
+from dataguard.model import Location, NotApplicable, NotTested
 from dataguard.settings.role_names import ROLE_UNKNOWN, spelled_role, stem_of
 from dataguard.targets.discovery import wrapper_of
 from dataguard.targets.loading import made_for_dataset
@@ -86,7 +86,7 @@ class LoaderFacts:
         """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
         if self.role is None:
             key = self.name if re.fullmatch(r"[A-Za-z0-9_-]+", self.name) else json.dumps(self.name)
-            raise NotApplicable(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {key} = "{roles[0]}"')
+            raise NotTested(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {key} = "{roles[0]}"')
         if self.role not in roles:
             raise NotApplicable(f"the role is {self.role}: {otherwise}")
 

@@ -63,7 +63,7 @@ class _Follower:
         self._source = source
         self._state = source.state()
         self._line: tuple[str, int] | None = None
-        self._before: Trace | None = None
+        self._before: Any = None
         self.place: tuple[str, int] | None = None
 
     def __enter__(self) -> _Follower:
