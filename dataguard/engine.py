@@ -156,9 +156,7 @@ class _Scan:
 
     def _without_role(self) -> Iterator[str]:
         """A note for each loader whose unknown role cost checks."""
-        skipped = Counter(
-            result.loader for result in self._results.values() if ROLE_UNKNOWN in (result.reason or "")
-        )
+        skipped = Counter(result.loader for result in self._results.values() if ROLE_UNKNOWN in (result.reason or ""))
         for loader, count in skipped.items():
             checks = f"{counted(count, 'checks')} {'was' if count == 1 else 'were'}"
             held = any(map(is_held, self._spellings))

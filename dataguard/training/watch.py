@@ -17,6 +17,7 @@ from dataguard.training.epoch_order import PREFIX, Order, Orders, Shuffler
 from dataguard.training.loader_pass import Pass
 from dataguard.training.loss_mask import LossMask
 from dataguard.training.options import Options
+from dataguard.training.randomness.changed_samples import ChangedSamples
 from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
 from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Where
@@ -48,6 +49,8 @@ class Watch:
         self.loss_mask = LossMask(options.ignore_index)
         self.orders = Orders()
         self.replays = Replays()
+        self.changed = None if hasattr(dataset, "set_epoch") else ChangedSamples()
+        """None of a dataset that may change its samples on purpose."""
         self.ranks = Ranks(options.rank_timeout) if options.ranks else None
         self.is_training = False
         """Whether a pass was training."""
@@ -133,6 +136,8 @@ class Watch:
         if now.gradients and indices and now.order is not None:
             if now.order.comparable and self.replays.rows.see(now.serial, indices, batch):
                 self._judge_replays(now)
+            if now.order.comparable and self.changed:
+                self.changed.see(now.serial, indices, batch)
             if number + 1 == PREFIX:
                 self._judge_order(now, now.order)
 
@@ -192,6 +197,16 @@ class Watch:
         for code, finding in self.replays.findings([now, *self._whole]) if now.may_replay else ():
             self.alarm.report(code, finding)
 
+    def _judge_change(self) -> None:
+        drift = self.changed and self.changed.drift
+        if drift and "DG307" not in self.alarm.findings:
+            grows = "grows" if drift.last > drift.first else "shrinks"
+            message = f"batch{drift.path} {grows} from epoch to epoch: reading a sample changes the stored data"
+            spread = f"{drift.first:.3g} at first, {drift.last:.3g} after {drift.epochs} epochs"
+            fix = "work on a copy: `image = image.clone()`, or `.copy()` of an array, before the first step in place"
+            evidence = {"fix here": fix, f"standard deviation of dataset[{drift.index!r}]": spread}
+            self.alarm.report("DG307", Finding(message, evidence))
+
     def _compare_ranks(self, batches: int, epoch: int, *, read: bool) -> None:
         finding = self.ranks and self.ranks.disagreement(batches, epoch, read=read)
         if finding:
@@ -215,6 +230,7 @@ class Watch:
             if now.order is not None:
                 self._judge_order(now, now.order)
             self._judge_replays(now)
+            self._judge_change()
         finally:
             self._whole = [now]
             if now.order is not None:
