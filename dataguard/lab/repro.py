@@ -42,7 +42,7 @@ class Repro:
         return self._command([quote(index)], times=times)
 
     def _command(self, indices: Iterable[str], *, batch: bool = False, times: int = 1) -> str:
-        words = [f"--loader {quote(self.loader)}"] if self._is_ambiguous else []
+        words = [f"--loader {_quoted(self.loader)}"] if self._is_ambiguous else []
         words += ["--batch"] if batch else []
         words += [f"--repeat {times}"] if times > 1 else []
         path = f"PYTHONPATH={quote(':'.join(self.pythonpath))} " if self.pythonpath else ""
@@ -68,6 +68,14 @@ class Repro:
     def _held(self) -> str:
         name = shown(self.target)
         return name if self.loader == name else f"{name}[{self.loader!r}]"
+
+
+def _quoted(word: str) -> str:
+    """A word of a shell on one line: control characters as escape sequences, which bash and zsh read."""
+    if word.isprintable():
+        return quote(word)
+    spelled = (char if char.isprintable() else f"\\u{ord(char):04x}" for char in re.sub(r"(['\\])", r"\\\1", word))
+    return f"$'{''.join(spelled)}'"
 
 
 def _word(index: object) -> str:

@@ -137,6 +137,7 @@ def test_wrong_requests_are_refused(capsys: pytest.CaptureFixture[str], tmp_path
 )
 def test_the_command_for_samples(indices: tuple[Any, ...], options: dict[str, Any], command: str) -> None:
     assert Repro("pkg:make", "val").samples(*indices, **options) == command
+    assert Repro("pkg:make", "a\n'b").samples(1) == r"dataguard show pkg:make 1 --loader $'a\u000a\'b'"
     words = Repro("pkg:make", "make", ("src",)).samples(1)
     assert words == "PYTHONPATH=src dataguard show pkg:make 1"
 

@@ -126,8 +126,8 @@ def test_names_are_safe_to_print_and_to_paste(place: pytest.Pytester) -> None:
     assert "\x1b[2J" not in text
     assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
     (repro,) = {line.partition("repro  ")[2] for line in outcome.outlines if line.startswith("  repro")}
-    pasted = place.run("bash", "-c", repro.replace("python -c", f"{sys.executable} -c"))
-    assert pasted.stdout.str().startswith("tensor([nan"), pasted.stderr.str()
+    pasted = place.run("bash", "-c", repro.replace("dataguard show", f"{sys.executable} -m dataguard show"))
+    assert "3 NaN" in pasted.stdout.str(), pasted.stderr.str()
     assert not (place.path / "pwned").exists()
 
 
