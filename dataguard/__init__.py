@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dataguard import training
     from dataguard.model import Finding, Report, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
+    from dataguard.sample_view import SampleViews
     from dataguard.settings.options import Options
     from dataguard.settings.settings import Settings
     from dataguard.testing import strategies
@@ -36,6 +37,7 @@ __all__ = [
     "guard",
     "parametrize_with_checks",
     "scan",
+    "show",
     "strategies",
     "training",
     "use_target",
@@ -87,6 +89,23 @@ def scan(*targets: Any, **options: Unpack[Options]) -> Report:
 def check(loader: Any, **options: Unpack[Options]) -> Report:
     """Scan one target; in a test: `assert not dataguard.check(loader).failed`. See `scan`."""
     return scan(loader, **options)
+
+
+def show(target: Any, *indices: Any, loader: str | None = None, batch: bool = False, repeat: int = 1) -> SampleViews:
+    """Read the samples of a target at these indices (default: 0) in another process, and return what they hold.
+
+    `print(show(loader, 20))` prints shapes, dtypes and ranges; a notebook shows pictures as well. `target` is as for
+    `scan`, and `loader` names one of its loaders. With `batch` the samples are collated; each is read `repeat` times.
+    Raises UsageError for a target that cannot be loaded; what reading a sample raises is shown.
+    """
+    from dataguard.engine import show as run
+    from dataguard.sample_view import Wanted
+    from dataguard.settings.settings import resolve
+    from dataguard.unnamed import held
+
+    with held((target,)) as (spelling,):
+        settings = resolve(targets=(spelling,))
+        return run(settings.targets[0], Wanted(indices or (0,), batch, repeat), settings, loader)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,8 +20,10 @@ from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
+from dataguard.sample_view import SampleViews, Wanted
 from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, require_known, unselected
+from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.targets.spelling import require_findable
 from dataguard.unnamed import is_held
@@ -69,6 +71,20 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     if team is None:
         forget_all(spellings, settings)
     return scanned.report()
+
+
+def show(spelling: str, wanted: Wanted, settings: Settings | None = None, loader: str | None = None) -> SampleViews:
+    """Read some samples of a loader of a target (default: the first), in another process, and describe them.
+
+    Raises UsageError for a wrong target or loader; what the user's loader raises is shown.
+    """
+    settings = settings or Settings()
+    require_findable([spelling], settings.import_path)
+    with examine(spelling, replace(settings, all=False)) as session:
+        known = session.loaders()
+        if loader is not None and loader not in known:
+            raise UsageError(f"--loader {loader}: no such loader in {shown_target(spelling)}{suggest(loader, known)}")
+        return session.show(loader or known[0], wanted)
 
 
 class _Scan:
@@ -140,11 +156,9 @@ class _Scan:
 
     def _without_role(self) -> Iterator[str]:
         """A note for each loader whose unknown role cost checks."""
-        skipped = Counter(
-            result.loader for result in self._results.values() if (result.reason or "").startswith(ROLE_UNKNOWN)
-        )
+        skipped = Counter(result.loader for result in self._results.values() if ROLE_UNKNOWN in (result.reason or ""))
         for loader, count in skipped.items():
             checks = f"{counted(count, 'checks')} {'was' if count == 1 else 'were'}"
             held = any(map(is_held, self._spellings))
             way = f'roles={{{json.dumps(loader)}: "train"}}' if held else f"--role {quote(loader)}=train"
-            yield f"{loader}: {ROLE_UNKNOWN}, so {checks} skipped; add {way} (or val, test, predict)"
+            yield f"{loader}: {ROLE_UNKNOWN}, so {checks} not tested; add {way} (or val, test, predict)"

@@ -5,8 +5,6 @@ Standard library only, so that the reporting process stays small and every packa
 
 from __future__ import annotations
 
-import inspect
-import re
 import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -14,12 +12,12 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+from dataguard.about import DOCS
+from dataguard.check_doc import Doc
 from dataguard.figures import Figure
 
 SCHEMA = "urn:dataguard:report:1"
 SCHEMA_VERSION = 1
-DOCS = "https://dataguard.readthedocs.io"
-"""Where `docs/` is published as a site: the one place that any link to a page is made from."""
 
 
 class DataguardError(Exception):
@@ -32,6 +30,13 @@ class UsageError(DataguardError):
 
 class NotApplicable(DataguardError):
     """The check does not apply to this loader; reported as SKIPPED."""
+
+
+class NotTested(NotApplicable):
+    """The check may apply, but there is no means to test it here: the reason says what is missing."""
+
+    def __str__(self) -> str:
+        return f"{UNTESTED}{super().__str__()}"
 
 
 class Undecided(DataguardError):
@@ -106,34 +111,6 @@ Judgement = Generator[Finding, None, Looked]
 """What a check's judge returns: a generator that yields findings and returns what it looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doc:
-    """The documentation of a check, read from its judge's docstring."""
-
-    summary: str
-    symptom: str
-    cause: str
-    fix: str
-    links: tuple[str, ...] = ()
-
-    @classmethod
-    def parse(cls, docstring: str) -> Doc:
-        """Split a docstring into its summary and its `Symptom:`, `Cause:`, `Fix:` and `Links:` sections.
-
-        Raises ValueError when a section is missing.
-        """
-        summary, *sections = re.split(r"^(Symptom|Cause|Fix|Links):", inspect.cleandoc(docstring), flags=re.MULTILINE)
-        found = {
-            name.lower(): inspect.cleandoc("    " + text)
-            for name, text in zip(sections[::2], sections[1::2], strict=True)
-        }
-        missing = {"symptom", "cause", "fix"} - set(found)
-        if missing or not summary.strip():
-            raise ValueError(f"a check's docstring lacks: {', '.join(sorted(missing)) or 'its summary'}")
-        links = tuple(found.pop("links", "").split())
-        return cls(summary=" ".join(summary.split()), links=links, **found)
-
-
 FIRST_SET = "2026.1"
 """The first check set. A later one, such as `2026.2`, contains the earlier sets and adds new checks."""
 
@@ -174,6 +151,8 @@ class Check:
 
 STALE = "expected to fail"
 """Begins the reason of a passed check that the user expects to fail."""
+UNTESTED = "not tested: "
+"""Begins the reason of a check that may apply, and that nothing here can test."""
 STOPPED = ("see DG00", "see DG104: ", "see DG106: ")
 """Begin the reason of a check that could not run, because the loader did not."""
 
@@ -219,6 +198,11 @@ class Result:
     def stopped(self) -> bool:
         """Whether the check could not run, because the loader did not."""
         return self.status is Status.SKIPPED and (self.reason or "").startswith(STOPPED)
+
+    @property
+    def untested(self) -> bool:
+        """Whether the check may apply, and nothing here could test it."""
+        return self.status is Status.SKIPPED and (self.reason or "").startswith(UNTESTED)
 
     @property
     def undecided(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from dataguard.about import DOCS, PACKAGE
 from dataguard.checks import CATALOGUE
-from dataguard.model import DOCS
+from dataguard.model import Check
 from tests.ecosystem.entries import ENTRIES
 from tests.ecosystem.page import RESEARCH
 from tests.pages.reference import reference
@@ -19,6 +26,7 @@ from tests.pages.report_image import SCAN, described, drawn, scanned
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TWINS = runpy.run_path(str(ROOT / "docs" / "site" / "twins.py"))["twins"]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
 
 
@@ -52,8 +60,28 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert built.returncode == 0, built.stderr
     for check in CATALOGUE:
         assert (tmp_path / check.page.removeprefix(f"{DOCS}/") / "index.html").is_file()
+    example = (tmp_path / "checks" / "dg101_cloned_worker_rng" / "index.html").read_text(encoding="utf-8")
+    assert example.index("<strong>Wrong</strong>") < example.index("<strong>Right</strong>")
     loaded = r"""<(?:script|img|link rel="(?:stylesheet|preload|icon)")[^>]*(?:src|href)=["']?(?:https?:)?//"""
     assert [page.name for page in tmp_path.rglob("*.html") if re.search(loaded, page.read_text("utf-8"))] == []
+
+
+@pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)
+def test_a_page_of_the_site_shows_both_twins(check: Check) -> None:
+    bad, good, both = TWINS(ROOT / "sample_datasets" / f"{check.stem}.py")
+    assert "def bad(" in bad
+    assert "def good(" in good
+    assert not re.search(r"^def (bad|good)\b", both, re.MULTILINE)
+    for code in (bad, good, both):
+        compile(code, check.stem, "exec")
+
+
+def test_the_address_and_the_name_are_those_of_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert (project["name"], project["urls"]["Documentation"]) == (PACKAGE, DOCS)
+    assert f"site_url: {DOCS}/ " in (ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8")
+    for name in ("README.md", "docs/getting_started.md"):
+        assert f"\npip install {PACKAGE}\n" in (ROOT / name).read_text(encoding="utf-8")
 
 
 def test_the_page_of_detection_shows_what_was_measured() -> None:

@@ -102,10 +102,11 @@ def drawn(wanted: Sequence[tuple[str, str]], *, asked: bool) -> bool:
     return draws
 
 
-def put(render: Callable[..., str], output: str) -> None:
+def put(render: Callable[..., Any], output: str) -> None:
     """Render for an output and write to it. Where that fails, write to stderr instead, and raise UsageError.
 
-    `render` takes the `width` in columns, and whether the output supports `colour` and `unicode`.
+    `render` takes the `width` in columns, and whether the output supports `colour` and `unicode`. It returns text, or
+    the bytes of an image, which only files take.
     """
     if output != STDOUT:
         text = render(width=PAPER)
@@ -123,12 +124,14 @@ def put(render: Callable[..., str], output: str) -> None:
 
 
 @contextmanager
-def _or_to_stderr(text: str, place: str) -> Iterator[None]:
+def _or_to_stderr(text: str | bytes, place: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         pass
     except OSError as error:
+        if isinstance(text, bytes):
+            raise UsageError(f"{place}: {error.strerror or error}") from error
         click.echo(encodable(text, sys.stderr), nl=False, err=True)
         raise UsageError(f"{place}: {error.strerror or error}; the report is above") from error
 

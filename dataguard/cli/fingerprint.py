@@ -10,7 +10,7 @@ import click
 
 from dataguard.cli.console import progress, say
 from dataguard.fingerprint import Changed, Fingerprint, first_change, read, written
-from dataguard.model import UsageError
+from dataguard.model import Finding, UsageError
 from dataguard.process.session import Session
 from dataguard.render.escapes import one_line
 from dataguard.settings.settings import Settings, resolve
@@ -55,7 +55,8 @@ def fingerprint(
     """Digest some samples of the dataset and the first batches of each loader of TARGET.
 
     The digest is the same in every process and on every machine if the same seed gives the same data. With --against,
-    it is compared with an earlier one: exits with 1 and names the first difference.
+    it is compared with an earlier one: exits with 1 and names the first difference, and a generator without a seed if
+    that is to blame.
     """
     settings = resolve(config, targets=(target,) if target else None, args=args or None, **options)
     if len(settings.targets) != 1:
@@ -70,9 +71,13 @@ def fingerprint(
     if against is not None and missing:
         raise UsageError(f"{against} has no fingerprint of {', '.join(missing)}; it has {', '.join(earlier)}")
     changes = [(one, first_change(one, earlier[one.loader])) for one in found if one.loader in earlier]
+    different = {one.loader for one, change in changes if change}
+    unsteady = culprits(settings.targets[0], settings) if different else {}
     for one, change in changes:
         say(f"{one_line(one.loader)}: the same as in {against}" if change is None else _told(one, change))
-    return DIFFERS if any(change for _, change in changes) else 0
+        if change and one.loader in unsteady:
+            say(f"  {one_line(_named(unsteady[one.loader]))}")
+    return DIFFERS if different else 0
 
 
 def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
@@ -87,6 +92,19 @@ def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
         environment = session.environment
     here = {name: environment[name] for name in ("python", "platform", "cores")} | environment["packages"]
     return [replace(one, conditions={**one.conditions, **here}) for one in found]
+
+
+def culprits(spelling: str, settings: Settings) -> dict[str, Finding]:
+    """By loader, what makes two runs from one seed differ on this machine, with nothing changed in between."""
+    from dataguard.engine import scan
+
+    contract = {**settings.contract, "deterministic": True}
+    asked = replace(settings, select=("DG701",), ignore=(), expect={}, baseline=None, all=False, contract=contract)
+    return {result.loader: result.findings[0] for result in scan((spelling,), asked).failed}
+
+
+def _named(finding: Finding) -> str:
+    return f"{finding.message}{f' at {finding.at}' if finding.at and str(finding.at) else ''}"
 
 
 def _write(path: Path, content: str) -> None:

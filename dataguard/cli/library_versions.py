@@ -6,12 +6,15 @@ A separate program, because a broken library can crash the process that imports 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import multiprocessing
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from importlib.metadata import distributions
+from functools import partial
+from importlib.metadata import PackageNotFoundError, distributions, version
+from pathlib import Path
 from typing import Any
 
 MARK = "dataguard libraries: "
@@ -78,8 +81,21 @@ def _pillow() -> dict[str, Any]:
     }
 
 
-def _plain(module: str) -> Callable[[], dict[str, Any]]:
-    return lambda: {"version": getattr(importlib.import_module(module), "__version__", "unknown")}
+def _torchvision() -> dict[str, Any]:
+    """Its extension is loaded alone: that is what another torch breaks, and the whole takes seconds."""
+    spec = importlib.util.find_spec("torchvision")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for extension in Path(folder).glob("_C*.so"):
+            importlib.import_module("torch").ops.load_library(str(extension))
+    return _installed("torchvision")
+
+
+def _installed(module: str) -> dict[str, Any]:
+    """The version of a library, which is imported only if it was not installed but stands on the path."""
+    try:
+        return {"version": version(module)}
+    except PackageNotFoundError:
+        return {"version": getattr(importlib.import_module(module), "__version__", "unknown")}
 
 
 LIBRARIES: Mapping[str, Callable[[], dict[str, Any]]] = {
@@ -87,15 +103,15 @@ LIBRARIES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "numpy": _numpy,
     "cv2": _cv2,
     "pillow": _pillow,
-    "torchvision": _plain("torchvision"),
-    "torchdata": _plain("torchdata"),
-    "albumentations": _plain("albumentations"),
+    "torchvision": _torchvision,
+    "torchdata": partial(_installed, "torchdata"),
+    "albumentations": partial(_installed, "albumentations"),
 }
 """How to read the facts of each library."""
 
 
 def read_libraries() -> dict[str, dict[str, Any]]:
-    """Import each library and read its facts: empty if it is not installed; `error` if its import fails."""
+    """Read the facts of each library: empty if it is not installed; `error` if what is imported of it fails."""
     found: dict[str, dict[str, Any]] = {}
     for name, ask in LIBRARIES.items():
         try:

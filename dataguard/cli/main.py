@@ -33,6 +33,7 @@ from dataguard.cli.console import (
 from dataguard.cli.fingerprint import fingerprint
 from dataguard.cli.init import init
 from dataguard.cli.scan import run, scan
+from dataguard.cli.show import show
 from dataguard.model import UsageError
 from dataguard.render.formats import renderer
 from dataguard.settings.settings import LISTED
@@ -151,5 +152,5 @@ def _named(word: str, catalogue: Sequence[Check]) -> list[Check]:
     raise UsageError(f"unknown check {word!r}{hint}")
 
 
-for command in (bench, fingerprint, init, run, scan):
+for command in (bench, fingerprint, init, run, scan, show):
     dataguard.add_command(command)

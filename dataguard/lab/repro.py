@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from shlex import join, quote
 
 from dataguard.incident import Incident
+from dataguard.settings.target_spelling import parsed
 from dataguard.unnamed import is_held, program, script_of, shown
 
 
@@ -16,65 +18,73 @@ class Repro:
 
     target: str
     loader: str
-    num_workers: int
     pythonpath: tuple[str, ...] = ()
 
     def scan(self, code: str, options: str) -> str:
         """A command that runs one check."""
         if is_held(self.target):
-            return f"dataguard.check({self._build}, select=[{code!r}])"
+            return f"dataguard.check({self._held}, select=[{code!r}])"
         if script := script_of(self.target):
             return f"dataguard run --select {code}{options} {program(script[0])} {join(script[1:])}".rstrip()
         return f"dataguard scan {quote(self.target)} --select {code}{options}"
 
-    def expression(self, expression: str) -> str:
-        """A command that builds the loader and evaluates an expression of it, such as `.dataset[17]`."""
-        return self._command(f"print({self._build}{expression})")
+    def samples(self, *indices: object, batch: bool = False, times: int = 1) -> str:
+        """A command that shows samples, read one after the other, each so many times; as one `batch`, collated too."""
+        if is_held(self.target):
+            options = [*(["batch=True"] if batch else []), *([f"repeat={times}"] if times > 1 else [])]
+            return f"dataguard.show({', '.join([self._held, *map(repr, indices), *options])})"
+        return self._command(map(_word, indices), batch=batch, times=times)
+
+    def spelled(self, index: str, times: int = 1) -> str:
+        """A command that shows a sample, from its index as Python writes it, so many times."""
+        if is_held(self.target):
+            return f"dataguard.show({self._held}, {index}{f', repeat={times}' if times > 1 else ''})"
+        return self._command([quote(index)], times=times)
+
+    def _command(self, indices: Iterable[str], *, batch: bool = False, times: int = 1) -> str:
+        words = [f"--loader {_quoted(self.loader)}"] if self._is_ambiguous else []
+        words += ["--batch"] if batch else []
+        words += [f"--repeat {times}"] if times > 1 else []
+        path = f"PYTHONPATH={quote(':'.join(self.pythonpath))} " if self.pythonpath else ""
+        return " ".join([f"{path}dataguard show {quote(self.target)}", *indices, *words])
 
     def incident(self, incident: Incident, times: int = 1) -> str | None:
         """A command that reads the sample at which the user's code failed, if it has an index, so many times."""
         if incident.stage != "sample" or not incident.index:
             return None
-        index = incident.index
-        if times == 1:
-            return self.expression(f".dataset[{index}]")
-        return self._command(
-            f"dataset = {self._build}.dataset", f"any(dataset[{index}] is None for _ in range({times}))"
-        )
-
-    def batch(self, indices: Sequence[object]) -> str:
-        """A command that builds the loader and collates these samples, in a worker if the loader has any."""
-        samples = f"[loader.dataset[i] for i in {list(indices)!r}]"
-        imports, work = [], f"loader.collate_fn({samples})"
-        if self.num_workers:
-            imports = ["from torch.utils.data import DataLoader"]
-            own = "collate_fn=loader.collate_fn, worker_init_fn=loader.worker_init_fn"
-            work = f"next(iter(DataLoader(loader.dataset, batch_sampler={[list(indices)]!r}, num_workers=1, {own})))"
-        build = [] if self._build == "loader" else [f"loader = {self._build}"]
-        return self._command(*imports, *build, f"print({work})")
-
-    def reads(self, indices: Sequence[object]) -> str:
-        """A command that builds the loader and reads these samples, one after the other."""
-        reads = f"print([dataset[i] for i in {list(indices)!r}])"
-        return self._command(f"dataset = {self._build}.dataset", reads)
+        return self.spelled(incident.index, times)
 
     def apart(self, index: object) -> str:
         """A command that reads a sample in one process, and then in another."""
-        command = self.expression(f".dataset[{index!r}]")
+        command = self.samples(index)
         return f"{command}; {command}"
 
-    def _command(self, *statements: str) -> str:
-        """A shell command that runs these statements of Python; for an object in hand, the statements."""
-        if is_held(self.target):
-            return "; ".join(statements)
-        program = "; ".join(["from dataguard.targets.loading import load", *statements])
-        plain = not set(program) & set('"$`\\!\n')  # then double quotes are enough, and the easiest to read
-        path = f"PYTHONPATH={quote(':'.join(self.pythonpath))} " if self.pythonpath else ""
-        return f'{path}python -c "{program}"' if plain else f"{path}python -c {quote(program)}"
+    @property
+    def _is_ambiguous(self) -> bool:
+        """Whether the target may have other loaders."""
+        return self.loader != parsed(self.target).name
 
     @property
-    def _build(self) -> str:
-        if is_held(self.target):
-            name = shown(self.target)
-            return name if self.loader == name else f"{name}[{self.loader!r}]"
-        return f"load({self.target!r}).build({self.loader!r})"
+    def _held(self) -> str:
+        name = shown(self.target)
+        return name if self.loader == name else f"{name}[{self.loader!r}]"
+
+
+def _quoted(word: str) -> str:
+    """A word of a shell on one line: control characters as escape sequences, which bash and zsh read."""
+    if word.isprintable():
+        return quote(word)
+    spelled = (char if char.isprintable() else f"\\u{ord(char):04x}" for char in re.sub(r"(['\\])", r"\\\1", word))
+    return f"$'{''.join(spelled)}'"
+
+
+def _word(index: object) -> str:
+    """An index as a word of a shell: a key as it is, unless it looks like a number or an option."""
+    if isinstance(index, str) and _KEY.fullmatch(index):
+        return quote(index)
+    words = repr(index)
+    plain = "'" in words and not set(words) & set('"$`\\!\n')  # then double quotes are enough, and the easiest to read
+    return f'"{words}"' if plain else quote(words)
+
+
+_KEY = re.compile(r"(?!(?:None|True|False)$)[^\W\d][\w./()-]*")

@@ -23,7 +23,7 @@ from dataguard.lab.reading.loader_survey import requested
 from dataguard.lab.repro import Repro
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.machine.machine import Machine
-from dataguard.model import Location, NotApplicable, Undecided
+from dataguard.model import Location, NotApplicable, NotTested, Undecided
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
@@ -98,9 +98,8 @@ class Subject(ABC):
     @property
     def repro(self) -> Repro:
         """Writes commands that reproduce a finding of this loader, even if its factory fails."""
-        facts = None if isinstance(self._facts, LoaderFailed) else self._facts
-        name, workers = (facts.name, facts.num_workers) if facts else (self.target.name, 0)
-        return Repro(self.target.spelling, name, workers, self.settings.pythonpath)
+        name = self.target.name if isinstance(self._facts, LoaderFailed) else self._facts.name
+        return Repro(self.target.spelling, name, self.settings.pythonpath)
 
     def need_map(self, reason: str) -> None:
         """Raise NotApplicable, for this reason, when the dataset is a stream."""
@@ -228,7 +227,7 @@ class Subject(ABC):
             if isinstance(failure, LoaderRaised):
                 self.raised.append(incident)
             if not self.facts.num_workers and _WORKERS.search(incident.changed):
-                raise NotApplicable(f"made for num_workers=0: {incident.fails_if_changed}") from failure
+                raise NotTested(f"made for num_workers=0: {incident.fails_if_changed}") from failure
             raise Undecided(incident.under_other_settings) from failure
 
     def _noting(self, run: Callable[[Path], Any], folder: Path) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from dataguard.about import PACKAGE
 from dataguard.machine.machine import Machine
 
-_PACKAGES = ("dataguard", "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
+_PACKAGES = (PACKAGE, "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
 
 
 def environment() -> dict[str, Any]:

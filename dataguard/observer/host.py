@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
@@ -112,17 +112,14 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             checks = {check.code: check for check in CATALOGUE}
             while True:
                 question, asked = pipe.recv()
-                if question == "bench":
-                    options, loader = asked
-                    pipe.send(_answered(partial(labs[loader].throughput.bench, options)))
-                elif question == "fingerprint":
-                    batches, loader = asked
-                    pipe.send(_answered(partial(labs[loader].reproducibility.fingerprint, batches)))
+                if question in _OBSERVED:
+                    wanted, loader = asked
+                    pipe.send(_answered(partial(_OBSERVED[question], labs[loader], wanted)))
                 else:
                     # The severity of a check depends on the check set.
-                    wanted = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
+                    chosen = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
                     with counted():
-                        for result in judged(wanted, labs):
+                        for result in judged(chosen, labs):
                             pipe.send(("result", result))
         except (UsageError, Undecided) as error:
             words = last_words(folder, LOG) if isinstance(error.__cause__, SystemExit) else ""
@@ -133,6 +130,14 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             pipe.send(("broken", traceback.format_exc()))
         finally:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # what the user's code has registered runs to its end
+
+
+_OBSERVED: Mapping[str, Callable[[Lab, Any], Any]] = {
+    "bench": lambda lab, options: lab.throughput.bench(options),
+    "fingerprint": lambda lab, batches: lab.reproducibility.fingerprint(batches),
+    "show": lambda lab, samples: lab.pictures.views(samples),
+}
+"""What other commands than `scan` ask of a loader."""
 
 
 class _Importer:

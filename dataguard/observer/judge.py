@@ -18,6 +18,7 @@ from dataguard.model import (
     STALE,
     Check,
     Finding,
+    Location,
     Looked,
     NotApplicable,
     Result,
@@ -59,7 +60,8 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
     except Exception:  # noqa: BLE001 - a bug of ours, never the user's: report it and continue with the other checks
         status, reason = Status.BROKEN, traceback.format_exc()
     repro = lab.repro.scan(check.code, _options(lab.settings))
-    findings = [replace(finding, repro=finding.repro or repro) for finding in findings]
+    at = None if all(finding.at for finding in findings) else _place(check, lab)
+    findings = [replace(finding, repro=finding.repro or repro, at=finding.at or at) for finding in findings]
     result = Result(
         check.code,
         check.name,
@@ -72,6 +74,19 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         time.monotonic() - started - seconds_waited(),
     )
     return replace(expected(result, expectation(lab.settings, check, loader)), figures=_figures(result, lab))
+
+
+def _place(check: Check, lab: Lab) -> Location | None:
+    """The place of findings that name none: what makes samples or batches, or the line that constructs the loader."""
+    with contextlib.suppress(Exception, TookTooLong):
+        if check.code[:3] in _OF_SAMPLES and check.code not in _OF_LOADERS:
+            own = lab.facts.collate_at if check.code.startswith("DG4") else None
+            return own or lab.dataset.location
+        return lab.facts.made_at
+    return None
+
+
+_OF_SAMPLES, _OF_LOADERS = ("DG3", "DG4", "DG5"), ("DG403", "DG404", "DG405")
 
 
 def _figures(result: Result, lab: Lab) -> tuple[Figure, ...]:

@@ -20,6 +20,7 @@ from dataguard import figures, incident, model, timings
 from dataguard.fingerprint import Fingerprint, Part
 from dataguard.process.host_lost import HostLost
 from dataguard.process.progress import PROGRESS, ReadingProgress, Unreadable
+from dataguard.sample_view import LeafView, SampleView, SampleViews
 
 RECORDS: tuple[type[Any], ...] = (
     *(model.Finding, model.Location, model.Result, model.Severity, model.Status),
@@ -28,6 +29,7 @@ RECORDS: tuple[type[Any], ...] = (
     *(incident.Frame, incident.Incident),
     *(timings.LoaderTimes, timings.Setting, timings.Stage, timings.Timed, timings.Waits),
     *(Fingerprint, Part, ReadingProgress, Unreadable),
+    *(LeafView, SampleView, SampleViews),
 )
 """The classes that answers consist of, besides plain data."""
 _CALLED: tuple[type[Any], ...] = (*RECORDS, dict, float, int, str, tuple)
@@ -81,7 +83,7 @@ def _read(message: bytes) -> tuple[str, Any]:
             | ("usage" | "broken" | "failed", str())
             | ("ready", (tuple(), dict(), tuple()))
             | ("result", (int(), model.Result()))
-            | ("made", Fingerprint() | timings.LoaderTimes())
+            | ("made", Fingerprint() | SampleViews() | timings.LoaderTimes())
         ):
             return answer
         case (kind, ReadingProgress()) if kind == PROGRESS:

@@ -27,6 +27,7 @@ from dataguard.process.messages import Questions
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
+from dataguard.sample_view import SampleViews, Wanted
 from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
@@ -166,6 +167,11 @@ class Session:
         """The digests of so many batches of a loader. Raises UsageError, with the reason, when it does not run."""
         found: Fingerprint = self._made_of("fingerprint", loader, batches, "read")
         return found
+
+    def show(self, loader: str, wanted: Wanted) -> SampleViews:
+        """Samples of a loader. Raises UsageError, with the reason, when it cannot be read."""
+        views: SampleViews = self._made_of("show", loader, wanted, "shown")
+        return views
 
     def _made_of(self, question: str, loader: str, wanted: Any, done: str) -> Any:
         try:

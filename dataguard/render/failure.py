@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
+from dataguard.check_doc import Doc
 from dataguard.machine.units import counted
-from dataguard.model import Doc, Finding, Location, Result, Severity
+from dataguard.model import Finding, Location, Result, Severity
 from dataguard.render.escapes import one_line
 from dataguard.render.layout import Page, fold, middle_out
 
@@ -23,14 +24,25 @@ _ROW = 60
 
 
 def write_failure(
-    page: Page, result: Result, doc: Doc | None, verbosity: int, *, explained_under: str | None = None
+    page: Page,
+    result: Result,
+    doc: Doc | None,
+    verbosity: int,
+    *,
+    effects: Sequence[Result] = (),
+    explained_under: str | None = None,
 ) -> None:
-    """Write a failed result; `explained_under` names the loader under which cause and fix were already written."""
+    """Write a failed result, with the other `effects` of its cause.
+
+    `explained_under` names the loader under which cause and fix were already written.
+    """
     mark, style = MARKS[result.severity]
-    page.put(identity(page, result), lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
+    names = Text(", ").join(identity(page, one) for one in (result, *effects))
+    page.put(names, lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
     shown = result.findings if verbosity > 0 else result.findings[:_FINDINGS]
     for number, finding in enumerate(shown, start=1):
-        _finding(page, finding, f"  {number}. " if len(result.findings) > 1 else "  ", verbosity)
+        others = [effect.findings[0].message for effect in effects]
+        _finding(page, finding, f"  {number}. " if len(result.findings) > 1 else "  ", verbosity, others)
         page.put()
     if len(shown) < len(result.findings):
         page.put(f"  … and {counted(len(result.findings) - len(shown), 'more findings')} (-v shows them)")
@@ -42,14 +54,18 @@ def write_failure(
     elif doc:
         page.prose(doc.cause, lead=_label(page, "cause"))
         page.prose(doc.fix, lead=_label(page, "fix"))
-        page.put(page.text(result.page, "cyan"), lead=_label(page, "docs"), fold=False)
+        for one in (result, *effects):
+            page.put(page.text(one.page, "cyan"), lead=_label(page, "docs"), fold=False)
+    shown += tuple(effect.findings[0] for effect in effects)
     for repro in dict.fromkeys(finding.repro for finding in shown if finding.repro):
         page.put(page.text(repro, "cyan"), lead=_label(page, "repro"), fold=False)
 
 
-def _finding(page: Page, finding: Finding, lead: str, verbosity: int) -> None:
+def _finding(page: Page, finding: Finding, lead: str, verbosity: int, others: Sequence[str]) -> None:
     indent = " " * len(lead)
-    page.put(page.text(page.short(finding.message), "bold"), lead=lead)
+    for message in (finding.message, *others):
+        page.put(page.text(page.short(message), "bold"), lead=lead)
+        lead = f"{indent}and "
     if finding.at and str(finding.at):
         page.put(_place(page, finding.at), lead=page.text(f"{indent}→ ", "bold"), fold=False)
     write_table(page, finding.evidence, verbosity, indent)

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
@@ -19,6 +20,7 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "bench": "timings:render",
         "doctor": "machine:render",
         "list": "check_list:render",
+        "show": "sample:render",
     },
     "json": {
         "scan": "json:render",
@@ -31,7 +33,9 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
         "bench": "html.bench:render",
         "doctor": "html.lists:render_checkup",
         "list": "html.lists:render_checks",
+        "show": "html.sample:render",
     },
+    "png": {"show": "sample_picture:render"},
     "sarif": {"scan": "ci.sarif:render"},
     "github": {"scan": "ci.github:render"},
     "markdown": {
@@ -79,9 +83,12 @@ def check_format(command: str, form: str) -> None:
         raise UsageError(f"--format {form}: not supported by `dataguard {command}`{hint}")
 
 
-def renderer(command: str, form: str) -> Callable[..., str]:
-    """The function that renders a command's output. Raises UsageError for a format that it does not support."""
+def renderer(command: str, form: str) -> Callable[..., Any]:
+    """The function that renders a command's output, as text, or as the bytes of an image.
+
+    Raises UsageError for a format that it does not support.
+    """
     check_format(command, form)
     module, _, function = FORMATS[form][command].partition(":")
-    found: Callable[..., str] = getattr(import_module(f"dataguard.render.{module}"), function)
+    found: Callable[..., Any] = getattr(import_module(f"dataguard.render.{module}"), function)
     return found

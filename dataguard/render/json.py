@@ -10,8 +10,9 @@ from enum import Enum
 from numbers import Integral, Real
 from typing import Any
 
+from dataguard.check_doc import Doc
 from dataguard.machine.checkup import Checkup
-from dataguard.model import Check, Doc, Finding, Report, Result
+from dataguard.model import Check, Finding, Report, Result
 from dataguard.render.escapes import json_without_commands
 from dataguard.timings import Bench, Change
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -32,6 +32,10 @@ _LIST_ITEMS = 12
 _CHARACTERS = 400
 
 
+Palette = Literal["standard", "256", "truecolor"]
+"""The colours of a terminal: its 16, 256 or all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page of a given width that text is written to from top to bottom."""
@@ -42,13 +46,20 @@ class Page:
     """Matches the current directory at the start of a path."""
 
     @classmethod
-    def blank(cls, width: int, *, colour: bool, unicode: bool) -> Page:
+    def blank(
+        cls,
+        width: int,
+        *,
+        colour: bool,
+        unicode: bool,
+        palette: Palette = "standard",
+    ) -> Page:
         """Return an empty page; without `colour` it contains no escape sequences."""
         console = Console(
             file=StringIO(),
             width=max(width, 20),
             force_terminal=colour,
-            color_system="standard" if colour else None,
+            color_system=palette if colour else None,
             no_color=not colour,
             legacy_windows=False,
             highlight=False,

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from dataguard.machine.units import counted
 from dataguard.model import Finding, Report, Result, Severity, Status
+from dataguard.render.causes import by_cause
 from dataguard.render.escapes import one_line
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import Page
@@ -21,8 +22,6 @@ COLOURS = {
     Status.BROKEN: "bold magenta",
     Status.PASSED: "green",
 }
-WORDS = {Status.SKIPPED: "not applicable"}
-"""What the reader of a report calls a status, where that is not its name."""
 _ORDER = (Status.BROKEN, Status.PASSED, Status.EXPECTED, Status.INCONCLUSIVE)
 _MOST = 8
 """The most findings in one line each, so that the last ten lines of any report hold the worst."""
@@ -34,10 +33,15 @@ _MESSAGE = 40
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: a check that failed at one place, on one loader or more."""
+    """One line: the checks that failed at one place for one cause, on one loader or more."""
 
-    result: Result
+    effects: tuple[Result, ...]
     loaders: tuple[str, ...]
+
+    @property
+    def result(self) -> Result:
+        """The first of these checks."""
+        return self.effects[0]
 
     @property
     def first(self) -> Finding:
@@ -86,13 +90,14 @@ def _style(report: Report, failed: Sequence[Result]) -> str:
 
 def lines(failed: Iterable[Result]) -> Iterator[Line]:
     """One line for each check and place: loaders that share a class share its defects."""
-    groups: dict[tuple[object, ...], list[Result]] = {}
-    for result in failed:
-        first = result.findings[0]
+    groups: dict[tuple[object, ...], list[tuple[Result, ...]]] = {}
+    for effects in by_cause(failed):
+        first = effects[0].findings[0]
         place = (first.at.file, first.at.line) if first.at and first.at.line else first.message
-        groups.setdefault((result.severity, result.code, place), []).append(result)
-    for results in groups.values():
-        yield Line(results[0], tuple(result.loader or "target" for result in results))
+        codes = tuple(result.code for result in effects)
+        groups.setdefault((effects[0].severity, codes, place), []).append(effects)
+    for causes in groups.values():
+        yield Line(causes[0], tuple(effects[0].loader or "target" for effects in causes))
 
 
 def verdict(report: Report) -> str:
@@ -120,10 +125,15 @@ def tally(report: Report) -> dict[Status, int]:
     return {status: report.count(status) for status in _ORDER if report.count(status)}
 
 
-def not_judged(report: Report) -> tuple[int, int]:
-    """How many checks could not run because the loader did not, and how many did not apply."""
-    stopped = sum(result.stopped for result in report.results)
-    return stopped, report.count(Status.SKIPPED) - stopped
+def not_judged(report: Report) -> dict[str, list[Result]]:
+    """The skipped results by why: the loader did not run, nothing here could test it, or the check does not apply."""
+    skipped = [result for result in report.results if result.status is Status.SKIPPED]
+    kinds = {
+        "not run": [result for result in skipped if result.stopped],
+        "not tested": [result for result in skipped if result.untested],
+        "not applicable": [result for result in skipped if not (result.stopped or result.untested)],
+    }
+    return {words: results for words, results in kinds.items() if results}
 
 
 def _write_lines(page: Page, lines: list[Line]) -> None:
@@ -137,7 +147,8 @@ def _write_lines(page: Page, lines: list[Line]) -> None:
     )
     for line, name, place in zip(shown, names, places, strict=True):
         mark, style = MARKS[line.result.severity]
-        head = page.text(f"{mark} {line.result.code}", style) + page.text(f" {name:<{widest_name}}  ")
+        codes = ", ".join(result.code for result in line.effects)
+        head = page.text(f"{mark} {codes}", style) + page.text(f" {name:<{widest_name}}  ")
         if place:
             head = head + page.text(f"{place:<{widest_place}}  ", "cyan")
         _write_line(page, head, line.first.message, len(line.result.findings) - 1)
@@ -184,8 +195,7 @@ def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosit
     if _adds_undecided(report):
         del counts[Status.INCONCLUSIVE]
     parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in counts.items()]
-    stopped, skipped = not_judged(report)
-    parts += [page.text(f"{stopped} not run", "dim")] if stopped else []
-    hint = "" if verbosity > 0 else " (-v)"
-    parts += [page.text(f"{skipped} {WORDS[Status.SKIPPED]}{hint}", "dim")] if skipped else []
+    kinds = [f"{len(results)} {words}" for words, results in not_judged(report).items()]
+    hint = "" if verbosity > 0 or not kinds else " (-v)"
+    parts += [page.text(words + hint * (words is kinds[-1]), "dim") for words in kinds]
     page.flow([*parts, page.text(duration(report.seconds), "dim")], between=" · " if page.unicode else " - ")

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from dataguard.check_doc import Doc
 from dataguard.machine.units import counted
-from dataguard.model import Doc, Report, Result, Status
+from dataguard.model import Report, Result, Status
+from dataguard.render.causes import by_cause
 from dataguard.render.escapes import one_line
 from dataguard.render.failure import MARKS, identity, write_failure, write_lines, write_table
 from dataguard.render.layout import Page
-from dataguard.render.summary import COLOURS, WORDS, duration, severities, write_summary
+from dataguard.render.summary import COLOURS, duration, not_judged, severities, write_summary
 
 _VERSIONS = ("dataguard", "python", "torch")
 UNSET: tuple[object, ...] = (None, (), [], {})
@@ -47,9 +49,11 @@ def render(
     if verbosity >= 0:
         _expected(page, report)
         _caveats(page, report, verbosity)
-        _reasons(page, report, Status.INCONCLUSIVE, verbosity)
+        undecided = [result for result in report.results if result.status is Status.INCONCLUSIVE]
+        _reasons(page, report, Status.INCONCLUSIVE.value, undecided, verbosity)
     if verbosity > 0:
-        _reasons(page, report, Status.SKIPPED, verbosity)
+        for words, results in not_judged(report).items():
+            _reasons(page, report, words, results, verbosity)
         _passes(page, report)
     _broken(page, report, verbosity)
     if verbosity >= 0:
@@ -98,16 +102,17 @@ def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: in
     explained: dict[str, str] = {}
     for loader, own in sorted(groups, key=lambda group: group[1][0].severity.rank):
         page.rule(loader or "target", severities(own), style=MARKS[own[0].severity][1])
-        for result in own:
+        for result, *effects in by_cause(own):
             page.put()
-            write_failure(page, result, docs.get(result.code), verbosity, explained_under=explained.get(result.code))
+            above = explained.get(result.code)
+            write_failure(page, result, docs.get(result.code), verbosity, effects=effects, explained_under=above)
             explained.setdefault(result.code, loader or "the target")
         page.put()
 
 
 def _expected(page: Page, report: Report) -> None:
     found = [result for result in report.results if result.status is Status.EXPECTED]
-    _title(page, Status.EXPECTED, len(found))
+    _title(page, Status.EXPECTED.value, len(found))
     for result in found:
         page.put(identity(page, result) + page.text(f" ({result.severity.value}): {result.reason}"), lead="  ")
         for finding in result.findings[:1]:
@@ -125,9 +130,8 @@ def _caveats(page: Page, report: Report, verbosity: int) -> None:
     _groups(page, noted, report, verbosity=0)
 
 
-def _reasons(page: Page, report: Report, status: Status, verbosity: int) -> None:
-    results = [result for result in report.results if result.status is status]
-    _title(page, status, len(results))
+def _reasons(page: Page, report: Report, words: str, results: Sequence[Result], verbosity: int) -> None:
+    _title(page, words, len(results))
     _groups(page, results, report, verbosity)
 
 
@@ -170,7 +174,7 @@ def checks_and_loaders(results: Sequence[Result], every: tuple[str, ...], *, nam
 
 def _passes(page: Page, report: Report) -> None:
     passed = [result for result in report.results if result.status is Status.PASSED]
-    _title(page, Status.PASSED, len(passed))
+    _title(page, Status.PASSED.value, len(passed))
     column = max((len(result.id) for result in passed), default=0)
     for result in passed:
         looked = [page.text(count) for count in exercised(result)]
@@ -215,6 +219,7 @@ def _notes(page: Page, report: Report) -> None:
         page.put()
 
 
-def _title(page: Page, status: Status, count: int) -> None:
+def _title(page: Page, words: str, count: int) -> None:
     if count:
-        page.put(page.text(f"{WORDS.get(status, status.value)} ({count})", f"bold {COLOURS.get(status, '')}".strip()))
+        colour = next((colour for status, colour in COLOURS.items() if status.value == words), "")
+        page.put(page.text(f"{words} ({count})", f"bold {colour}".strip()))

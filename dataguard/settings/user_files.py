@@ -46,10 +46,10 @@ def json_in(path: Path) -> Any:
         raise ValueError(f"not valid JSON: {error}") from error
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file as UTF-8. Raises OSError, also where a link of another user stands in its place."""
-    with os.fdopen(_opened(path), "w", encoding="utf-8") as file:
-        file.write(text)
+def write_text(path: Path, text: str | bytes) -> None:
+    """Write a file, text as UTF-8. Raises OSError, also where a link of another user stands in its place."""
+    with os.fdopen(_opened(path), "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
 
 
 def is_foreign_link(path: Path) -> bool:

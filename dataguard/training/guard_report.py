@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataguard.machine.environment import environment
 from dataguard.machine.units import counted, span
 from dataguard.model import Check, Report, Result, Status
+from dataguard.training.randomness.changed_samples import EPOCHS
 from dataguard.training.violations import watched
 from dataguard.training.watch import Watch
 
@@ -58,7 +59,8 @@ def _without_findings(watch: Watch, code: str) -> tuple[Status, str | None, Mapp
         if not applies:
             return Status.SKIPPED, reason, {}
     exercised, enough = _exercised(watch)[code]
-    return (Status.PASSED, None, exercised) if enough else (Status.INCONCLUSIVE, "fewer than two whole epochs", {})
+    fewest = f"fewer than {'four' if code == 'DG307' else 'two'} whole epochs"
+    return (Status.PASSED, None, exercised) if enough else (Status.INCONCLUSIVE, fewest, {})
 
 
 def _conditions(watch: Watch, code: str) -> Iterator[tuple[bool, str]]:
@@ -72,6 +74,8 @@ def _conditions(watch: Watch, code: str) -> Iterator[tuple[bool, str]]:
     if code == "DG203":
         yield watch.ranks is not None, "ranks=True was not passed"
         yield bool(watch.ranks and watch.ranks.compared), "there are no other ranks"
+    if code == "DG307":
+        yield watch.changed is not None and watch.changed.follows, "no samples of floats, or the dataset has set_epoch"
     if code == "DG423":
         yield watch.loss_mask.batches > 0, "no batch has tokens and their labels"
     if code == "DG502":
@@ -90,6 +94,7 @@ def _exercised(watch: Watch) -> dict[str, tuple[Mapping[str, int], bool]]:
         "DG203": (ranks, True),
         "DG206": ({"epochs": watch.trained}, twice),
         "DG305": (batches, True),
+        "DG307": ({"epochs": watch.trained}, watch.trained >= EPOCHS),
         "DG403": (batches, True),
         "DG423": ({"batches": watch.loss_mask.batches}, True),
         "DG501": ({"batches": watch.checked}, True),

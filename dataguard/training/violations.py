@@ -23,7 +23,7 @@ ACTIONS: tuple[Action, ...] = ("warn", "raise", "record")
 
 MOST = 100
 """How many findings of a check are kept; further ones are only counted."""
-CODES = ("DG101", "DG102", "DG203", "DG206", "DG305", "DG403", "DG423", "DG501", "DG502", "DG801")
+CODES = ("DG101", "DG102", "DG203", "DG206", "DG305", "DG307", "DG403", "DG423", "DG501", "DG502", "DG801")
 """The checks whose contracts a guard watches."""
 
 

@@ -17,6 +17,7 @@ from dataguard.training.epoch_order import PREFIX, Order, Orders, Shuffler
 from dataguard.training.loader_pass import Pass
 from dataguard.training.loss_mask import LossMask
 from dataguard.training.options import Options
+from dataguard.training.randomness.changed_samples import ChangedSamples
 from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
 from dataguard.training.stream_epochs import StreamEpochs
@@ -50,6 +51,8 @@ class Watch:
         self.orders = Orders()
         self.stream_epochs = StreamEpochs()
         self.replays = Replays()
+        self.changed = None if hasattr(dataset, "set_epoch") else ChangedSamples()
+        """None of a dataset that may change its samples on purpose."""
         self.ranks = Ranks(options.rank_timeout) if options.ranks else None
         self.is_training = False
         """Whether a pass was training."""
@@ -135,6 +138,8 @@ class Watch:
         if now.gradients and indices and now.order is not None:
             if now.order.comparable and self.replays.rows.see(now.serial, indices, batch):
                 self._judge_replays(now)
+            if now.order.comparable and self.changed:
+                self.changed.see(now.serial, indices, batch)
             if number + 1 == PREFIX:
                 self._judge_order(now, now.order)
         if now.gradients and now.stream is not None:
@@ -188,13 +193,23 @@ class Watch:
             return
         fix = "call sampler.set_epoch(epoch) before each epoch" if now.shuffler.takes_epoch else None
         compared = counted(order.drawn if now.ended else PREFIX, "batches")
-        evidence = {"begins with": order.first[:_NAMED], "compared": compared, "fix here": fix}
+        evidence = {"fix here": fix, "begins with": order.first[:_NAMED], "compared": compared}
         message = f"{now.shuffler.name} draws the same order in epochs {before} and {now.epoch}"
         self.alarm.report("DG206", Finding(message, known(evidence)))
 
     def _judge_replays(self, now: Pass) -> None:
         for code, finding in self.replays.findings([now, *self._whole]) if now.may_replay else ():
             self.alarm.report(code, finding)
+
+    def _judge_change(self) -> None:
+        drift = self.changed and self.changed.drift
+        if drift and "DG307" not in self.alarm.findings:
+            grows = "grows" if drift.last > drift.first else "shrinks"
+            message = f"batch{drift.path} {grows} from epoch to epoch: reading a sample changes the stored data"
+            spread = f"{drift.first:.3g} at first, {drift.last:.3g} after {drift.epochs} epochs"
+            fix = "work on a copy: `image = image.clone()`, or `.copy()` of an array, before the first step in place"
+            evidence = {"fix here": fix, f"standard deviation of dataset[{drift.index!r}]": spread}
+            self.alarm.report("DG307", Finding(message, evidence))
 
     def _compare_ranks(self, batches: int, epoch: int, *, read: bool) -> None:
         finding = self.ranks and self.ranks.disagreement(batches, epoch, read=read)
@@ -222,6 +237,7 @@ class Watch:
             repeated = self.stream_epochs.end(now.epoch, now.stream()) if now.stream is not None else None
             if repeated:
                 self.alarm.report("DG206", repeated)
+            self._judge_change()
         finally:
             self._whole = [now]
             if now.order is not None:

@@ -6,6 +6,7 @@ On GitHub such a link opens the file in the repository; the site has no reposito
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -15,9 +16,16 @@ from mkdocs.structure.pages import Page
 from dataguard.render.check_pages import GROUPS
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file alone
+
+from twins import twins  # noqa: E402
+
 LINK = re.compile(r"(?<=\]\()(?:\.\./)+((?:dataguard|sample_datasets)/[\w/.]+)(?=\))")
 """A link from a page to a file outside of `docs`."""
 
+SAMPLE = re.compile(r"A loader with this defect and a healthy one: \[`(sample_datasets/\w+\.py)`\]\(.+?\)\.\n")
+"""The last line of the page of a check."""
+STYLE = "site.css"
 HEAD = re.compile(r"\A<!-- .+? -->\s+")
 """The note at the top of a generated page."""
 
@@ -38,10 +46,24 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         source = (ROOT / name).read_text(encoding="utf-8")
         text = f"# {name}\n\n```{name.rpartition('.')[2]}\n{source}```\n"
         files.append(File.generated(config, f"source/{name}.md", content=text, inclusion=InclusionLevel.NOT_IN_NAV))
+    style = Path(__file__).with_name(STYLE).read_text(encoding="utf-8")
+    files.append(File.generated(config, STYLE, content=style))
     return files
+
+
+def _side_by_side(line: re.Match[str]) -> str:
+    """The code of both loaders, side by side, before the link to all of them."""
+    bad, good, both = twins(ROOT / line[1])
+    columns = "".join(_block(title, code) for title, code in (("Wrong", bad), ("Right", good)))
+    shared = f"\nBoth use:\n\n```python\n{both}\n```\n" if both else ""
+    return f'## Example\n\n<div class="twins" markdown>\n{columns}</div>\n{shared}\n{line[0]}'
+
+
+def _block(title: str, code: str) -> str:
+    return f"<div markdown>\n\n**{title}**\n\n```python\n{code}\n```\n\n</div>\n"
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Link to the added pages instead, and begin with the heading, which names the page in the navigation."""
     top = "../" * page.file.src_uri.count("/")
-    return LINK.sub(lambda link: f"{top}source/{link[1]}.md", HEAD.sub("", markdown))
+    return LINK.sub(lambda link: f"{top}source/{link[1]}.md", SAMPLE.sub(_side_by_side, HEAD.sub("", markdown)))

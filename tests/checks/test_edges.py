@@ -247,12 +247,12 @@ class TestRepro:
 
     def test_labels(self) -> None:
         (finding, *_) = findings(dg502_label_out_of_range, recordings("dg502_label_out_of_range")["bad"].lab)
-        assert ".dataset[" in str(finding.repro)
+        assert str(finding.repro).startswith("dataguard show ")
 
     @pytest.mark.parametrize(("index", "collated", "shown"), [(3, False, True), (None, False, False), (3, True, False)])
     def test_masks(self, index: int | None, collated: bool, shown: bool) -> None:
         recorded = recordings("dg511_blended_mask")["bad"]
         charts = replace(recorded.read(".geometry.masks"), index=index, collated=collated)
         (finding,) = findings(dg511_blended_mask, recorded.but({".geometry.masks": charts}).lab)
-        assert (".dataset[3]" in str(finding.repro)) == shown
+        assert str(finding.repro).startswith("dataguard show tests.loaders.recorded:named 3 ") == shown
         assert (finding.repro is None) != shown

@@ -12,6 +12,12 @@ from dataguard.settings.settings import Settings
 
 LINES = {
     "dg505_swapped_channels:bad": "cv2.imread(",
+    "dg101_cloned_worker_rng:bad_transform": "return image * self.source.uniform(0.5, 1.0)",
+    "dg101_cloned_worker_rng:bad_albumentations": "self.augment(image=pixels)",
+    "dg101_cloned_worker_rng:bad_worker_init": "torch.manual_seed(",
+    "dg202_unsharded_ranks:bad": "DataLoader(",
+    "dg204_lost_samples:bad": "DataLoader(",
+    "dg410_doubly_shifted_labels:bad": "def __getitem__",
     "dg201_unsharded_workers:bad": "for number in range(16)",
     "dg202_unsharded_ranks:bad_augmented": "return ((brighten(picture(number)), number)",
     "dg304_negative_index:bad": "def __getitem__",

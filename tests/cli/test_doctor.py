@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +77,28 @@ def test_the_command_tells_by_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
         outcome = CliRunner().invoke(command_line, ["doctor", "--format", "json"], standalone_mode=False)
         assert outcome.return_value == code
         assert json.loads(outcome.output)["schema"] == CHECKUP_SCHEMA
+
+
+def test_an_extension_that_cannot_be_loaded_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "torchvision").mkdir()
+    (tmp_path / "torchvision" / "__init__.py").write_text("raise AssertionError('it takes seconds')")
+    (tmp_path / "torchvision" / "_C.so").write_bytes(b"made for another torch")
+    path = os.pathsep.join([str(tmp_path), str(Path.cwd())])
+    program = "from dataguard.cli.library_versions import read_libraries; print(read_libraries()['torchvision'])"
+    outcome = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "OSError: " in outcome.stdout
+    assert "_C.so" in outcome.stdout
+
+
+def test_libraries_that_only_have_a_version_are_not_imported() -> None:
+    program = "from dataguard.cli.library_versions import read_libraries; assert read_libraries()['torchvision']"
+    assert loaded(program, "torchvision", "albumentations", "torchdata") == set()
 
 
 def test_the_doctor_asks_libraries_elsewhere() -> None:

@@ -38,6 +38,19 @@ def test_the_first_stage_is_named_with_what_else_differs(capsys: pytest.CaptureF
     assert code == 1
     assert "seeded: differs first in collate_fn: batch 0 of epoch 0" in words
     assert "num_workers: 0 before, 2 now" in words
+    assert "two runs" not in words
+
+
+@pytest.mark.scan
+def test_a_generator_without_a_seed_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, target = tmp_path / "one.json", "tests.loaders.reproducible:unseeded"
+    assert run(capsys, target, "--output", str(file))[0] == 0
+    code, words, _ = run(capsys, target, "--against", str(file))
+    assert code == 1
+    assert "unseeded: differs first in dataset: sample 4" in words
+    assert "two runs with the same seeds differ first in" in words
+    assert "because of numpy.random.default_rng at " in words
+    assert "reproducible.py:" in words
 
 
 @pytest.mark.parametrize(

@@ -252,3 +252,8 @@ class Scaled:
 
     def __call__(self, samples: list[Tensor]) -> Tensor:
         return torch.stack(samples) * self.scale
+
+
+def unseeded() -> DataLoader[Any]:
+    """One step draws from a generator that nobody seeds."""
+    return DataLoader(Chained([Steady(), Planted("default_rng")]), batch_size=4)

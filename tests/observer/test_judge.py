@@ -28,7 +28,7 @@ class Lab:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.repro = Repro("pkg.mod:make", "train", 0)
+        self.repro = Repro("pkg.mod:make", "train")
         self.cache = ObservationCache(settings, Path())
 
 

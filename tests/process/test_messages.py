@@ -25,6 +25,7 @@ from dataguard.process.host_lost import HostLost
 from dataguard.process.messages import RECORDS, Answers, Questions
 from dataguard.process.process_tree import descendants
 from dataguard.process.progress import PROGRESS, ReadingProgress
+from dataguard.sample_view import SampleViews
 from dataguard.timings import LoaderTimes
 from tests.support import sample_figures
 from tests.support.offspring import left_over
@@ -64,7 +65,7 @@ class TestAnswers:
 
     def test_every_class_of_an_answer_is_known(self) -> None:
         found: set[Any] = set()
-        for root in (Result, Fingerprint, LoaderTimes, ReadingProgress):
+        for root in (Result, Fingerprint, LoaderTimes, ReadingProgress, SampleViews):
             collect(root, found)
         assert found == set(RECORDS)
 

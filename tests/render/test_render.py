@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,12 +22,15 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from dataguard.checks import CATALOGUE
+from dataguard.figures import Picture
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Report, Severity, Status, UsageError
+from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, NotTested, Report, Severity, Status, UsageError
 from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
+from dataguard.sample_view import LeafView, SampleView, SampleViews
 from dataguard.timings import Bench
+from tests.support.sample_figures import png
 from tests.support.sample_reports import DOCS, clean, empty, full, result, undecided
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -393,11 +397,16 @@ class TestJson:
         VALIDATOR.validate(parse(text))
 
 
+PIXELS = png(8, 8, lambda x, y: (x, y, 0))
+LEAF = LeafView("sample[0]", "Tensor uint8", (3, 8, 8), "0 to 255", "1f2e")
 COMMANDS = {
     "scan": (full(), DOCS),
     "bench": (Bench("a:b", {}, {}, (), 1.0),),
     "doctor": (Checkup("0.1.0", Machine.read(), {}),),
     "list": (CATALOGUE,),
+    "show": (
+        SampleViews("a:b", "train", (SampleView("sample 3", (LEAF,), (Picture(PIXELS, "sample"),), "KeyError: 3"),)),
+    ),
 }
 """What each command hands to a renderer."""
 
@@ -407,9 +416,46 @@ def test_every_format_of_a_command_writes_what_it_reports(command: str) -> None:
     assert {name for renderers in FORMATS.values() for name in renderers} == set(COMMANDS)
     for form in formats_of(command):
         text = renderer(command, form)(*COMMANDS[command], width=80, colour=False, unicode=False)
+        if form == "png":
+            assert text.startswith(PIXELS[:8])
+            continue
         assert text.isascii()
         assert text.endswith("\n")
         assert (form in ("json", "sarif")) == text.startswith("{\n")
+
+
+def test_what_could_not_be_tested_is_not_called_not_applicable() -> None:
+    reason = str(pickle.loads(pickle.dumps(NotTested("no model is named"))))
+    assert reason == "not tested: no model is named"
+    reasons = {"DG101": reason, "DG102": "num_workers=0", "DG201": "see DG003: it hangs"}
+    results = tuple(result(code, "train", Status.SKIPPED, reason=words) for code, words in reasons.items())
+    report = replace(empty(), results=results)
+    assert [one.untested for one in results] == [True, False, False]
+    text = RENDER["text"](report, DOCS, verbosity=1)
+    for words in ("not run (1)", "not tested (1)", "not applicable (1)", "1 not run · 1 not tested · 1 not applicable"):
+        assert words in text
+    assert "<h2>Not tested</h2>" in RENDER["html"](report, DOCS)
+
+
+def test_checks_that_fail_for_one_cause_are_one_finding() -> None:
+    at = Location("data.py", 8, "dataset.rng")
+    clone, replay = (
+        replace(
+            result(code, "train", Status.FAILED, Finding(words, {"fix here": "seed it"}, at, f"scan {code}")),
+            severity=Severity.ERROR,
+        )
+        for code, words in (("DG101", "workers draw the same"), ("DG102", "epochs draw the same"))
+    )
+    report = replace(empty(), results=(clone, replay))
+    text = RENDER["text"](report, DOCS)
+    assert "DG101-cloned-worker-rng[train], DG102-frozen-epochs[train]\n  workers draw the same\n  and epochs" in text
+    assert text.count("seed it") == 1
+    assert "✗ DG101, DG102 train  data.py:8  workers draw the same\n2 failed" in text
+    assert {"scan DG101", "scan DG102"} <= {line.split("repro  ")[-1] for line in text.splitlines()}
+    assert "DG101, DG102" in RENDER["html"](report, DOCS)
+    elsewhere = replace(replay, findings=(replace(replay.findings[0], at=replace(at, line=9)),))
+    assert RENDER["text"](replace(report, results=(clone, elsewhere)), DOCS).count("seed it") == 2
+    assert len(json.loads(RENDER["json"](report, DOCS))["results"]) == 2
 
 
 def test_a_format_of_one_command_is_refused_by_the_others_by_name() -> None:

@@ -11,6 +11,7 @@ from torch.utils.data import default_collate
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.core.value_summary import ValueSummary
+from dataguard.lab.repro import Repro
 from dataguard.lab.spy.value_summaries import numbers_of
 
 
@@ -55,5 +56,5 @@ def lab(
         settings=SimpleNamespace(contract=contract or {}),
         facts=SimpleNamespace(kind="map", batched=True, collate="default_collate"),
         dataset=SimpleNamespace(**{"location": None, "class_names": (), "table": lambda _: None, **dataset}),
-        repro=SimpleNamespace(batch="batch {}".format, expression="expression {}".format),
+        repro=Repro("pkg:make", "make"),
     )

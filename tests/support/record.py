@@ -1,7 +1,8 @@
 """Record what the judges read of their samples: `python -m tests.support.record [--others N] [CODE ...]`.
 
 Each check alone judges its plain twins and up to N other bad and N other good faces. Run it when a judge reads
-something new, or the classes of observations change.
+something new, or the classes of observations change. Where only the words of findings change, `--judge` is enough: it
+scans nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dataguard.model import Check, Status
 from dataguard.process.launcher import shared_zygote
 from dataguard.settings.settings import Settings
 from tests.support.faces import Face, samples, settings_of
-from tests.support.recordings import FOLDER, ROOT, Recording, save, shown, verdict_of
+from tests.support.recordings import FOLDER, ROOT, Recording, recordings, save, shown, verdict_of
 
 MOST = 8
 """How many faces one scan judges."""
@@ -137,15 +138,30 @@ def note(check: Check, faces: list[Face], found: Mapping[str, Any]) -> None:
     VERDICTS.write_text(json.dumps(dict(sorted(verdicts.items())), indent=1) + "\n", encoding="utf-8")
 
 
+def judged_again(check: Check) -> dict[str, Any]:
+    """The recordings of a check with the verdicts of the judge as it is now."""
+    known = recordings(check.stem)
+    return {
+        name: {"reads": one.reads, "verdict": shown(verdict_of(check.judge, one.lab))} for name, one in known.items()
+    }
+
+
 def main() -> None:
     """Record what the checks that were asked for read."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("codes", nargs="*")
     parser.add_argument("--others", type=int, default=4)
+    parser.add_argument("--judge", action="store_true", help="scan nothing: judge what is recorded again")
     asked = parser.parse_args()
     with shared_zygote():
         for check in CATALOGUE:
             if asked.codes and not check.code.startswith(tuple(asked.codes)):
+                continue
+            if asked.judge:
+                again = judged_again(check)
+                if again and any(one["verdict"] != recordings(check.stem)[name].verdict for name, one in again.items()):
+                    save(check, again)
+                    print(f"{check.code}: other verdicts", flush=True)  # noqa: T201
                 continue
             faces = list(chosen(check, asked.others))
             found = recorded(check, faces)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from dataguard.check_doc import Doc
 from dataguard.checks import CATALOGUE as REAL
 from dataguard.figures import Figure
-from dataguard.model import Check, Doc, Finding, Judgement, Location, Looked, Report, Result, Severity, Status
+from dataguard.model import Check, Finding, Judgement, Location, Looked, Report, Result, Severity, Status
 
 CLONED_RNG = Doc(
     summary="Workers draw the same random numbers.",

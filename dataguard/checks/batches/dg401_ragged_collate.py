@@ -67,7 +67,7 @@ def _clash(lab: Lab, clash: Clash) -> Finding:
         message=f"collate_fn fails on {what}: {difference or clash.incident.message.splitlines()[0]}",
         evidence={"exception": clash.incident.message, "samples": [str(index) for index in indices]},
         at=clash.incident.location,
-        repro=lab.repro.batch(indices),
+        repro=lab.repro.samples(*indices, batch=True),
     )
 
 
@@ -80,7 +80,7 @@ def _refused(lab: Lab, batch: BatchRecord, members: Sequence[SampleRecord]) -> F
         message=f"collate_fn fails on {what}: {difference or batch.incident.message.splitlines()[0]}",
         evidence={"exception": batch.incident.message, "samples": [str(index) for index in indices]},
         at=batch.incident.location,
-        repro=lab.repro.batch(indices) if None not in indices else None,
+        repro=lab.repro.samples(*indices, batch=True) if None not in indices else None,
     )
 
 

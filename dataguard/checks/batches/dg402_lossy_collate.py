@@ -35,7 +35,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     count = len(collation.indices)
     if count < 2:
         raise NotApplicable("each batch holds a single sample")
-    repro = None if None in collation.indices else lab.repro.batch(collation.indices)
+    repro = None if None in collation.indices else lab.repro.samples(*collation.indices, batch=True)
     facts = lab.facts
     lasting = not facts.num_workers or facts.persistent or facts.spawns
     found = list(_lost(collation)) or list(_apart(collation))
@@ -49,7 +49,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     if getitems and wrong:
         returned = [" or ".join(map(str, place)) for place in getitems.given]
         requested = [str(index) for index in getitems.asked]
-        line = lab.repro.expression(f".dataset.__getitems__({list(getitems.asked)})")
+        line = lab.repro.samples(*getitems.asked, batch=True)
         yield Finding(f"__getitems__ {wrong}", {"requested": requested, "returned": returned}, repro=line)
     leaves = {one.leaf for form in collation.forms.values() for one in form.recognized}
     if not (leaves or found or getitems):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,5 +34,5 @@ def dg408_device_tensor_in_worker(lab: Lab) -> Judgement:
             evidence={"leaves": list(found)[:16], "start method": lab.facts.start_method},
         )
     elif not lab.facts.cuda:
-        raise NotApplicable("no CUDA device")
+        raise NotTested("no CUDA device")
     return Looked(epoch.exercised)

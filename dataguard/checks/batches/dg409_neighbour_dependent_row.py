@@ -46,7 +46,7 @@ def dg409_neighbour_dependent_row(lab: Lab) -> Judgement:
         yield Finding(
             message=message,
             evidence={"compared": f"the same sample, collated by {lab.facts.collate} with others"},
-            repro=None if None in indices else lab.repro.batch(indices),
+            repro=None if None in indices else lab.repro.samples(*indices, batch=True),
         )
     return Looked({"samples": len(collation.indices), "reads": observed.reads})
 

@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dataguard.model import FIRST_SET, Check, Doc, Judgement, Severity
+from dataguard.check_doc import Doc
+from dataguard.model import FIRST_SET, Check, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -21,7 +21,7 @@ def image_finding(lab: Lab, wrong: Mapping[Fit, str], words: str) -> Finding:
         message=f"{colours.root}{fit.path} {words}",
         evidence={"leaves": [f"{colours.root}{one.path}" for one in wrong], **colours.evidence(fit)},
         at=Location(*colours.at) if colours.at else lab.dataset.location,
-        repro=colours.expression and lab.repro.expression(colours.expression),
+        repro=None if colours.collated or colours.index is None else lab.repro.samples(colours.index),
     )
 
 
@@ -32,7 +32,7 @@ def file_finding(lab: Lab, index: object, message: str, evidence: Mapping[str, o
         message=message,
         evidence={"index" if indexed else "position": index, **evidence},
         at=lab.dataset.location,
-        repro=lab.repro.expression(f".dataset[{index!r}]") if indexed else None,
+        repro=lab.repro.samples(index) if indexed else None,
     )
 
 

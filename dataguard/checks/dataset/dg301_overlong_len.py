@@ -42,7 +42,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
                 "likely cause": f"__len__ is {missing} too large{' (off by one)' if missing == 1 else ''}",
             },
             at=ends.last.incident.location,
-            repro=lab.repro.expression(f".dataset[{ends.first_failing}]"),
+            repro=lab.repro.samples(ends.first_failing),
         )
     return Looked({"reads": ends.reads})
 

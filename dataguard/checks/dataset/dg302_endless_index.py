@@ -38,7 +38,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
                 "past the end": {f"dataset[{answer.index}]": _shown(answer) for answer in ends.beyond[:2]},
                 "likely cause": "__len__ is 1 too small (off by one)",
             },
-            repro=lab.repro.expression(f".dataset[{ends.length}]"),
+            repro=lab.repro.samples(ends.length),
             mild=True,
         )
         return Looked(looked)
@@ -54,7 +54,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
             "past the end": {f"dataset[{index}]": f"dataset[{equal}]" for index, equal in equals.items()},
             "likely cause": "the index is clamped" if clamped else "the index wraps around",
         },
-        repro=lab.repro.expression(f".dataset[{ends.length}]"),
+        repro=lab.repro.samples(ends.length),
         mild=not (asked or lab.facts.bare),  # a sampler keeps to the range
     )
     return Looked(looked)

@@ -46,7 +46,7 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
                 "pairs compared": period.pairs,
             },
             at=lab.dataset.location,
-            repro=lab.repro.reads([0, period.period]) if period.where == "dataset" else None,
+            repro=lab.repro.samples(0, period.period) if period.where == "dataset" else None,
         )
     return Looked({"reads": semantics.reads}, note)
 

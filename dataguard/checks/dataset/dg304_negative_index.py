@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_input, unsteady
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,7 +27,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
     semantics = lab.dataset.semantics
     last, negative, ends = semantics.last, semantics.negative, lab.dataset.ends
     if last.incident:
-        raise NotApplicable(f"the last sample cannot be read: {last.incident.headline}")
+        raise NotTested(f"the last sample cannot be read: {last.incident.headline}")
     note = None
     unlike = [leaf for leaf in semantics.unlike if leaf not in unsteady(lab)]
     if unlike:
@@ -43,7 +43,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
                 f"not dataset[{ends.length - 1}]",
                 evidence={"leaves that differ": [f"sample{leaf}" for leaf in unlike]},
                 at=lab.dataset.location,
-                repro=lab.repro.reads([-1, ends.length - 1]),
+                repro=lab.repro.samples(-1, ends.length - 1),
             )
         elif not input_differs:
             note = f"dataset[-1] returns the last sample except for sample{unlike[0]}, which is computed from the index"

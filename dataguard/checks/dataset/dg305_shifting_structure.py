@@ -65,7 +65,7 @@ def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], out
         message=f"sample{path} is {kinds}: {lab.facts.collate} {outcome}",
         evidence={"structures": len(forms), "rarest structure": f"{min(forms.values())} of {forms.total()} samples"},
         at=lab.dataset.location,
-        repro=None if one.index is None else lab.repro.batch([one.index, two.index]),
+        repro=None if one.index is None else lab.repro.samples(one.index, two.index, batch=True),
     )
 
 

@@ -39,6 +39,6 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
                 }
             ),
             at=changed[0] if changed else None,
-            repro=lab.repro.reads([index, *(other for other in readings.items if other != index), index]),
+            repro=lab.repro.samples(index, *(other for other in readings.items if other != index), index),
         )
     return Looked(readings.exercised)

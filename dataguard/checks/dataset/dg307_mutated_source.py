@@ -50,7 +50,7 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
                 "frozen RNGs": "all that were found",
             },
             at=Location(*change.at, change.path) if change.at else Location(what=change.path),
-            repro=lab.repro.reads([index] * 3),
+            repro=lab.repro.samples(index, index, index),
             mild=bool(rounds or forgets),
         )
     return Looked(readings.exercised, None if found else _latent(lab))

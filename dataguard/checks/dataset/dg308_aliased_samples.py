@@ -32,6 +32,6 @@ def dg308_aliased_samples(lab: Lab) -> Judgement:
                 "samples that change": f"{len({one.earlier for one in overwritten})} of {len(readings.items)}",
             },
             at=lab.dataset.location,
-            repro=lab.repro.reads([first.earlier, first.later]),
+            repro=lab.repro.samples(first.earlier, first.later),
         )
     return Looked(readings.exercised)

@@ -37,6 +37,6 @@ def dg310_hash_order(lab: Lab) -> Judgement:
             message=f"{found.subject} when the order of a set of strings (hash seed) changes",
             evidence=found.evidence | known({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.iterated if at]}),
             at=Location(*place) if place else lab.dataset.location,
-            repro=f"PYTHONHASHSEED=1 {lab.repro.expression(f'.dataset[{found.index!r}]')}",
+            repro=f"for seed in 1 2 3 4; do PYTHONHASHSEED=$seed {lab.repro.samples(found.index)}; done",
         )
     return Looked({"samples": len(one.answers), "orders": 2})

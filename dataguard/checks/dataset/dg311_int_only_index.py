@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Finding, Judgement, Looked, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.index_semantics import TypedIndex
@@ -25,18 +25,17 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
     """
     semantics = lab.dataset.semantics
     if semantics.last.incident:
-        raise NotApplicable(f"the last sample cannot be read: {semantics.last.incident.headline}")
+        raise NotTested(f"the last sample cannot be read: {semantics.last.incident.headline}")
     other = [typed for typed in semantics.typed if typed.incident or set(typed.unlike) - unsteady(lab)]
     wrong = [typed for typed in other if _is_looked_up(typed)]
     note = f"dataset[{other[0].expression}] {_outcome(other[0])}" if other and not wrong else None
     if wrong and lab.dataset.user_defined:
         first = next((typed for typed in wrong if not typed.incident), wrong[0])
-        number = "__import__('numpy').int64" if "numpy" in first.expression else "__import__('torch').tensor"
         yield Finding(
             message=f"dataset[{first.expression}] {_outcome(first)}",
             evidence={f"dataset[{typed.expression}]": _outcome(typed) for typed in wrong},
             at=first.incident.location if first.incident else lab.dataset.location,
-            repro=lab.repro.expression(f".dataset[{number}({first.index})]"),
+            repro=lab.repro.samples(first.index, first.expression),
         )
     return Looked({"reads": len(semantics.typed)}, note)
 

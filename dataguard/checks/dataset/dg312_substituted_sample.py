@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.replaced_samples import equal_index, is_flagged, is_replaced, unlike
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotTested, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -39,7 +39,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     for substitute in replaced:
         if substitute.opened:
             name = substitute.source.shown
-            raise NotApplicable(f"a library opens {name} past Python: it cannot be made to look missing")
+            raise NotTested(f"a library opens {name} past Python: it cannot be made to look missing")
     if replaced and set(unlike(sample, replaced[0].answer)) & unsteady(lab):
         raise Undecided("the sample under test varies from read to read")
     note: str | None = None

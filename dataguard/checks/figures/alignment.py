@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.figures.pairs import beside_original
@@ -28,9 +29,12 @@ def blended(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
         if f"{charts.root}{mask.path}" in wrong[:1]:
             labels = tuple(label[0] for label in charts.labels if len(label) == 1)
             kept = labels if set(mask.values.labels if mask.values else ()) <= set(labels) else None
-            view = _masked(charts, mask, (0,), kept)
+            view = replace(_masked(charts, mask, (0,), kept), closeup=True)
             white = ", white if no file holds it" if kept else ""
-            words = f"The mask is laid over the image, with a colour for each value{white}."
+            words = (
+                f"The mask is laid over the image, with a colour for each value{white}. "
+                "Enlarged, values between those on either side are white."
+            )
             yield from beside_original(lab, [charts.index], view, words)
 
 

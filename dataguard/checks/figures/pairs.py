@@ -26,13 +26,18 @@ def beside_original(lab: Lab, indices: Sequence[Index], view: View, words: str) 
     different = [list({picture.png: picture for picture in row.seen}.values())[:MOST] for row in rows]
     draws = max(map(len, different))
     seen = [f"random state {number}" for number in range(1, draws + 1)] if draws > 1 else ["what the model sees"]
+    enlarged = any(row.closeup for row in rows)
     yield Pictures(
         f"{view.leaf} and its original" if originals else view.leaf,
         words,
         tuple(_name(lab, index) for index in indices),
-        (*(["original"] if originals else []), *seen),
+        (*(["original"] if originals else []), *seen, *(["enlarged"] if enlarged else [])),
         tuple(
-            (*((row.original,) if originals else ()), *pictures, *[None] * (draws - len(pictures)))
+            (
+                *((row.original,) if originals else ()),
+                *(*pictures, *[None] * (draws - len(pictures))),
+                *((row.closeup,) if enlarged else ()),
+            )
             for row, pictures in zip(rows, different, strict=True)
         ),
     )

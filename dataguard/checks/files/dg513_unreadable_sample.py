@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotTested, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -25,10 +25,10 @@ def dg513_unreadable_sample(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     if not lab.settings.all:
-        raise NotApplicable("needs --all, which reads every sample")
+        raise NotTested("needs --all, which reads every sample")
     lab.need_map("samples of a stream have no index, and one that raises ends the stream")
     if lab.facts.own_iter:
-        raise NotApplicable("the loader's own __iter__ needs complete batches, so no sample can be skipped: see DG001")
+        raise NotTested("the loader's own __iter__ needs complete batches, so no sample can be skipped: see DG001")
     epoch = lab.epoch
     groups: dict[tuple[object, ...], list[Unreadable]] = {}
     for one in epoch.unreadable:
@@ -59,5 +59,5 @@ def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:
             }
         ),
         at=Location(*first.where) if first.where else None,
-        repro=lab.repro.expression(f".dataset[{first.shown}]"),
+        repro=lab.repro.spelled(first.shown),
     )

@@ -53,7 +53,7 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
             f" {'height' if one.axis == 'x' else 'width'} of their image",
             evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": one.moved},
             at=lab.dataset.location,
-            repro=None if one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
+            repro=None if one.index is None else lab.repro.samples(one.index),
         )
         for one in lab.geometry.box_aspect
     ]
@@ -105,7 +105,7 @@ def _misaligned(lab: Lab, charts: ChartedMasks, mask: MaskLeaf, shift: Shift) ->
             "charted via": charts.source,
         },
         at=lab.dataset.location,
-        repro=None if charts.collated or shift.index is None else lab.repro.expression(f".dataset[{shift.index!r}]"),
+        repro=None if charts.collated or shift.index is None else lab.repro.samples(shift.index),
     )
 
 
@@ -122,5 +122,5 @@ def _not_following(lab: Lab, charts: ChartedBoxes, one: BoxAlignment) -> Finding
             f"format of the {what}": one.box_format,
         },
         at=lab.dataset.location,
-        repro=None if charts.collated or one.index is None else lab.repro.expression(f".dataset[{one.index!r}]"),
+        repro=None if charts.collated or one.index is None else lab.repro.samples(one.index),
     )

@@ -95,5 +95,5 @@ def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = No
             }
         ),
         at=lab.dataset.location,
-        repro=None if charts.collated or charts.index is None else lab.repro.expression(f".dataset[{charts.index!r}]"),
+        repro=None if charts.collated or charts.index is None else lab.repro.samples(charts.index),
     )

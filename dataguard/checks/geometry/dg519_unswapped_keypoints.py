@@ -38,6 +38,6 @@ def dg519_unswapped_keypoints(lab: Lab) -> Judgement:
                     "compared": f"{one.kept} pairs of reads that differ by a flip",
                 },
                 at=lab.dataset.location,
-                repro=lab.repro.reads([one.index] * 4),
+                repro=lab.repro.samples(one.index, one.index, one.index, one.index),
             )
     return Looked({"leaves": len(flips), "flips": sum(one.kept + one.swapped for one in flips)})

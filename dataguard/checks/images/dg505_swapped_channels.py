@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Judgement, Looked, NotApplicable, NotTested, Severity, Undecided
 from dataguard.settings.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
     """
     colours = lab.images.charts
     if not colours.decoded:
-        raise NotApplicable(f"no image decoder is called, only {colours.source}: the channel order is unknown")
+        raise NotTested(f"no image decoder is called, only {colours.source}: the channel order is unknown")
     if colours.grey:
         raise NotApplicable("images are grey and have no channel order")
     images = [fit for fit in colours.fits if len(fit.gains) == 3]

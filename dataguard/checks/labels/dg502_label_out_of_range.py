@@ -95,5 +95,5 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
             }
         ),
         at=lab.dataset.location,
-        repro=None if sample.index is None else lab.repro.expression(f".dataset[{sample.index!r}]"),
+        repro=None if sample.index is None else lab.repro.samples(sample.index),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_forms import Table, divided, fits, inferred, misread_among, tables
 from dataguard.checks.common.labels import classes_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -40,7 +40,7 @@ def dg503_label_form(lab: Lab) -> Judgement:
         return Looked(lab.epoch.exercised)
     count = classes.count if classes else inferred(lab, found)
     if count is None:
-        raise NotApplicable(f"the label leaf or the number of classes is unclear: {ASK}")
+        raise NotTested(f"the label leaf or the number of classes is unclear: {ASK}")
     for path, fault in divided(lab, count).items():
         source = f"{classes.source} {count}" if classes else f"the labels look like {count}"
         yield Finding(f"sample{path} {fault}, but {source} classes", at=lab.dataset.location)
@@ -72,5 +72,5 @@ def _finding(lab: Lab, table: Table, fault: str) -> Finding:
         message=f"batch{table.path} {fault}",
         evidence={"collated by": lab.facts.collate, "batches": len(table.numbers)},
         at=lab.dataset.location,
-        repro=lab.repro.batch(indices) if indices else None,
+        repro=lab.repro.samples(*indices, batch=True) if indices else None,
     )

@@ -68,7 +68,7 @@ def _finding(lab: Lab, fault: str, samples: Sequence[SampleRecord]) -> Finding:
     where = f"dataset[{indices[0]!r}]" if indices else "a sample of the stream"
     count = f"{len(samples)} of {lab.epoch.read or len(lab.epoch.samples)} read"
     evidence = known({"blank samples": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
-    repro = lab.repro.expression(f".dataset[{indices[0]!r}]") if indices else None
+    repro = lab.repro.samples(indices[0]) if indices else None
     return Finding(f"{fault} in {where}", evidence, at=lab.dataset.location, repro=repro)
 
 
@@ -83,5 +83,5 @@ def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
         message=f"box {box.place} of sample{boxes.path} of {where}, ({numbers}), {fault} {image}, {reading}",
         evidence={"invalid boxes": f"{len(boxes.wrong)} of {len(boxes.seen)}", "formats": list(boxes.formats)},
         at=lab.dataset.location,
-        repro=None if index is None else lab.repro.expression(f".dataset[{index!r}]"),
+        repro=None if index is None else lab.repro.samples(index),
     )

@@ -70,7 +70,7 @@ def _finding(lab: Lab, flight: Flight, room: int, where: str) -> Finding:
                 "sharing strategy": facts.sharing,
             }
         ),
-        repro=lab.repro.batch(flight.worst) if flight.worst else None,
+        repro=lab.repro.samples(*flight.worst, batch=True) if flight.worst else None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import memory_of
 from dataguard.machine.units import counted, size
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,7 +37,7 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     if facts.start_method != "fork":
         raise NotApplicable(f"start method {facts.start_method}: workers share no memory that could be copied later")
     if not lab.machine.platform.startswith("Linux"):
-        raise NotApplicable("only Linux reports which memory is shared")
+        raise NotTested("only Linux reports which memory is shared")
     containers, memory = lab.resources.copied_containers, memory_of(lab)
     if not containers or memory is None:
         return Looked({"large containers": len(containers)})

@@ -67,7 +67,7 @@ def _refused(trial: Trial, repro: str) -> Finding:
 
 def _evidence(call: LossCall, fix: str) -> dict[str, object]:
     leaves = ", ".join(f"batch{leaf}" for leaf in call.target.leaves)
-    return known({"output": _shown(call.output), "target": _shown(call.target), "from": leaves, "fix here": fix})
+    return known({"fix here": fix, "output": _shown(call.output), "target": _shown(call.target), "from": leaves})
 
 
 def _shown(values: Values) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.repeat_evidence import advice_on, evidence_of, items_of, message_of, place_of
+from dataguard.checks.randomness.repeat_evidence import advised, items_of, message_of, place_of
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
     if repeat:
         yield Finding(
             message=message_of(f"workers {repeat.one.worker} and {repeat.two.worker} draw", repeat, items_of(shared)),
-            evidence=known(
-                {**evidence_of(repeat), **advice_on(repeat, lab.facts), "start method": lab.facts.start_method}
-            ),
+            evidence=known({**advised(repeat, lab.facts), "start method": lab.facts.start_method}),
             at=place_of(repeat),
         )
     return Looked(shared.exercised)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.repeat_evidence import advice_on, evidence_of, message_of, place_of
+from dataguard.checks.randomness.repeat_evidence import advised, message_of, place_of
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
     if repeat:
         yield Finding(
             message=message_of(f"worker {repeat.one.worker} draws", repeat, " in epochs 0 and 1"),
-            evidence=known({**evidence_of(repeat), **advice_on(repeat, lab.facts), "items": list(shared.shown)}),
+            evidence=known({**advised(repeat, lab.facts), "items": list(shared.shown)}),
             at=place_of(repeat),
         )
     return Looked(shared.exercised)

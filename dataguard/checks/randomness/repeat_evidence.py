@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.randomness import rng_fixes
@@ -43,18 +44,20 @@ def evidence_of(repeat: Repeat) -> dict[str, object]:
     )
 
 
-def advice_on(repeat: Repeat, facts: LoaderFacts) -> dict[str, object]:
-    """What to write instead, and what happens in later epochs until then."""
+def advised(repeat: Repeat, facts: LoaderFacts) -> dict[str, object]:
+    """What to write instead, the evidence, and what happens in later epochs until then."""
     replayer = repeat.one.worker if repeat.across_epochs else None
     return {
         "fix here": rng_fixes.fix_of(repeat.suspects[0].generator, repeat.seeding, replayer),
+        **evidence_of(repeat),
         "later epochs": rng_fixes.later_epochs(persistent=facts.persistent),
     }
 
 
 def place_of(repeat: Repeat) -> Location:
-    """Where the first suspect gets a repeated seed, if it is seen to, else where it is held."""
-    return rng_fixes.place_of(repeat.suspects[0].generator, repeat.seeding)
+    """Where the first suspect gets a repeated seed, if it is seen to, else where it is drawn from, or held."""
+    suspect = repeat.suspects[0].generator
+    return rng_fixes.place_of(replace(suspect, at=repeat.drawn_at or suspect.at), repeat.seeding)
 
 
 def _drawn_by(leaf: str) -> str:

@@ -79,7 +79,7 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
             "samples": {one: seen.others, two: seen.samples},
         },
         at=lab.dataset.location,
-        repro=lab.repro.expression(f".dataset[{first.index!r}]"),
+        repro=lab.repro.samples(first.index),
     )
 
 

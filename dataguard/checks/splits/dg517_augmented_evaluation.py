@@ -82,5 +82,5 @@ def _finding(
             }
         ),
         at=Location(*held.at, held.path) if held and held.at else lab.dataset.location,
-        repro=lab.repro.apart(index) if apart else lab.repro.reads([index, index]),
+        repro=lab.repro.apart(index) if apart else lab.repro.samples(index, index),
     )

@@ -51,7 +51,7 @@ def dg518_shared_transform(lab: Lab) -> Judgement:
                     "confirmed by": f"they no longer vary while {random.transform.path} has one random state",
                 },
                 at=Location(None, None, random.transform.path),
-                repro=lab.repro.reads([index, index]),
+                repro=lab.repro.samples(index, index),
             )
     elif not drawn:
         yield from _replaced(lab, shared)

@@ -29,7 +29,7 @@ def leaked_text(lab: Lab, other: Subject) -> Finding | None:
         "windows do",
         evidence={"matched by": "runs of 16 tokens, which begin at other places", "windows": seen.of},
         at=lab.dataset.location,
-        repro=lab.repro.expression(f".dataset[{index!r}]"),
+        repro=lab.repro.samples(index),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, NotTested, Severity, Undecided, known
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     orders = lab.streams.orders
     first = orders.epochs[0]
     if not all(orders.epochs):
-        raise NotApplicable("the indices of later epochs cannot be observed")
+        raise NotTested("the indices of later epochs cannot be observed")
     if not orders.whole:
         raise NotApplicable(f"{facts.sampler} is infinite: there is only one epoch")
     # An order that is not the dataset's is meant to change if its own sampler takes the epoch.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import ignores_index
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,14 +27,14 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
     if facts.kind == "stream":
         raise NotApplicable("a stream has no sampler")
     if facts.bare:
-        raise NotApplicable("the target is a dataset, not a loader: its order is unknown")
+        raise NotTested("the target is a dataset, not a loader: its order is unknown")
     facts.need_role("train", otherwise="its order does not matter")
     orders = lab.streams.orders
     looked = Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
     if not (orders.ascending and orders.replayed):
         return looked
     if not orders.epochs[0]:
-        raise NotApplicable("the indices of the loader cannot be observed")
+        raise NotTested("the indices of the loader cannot be observed")
     if orders.batches[0] < 2:
         raise NotApplicable("one batch holds all samples: their order does not matter")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -30,7 +30,7 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
     if facts.kind != "stream":
         raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
     if facts.bare:
-        raise NotApplicable("the target is a dataset, not a loader: its number of workers is unknown")
+        raise NotTested("the target is a dataset, not a loader: its number of workers is unknown")
     if facts.num_workers < 2:
         raise NotApplicable(f"num_workers={facts.num_workers}: fewer than two workers")
     trace = lab.streams.stream(facts.num_workers, seeded=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -36,7 +36,7 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
         raise NotApplicable("no labels of a causal language model seen")
     seen = read.stops
     if seen is None:
-        raise NotApplicable("the end token is unknown: no tokenizer found, and none in the contract (eos)")
+        raise NotTested("the end token is unknown: no tokenizer found, and none in the contract (eos)")
     known_end = read.vocabulary.eos is not None
     if not seen.learned and seen.hidden >= FEWEST:
         kind = "both the padding and the end token" if seen.padding else "the end token"

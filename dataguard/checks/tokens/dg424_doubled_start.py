@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Finding, Judgement, Looked, NotTested, Severity, Undecided, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,9 +27,7 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
     read = lab.tokens.read
     seen = read.starts
     if seen is None:
-        raise NotApplicable(
-            "the start token is unknown or pads rows: no tokenizer found, and none in the contract (bos)"
-        )
+        raise NotTested("the start token is unknown or pads rows: no tokenizer found, and none in the contract (bos)")
     if seen.rows and seen.twice == seen.rows:
         if seen.rows < FEWEST:
             raise Undecided(f"only {seen.rows} rows seen")

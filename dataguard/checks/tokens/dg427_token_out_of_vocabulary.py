@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import IGNORED
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Finding, Judgement, Looked, NotTested, Severity, known
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,7 +34,7 @@ def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
     ignored = {IGNORED, *(ignored if isinstance(ignored, list | tuple) else [ignored])}
     negative = {value: count for value, count in seen.negative if value not in ignored}
     if vocabulary.size is None and not labels and lab.settings.model is None:
-        raise NotApplicable("the vocabulary is unknown: no tokenizer found, and no vocab_size in the contract")
+        raise NotTested("the vocabulary is unknown: no tokenizer found, and no vocab_size in the contract")
     declared = "vocab_size" in vocabulary.declared
     embedded = None if declared else lab.model.vocabulary
     if embedded is not None and seen.largest >= embedded:

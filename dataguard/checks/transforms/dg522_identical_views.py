@@ -59,7 +59,7 @@ def dg522_identical_views(lab: Lab) -> Judgement:
             message=f"{names} are equal in each of {len(samples)} samples, although both are random",
             evidence={"confirmed by": f"sample{paths[0]} of index {index} varies from draw to draw"},
             at=lab.dataset.location,
-            repro=lab.repro.reads([index]),
+            repro=lab.repro.samples(index),
         )
     return Looked({"samples": len(samples), "leaves": len(images)}, _NO_VIEWS if equal and not views else None)
 

@@ -69,5 +69,5 @@ def _in_samples(lab: Lab, bad: list[tuple[str | None, LeafRecord]], read: int) -
             "indices": list(dict.fromkeys(one for one, _ in bad if one is not None))[:16],
             "shape": list(leaf.shape or ()),
         },
-        repro=None if index is None else lab.repro.expression(f".dataset[{index}]{leaf.path}"),
+        repro=None if index is None else lab.repro.spelled(index),
     )

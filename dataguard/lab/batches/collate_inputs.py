@@ -24,7 +24,7 @@ from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import SEED
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, NotTested, Undecided
 from dataguard.targets.variants import Loader
 
 MOST = 8
@@ -53,7 +53,7 @@ def choose(epoch: EpochTrace, *, mixes: bool = False) -> tuple[Index, ...]:
     if not chosen:
         raise NotApplicable("no batch of known samples was collated")
     if any(sample.shown is not None and sample.index is None for sample in chosen):
-        raise NotApplicable("the sampler's indices are not numbers, strings or tuples: samples cannot be read again")
+        raise NotTested("the sampler's indices are not numbers, strings or tuples: samples cannot be read again")
     return tuple(sample.index for sample in chosen)
 
 

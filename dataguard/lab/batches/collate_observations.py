@@ -39,7 +39,7 @@ from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.reading.overwritten import Overwritten, batches_taken, find_overwritten
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, NotTested, Undecided
 from dataguard.targets.variants import Loader
 
 if TYPE_CHECKING:
@@ -155,9 +155,7 @@ class Batches:
         subject = self._subject
         kinds, size = kinds_of(samples), max((batch.size for batch in subject.epoch.batches), default=1)
         if not kinds:
-            raise NotApplicable(
-                "the sampler's indices are not numbers, strings or tuples: samples cannot be read again"
-            )
+            raise NotTested("the sampler's indices are not numbers, strings or tuples: samples cannot be read again")
         if len(kinds) == 1:  # an ordinary epoch has collated them already
             return MixedBatches(None, 0, 1, 0)
         subject.afford_reads(("mixed_batches", kinds, single), len(kinds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import re
@@ -13,8 +14,9 @@ import torch
 from torch.utils.data import IterableDataset, WeightedRandomSampler
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.core.source_location import made_at
-from dataguard.model import Location, NotApplicable
+from dataguard.lab.core.source_location import Place, is_own
+from dataguard.lab.core.source_location import made_at as place_of
+from dataguard.model import Location, NotApplicable, NotTested
 from dataguard.settings.role_names import ROLE_UNKNOWN, spelled_role, stem_of
 from dataguard.targets.discovery import wrapper_of
 from dataguard.targets.loading import made_for_dataset
@@ -34,7 +36,8 @@ class LoaderFacts:
     `mixes_samples`: any two samples may share a batch, because torch's own samplers shuffle and batch them;
     `unweighted` is how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the
     class of the object that the user iterates instead, if any; `bare`: the user passed only a dataset; `own_iter`: the
-    loader's class overrides `__iter__`; `double`: float64 is torch's default dtype.
+    loader's class overrides `__iter__`; `double`: float64 is torch's default dtype; `made_at` is the user's line that
+    constructs the loader, and `collate_at` where collate_fn is defined, if it is the user's.
     """
 
     name: str
@@ -66,6 +69,8 @@ class LoaderFacts:
     in_order: bool
     double: bool
     cuda: bool
+    made_at: Location | None = None
+    collate_at: Location | None = None
 
     @property
     def spawns(self) -> bool:
@@ -81,7 +86,7 @@ class LoaderFacts:
         """Raise NotApplicable unless the loader has one of the roles; `otherwise` says why that matters."""
         if self.role is None:
             key = self.name if re.fullmatch(r"[A-Za-z0-9_-]+", self.name) else json.dumps(self.name)
-            raise NotApplicable(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {key} = "{roles[0]}"')
+            raise NotTested(f'{ROLE_UNKNOWN}: set [tool.dataguard.roles] {key} = "{roles[0]}"')
         if self.role not in roles:
             raise NotApplicable(f"the role is {self.role}: {otherwise}")
 
@@ -90,8 +95,10 @@ class LoaderFacts:
         return samples * max(self.num_workers, 1)
 
 
-def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) -> LoaderFacts:
-    """Read one loader; of the user's code it calls only `len` of the dataset and the loader."""
+def facts_of(
+    name: str, loader: Loader, roles: Mapping[str, str], factory: str, made_at: Place | None = None
+) -> LoaderFacts:
+    """Read one loader, made at that line; of the user's code it calls only `len` of the dataset and the loader."""
     index_sampler = unwrapped(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
     order = unwrapped(getattr(index_sampler, "sampler", index_sampler))
     shuffled = is_shuffler(order) or getattr(order, "shuffle", False) is True
@@ -127,7 +134,16 @@ def facts_of(name: str, loader: Loader, roles: Mapping[str, str], factory: str) 
         in_order=getattr(loader, "in_order", True),
         double=torch.get_default_dtype() == torch.float64,
         cuda=torch.cuda.is_available(),
+        made_at=Location(*made_at) if made_at else None,
+        collate_at=_collate_at(loader.collate_fn),
     )
+
+
+def _collate_at(collate: Any) -> Location | None:
+    while isinstance(collate, functools.partial):
+        collate = collate.func
+    at = place_of(collate) if is_own(collate) else None
+    return Location(*at, getattr(collate, "__qualname__", type(collate).__qualname__)) if at else None
 
 
 def attribute(holder: Any, name: str) -> Any:
@@ -154,7 +170,7 @@ def _epoch_hooks(loader: Loader) -> Iterator[Location]:
     for name in ("dataset", "batch_sampler", "sampler"):
         hook = attribute(getattr(loader, name), "set_epoch")
         if callable(hook):
-            file, line = made_at(hook) or (None, None)
+            file, line = place_of(hook) or (None, None)
             yield Location(file, line, f"{name}.set_epoch")
 
 

@@ -25,7 +25,7 @@ from dataguard.lab.decoding.encoded_content import decoded, digest_of
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.decoding.kernel_opens import Opened, opens_of
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, NotTested, Undecided
 from dataguard.targets.variants import Loader
 
 READS = 12
@@ -111,7 +111,7 @@ def find_sample_sources(loader: Loader, folder: Path, first: Index, index: Index
     if not files and not own:
         raise NotApplicable("samples have no files of their own")
     if whole.incident:
-        raise NotApplicable(f"the sample cannot be read: {whole.incident.headline}")
+        raise NotTested(f"the sample cannot be read: {whole.incident.headline}")
     reads_content = {path for path in files if digest_of(Path(path).read_bytes()).hex() in decoded_}
     roles = {_role(path): path for path in reversed(files) if path in decoded_ or path in reads_content}
     names = dict.fromkeys([*files[:1], *own[:1], *(path for path in roles.values() if _role(path) != _role(files[0]))])

@@ -65,11 +65,6 @@ class Colours(Rooted):
         return f"channels {order}, {numbers}, {accuracy}, {self.charts} charts"
 
     @property
-    def expression(self) -> str | None:
-        """The expression that yields a sample of a loader, for a reproduction."""
-        return None if self.collated or self.index is None else f".dataset[{self.index!r}]"
-
-    @property
     def exercised(self) -> dict[str, int]:
         """How much was inspected."""
         return {"charts": self.charts, "leaves": len(self.fits)}

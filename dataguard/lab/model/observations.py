@@ -12,7 +12,7 @@ from dataguard.lab.model.calling import NAME_A_STEP
 from dataguard.lab.model.learning import Learning, run_learning
 from dataguard.lab.model.trial import Trial, largest_embedding, run_trial
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, NotTested, Undecided
 
 T = TypeVar("T")
 
@@ -89,9 +89,9 @@ class ModelObservations:
     def _ready(self) -> Subject:
         subject = self._subject
         if subject.settings.model is None:
-            raise NotApplicable("no model is named: --model pkg.mod:make_model --loss pkg.mod:loss")
+            raise NotTested("no model is named: --model pkg.mod:make_model --loss pkg.mod:loss")
         if subject.facts.bare:
-            raise NotApplicable("the target is a dataset, and a model takes batches: name a DataLoader")
+            raise NotTested("the target is a dataset, and a model takes batches: name a DataLoader")
         if subject.facts.role in ("test", "predict"):
             raise NotApplicable(f"the samples of a {subject.facts.role} loader may have no targets")
         return subject

@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.figures import Box
+from dataguard.figures import Box, Picture
 from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.geometry.box_tables import fits, formats_of, tables_of
 from dataguard.lab.images.image_containers import planes_last, planes_of
 from dataguard.lab.pictures.views import Undo
 
-LONGEST = 192
+LONGEST = 256
 """The longer side of a picture, in pixels."""
+CLOSE = 48
+"""The sides of a part that is enlarged, in pixels of the image."""
 MOST_BOXES = 50
 _BAD = (255, 0, 255)
 _SHADES, _MASKED = 256, 140
@@ -30,7 +32,7 @@ _DOT = 0.015
 """Half the side of the box that marks a point, as a share of the picture."""
 
 
-def reduced(leaf: Any) -> np.ndarray:
+def reduced(leaf: Any, longest: int = LONGEST) -> np.ndarray:
     """The first image of a leaf as (height, width, channels) in its own dtype, without the pixels that are not shown.
 
     A leaf is a Pillow image, an array or a tensor, with channels first, last or none; more dimensions hold several.
@@ -43,7 +45,7 @@ def reduced(leaf: Any) -> np.ndarray:
         array = array[..., None]
     elif not (is_pillow(leaf) or planes_last(array.shape)):
         array = np.moveaxis(array, 0, -1)
-    step = max(1, max(array.shape[:2]) // (2 * LONGEST))
+    step = max(1, max(array.shape[:2]) // (2 * longest))
     return np.ascontiguousarray(array[::step, ::step])
 
 
@@ -86,26 +88,67 @@ def _bytes_of(image: np.ndarray) -> np.ndarray:
     return pixels
 
 
-def thumbnail(pixels: np.ndarray) -> bytes:
-    """A PNG of pixels from `displayed`, of at most `LONGEST` pixels a side."""
-    return _png(pixels, "LANCZOS")
+def thumbnail(pixels: np.ndarray, longest: int = LONGEST) -> bytes:
+    """A PNG of pixels from `displayed`, of at most `longest` pixels a side."""
+    return _png(pixels, "LANCZOS", longest)
 
 
-def overlay(mask: np.ndarray, labels: Sequence[float] | None = None) -> bytes:
+def overlay(mask: np.ndarray, labels: Sequence[float] | None = None, longest: int = LONGEST) -> bytes:
     """A PNG with a colour for each value of a mask, for display on its image; the least value is transparent.
 
     `mask` is the leaf of one sample. Where `labels` lists the values that it may have, any others are white and opaque.
     """
+    plane = _plane_of(mask)
+    step = max(1, max(plane.shape) // (2 * longest))
+    return _png(_painted(plane[::step, ::step], labels), "NEAREST", longest)
+
+
+def _plane_of(mask: np.ndarray) -> np.ndarray:
     planes = planes_of(mask)
-    plane = planes.argmax(axis=0) if len(planes) > 1 else planes[0]
-    step = max(1, max(plane.shape) // (2 * LONGEST))
-    values, codes = np.unique(np.nan_to_num(plane[::step, ::step].astype(np.float64)), return_inverse=True)
+    plane: np.ndarray = np.nan_to_num((planes.argmax(axis=0) if len(planes) > 1 else planes[0]).astype(np.float64))
+    return plane
+
+
+def _painted(plane: np.ndarray, labels: Sequence[float] | None) -> np.ndarray:
+    """The colours of a mask, (height, width, 4) of uint8."""
+    values, codes = np.unique(plane, return_inverse=True)
     many = len(values) > _SHADES
     table = np.array([_colour(number, len(values), many=many) for number in range(len(values))], np.uint8)
     table[0] = 0
     if labels is not None:
         table[[not np.isclose(value, labels).any() for value in values]] = 255
-    return _png(table[codes.reshape(plane[::step, ::step].shape)], "NEAREST")
+    painted: np.ndarray = table[codes.reshape(plane.shape)]
+    return painted
+
+
+def closeup(image: Any, mask: np.ndarray, labels: Sequence[float] | None, undo: Undo | None = None) -> Picture | None:
+    """The part of an image and its mask with the most blended values, enlarged, and those in white; None without any.
+
+    Blended are values beyond the `labels`, if these are known, and those between the values on either side.
+    """
+    plane = _plane_of(mask)
+    wrong = np.full(plane.shape, labels is not None)
+    for label in labels or ():
+        wrong &= ~np.isclose(plane, label)
+    for axis in (0, 1):
+        before, inner, after = (plane.take(range(at, plane.shape[axis] - 2 + at), axis) for at in range(3))
+        between = (inner > np.minimum(before, after)) & (inner < np.maximum(before, after))
+        wrong |= np.pad(between, ((1 - axis,) * 2, (axis,) * 2))
+    whole = reduced(image, max(plane.shape))
+    if not wrong.any() or whole.shape[:2] != plane.shape:
+        return None
+    side = min(CLOSE, *plane.shape)
+    sums = np.pad(wrong.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+    counts = sums[side:, side:] - sums[:-side, side:] - sums[side:, :-side] + sums[:-side, :-side]
+    top, left = np.unravel_index(counts.argmax(), counts.shape)
+    window = slice(top, top + side), slice(left, left + side)
+    times = LONGEST // side
+    _, close = displayed([reduced(image), whole[window]], undo)[0]
+    colours = _painted(plane, None)
+    colours[wrong] = 255
+    pixels, painted = (part.repeat(times, axis=0).repeat(times, axis=1) for part in (close, colours[window]))
+    words = f"{side} × {side} pixels from row {top}, column {left}"
+    return Picture(thumbnail(pixels), words, (), _png(painted, "NEAREST", LONGEST))
 
 
 def _colour(number: int, count: int, *, many: bool) -> tuple[int, int, int, int]:
@@ -133,13 +176,13 @@ def boxes_of(sample: Any, path: str, kind: str, size: tuple[int, int]) -> tuple[
     return ()
 
 
-def _png(pixels: np.ndarray, resampling: str) -> bytes:
+def _png(pixels: np.ndarray, resampling: str, most: int) -> bytes:
     from PIL import Image  # optional: only pictures need it
 
     image = Image.fromarray(pixels)
     longest = max(image.size)
-    if longest > LONGEST:
-        size = [max(1, round(side * LONGEST / longest)) for side in image.size]
+    if longest > most:
+        size = [max(1, round(side * most / longest)) for side in image.size]
         image = image.resize((size[0], size[1]), getattr(Image.Resampling, resampling))
     out = BytesIO()
     image.save(out, "PNG")

@@ -9,14 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.observation_cache import recalling
+from dataguard.lab.pictures.sample_views import told, view_samples
 from dataguard.lab.pictures.samples import show
 from dataguard.lab.pictures.sheets import EPOCHS, Sheet, make_sheet
 from dataguard.lab.pictures.views import Shown, View
 from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, Undecided, UsageError
+from dataguard.sample_view import SampleView, SampleViews, Wanted
+from dataguard.unnamed import shown as shown_target
 
 T = TypeVar("T")
 
@@ -51,6 +55,20 @@ class PictureObservations:
         reads = sum((one if streamed and isinstance(one, int) else 0) + 1 for one in indices) * len(view.draws) + 1
         return self._observe(("shown", indices, view), lambda folder: show(build, folder, indices, view), reads)
 
+    def views(self, wanted: Wanted) -> SampleViews:
+        """Samples as they are, for `dataguard show`; what the loader raises is shown as well."""
+        subject = self._subject
+        name, others = subject.repro.loader, tuple(other for other in subject.siblings if other != subject.repro.loader)
+        try:
+            if subject.facts.kind == "stream":
+                _need_positions(wanted)
+            samples = subject.cache.observe(
+                ("views", wanted), lambda folder: view_samples(subject.build, folder, wanted)
+            )
+        except LoaderFailed as failure:
+            samples = (SampleView(failure.incident.where, error=told(failure.incident)),)
+        return SampleViews(shown_target(subject.target.spelling), name, samples, others)
+
     def _observe(self, key: object, run: Callable[[Path], T], reads: int) -> T:
         subject = self._subject
         if not subject.settings.pictures:
@@ -59,3 +77,11 @@ class PictureObservations:
             raise Undecided("reading samples for pictures takes too long")
         with recalling(only=False):
             return self._cache.observe(key, run)
+
+
+def _need_positions(wanted: Wanted) -> None:
+    """Raise UsageError for what a stream has not: indices that are no positions, and batches of chosen samples."""
+    if wanted.batch:
+        raise UsageError("a stream has no indices to make a batch of; show a position without --batch")
+    if any(not isinstance(index, int) or index < 0 for index in wanted.indices):
+        raise UsageError("a sample of a stream is shown by its position, a number from 0 on")

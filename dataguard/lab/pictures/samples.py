@@ -16,7 +16,7 @@ from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.decoding.file_substitution import IMAGES, FileSubstitution
 from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.images.image_containers import is_image, size_of
-from dataguard.lab.pictures.display import boxes_of, displayed, overlay, reduced, thumbnail, upright
+from dataguard.lab.pictures.display import boxes_of, closeup, displayed, overlay, reduced, thumbnail, upright
 from dataguard.lab.pictures.sheets import image_at
 from dataguard.lab.pictures.views import Shown, View
 from dataguard.lab.reading.epoch_trace import gate
@@ -53,7 +53,9 @@ def _show(reader: _Reader, files: FileSubstitution[Header], index: Index, view: 
         Picture(thumbnail(image), label, _boxes(value, view, size_of(leaf)), _mask(value, view))
         for image, value, leaf in zip(pixels, values, leaves, strict=True)
     )
-    return Shown(_original(files, masked=view.mask is not None), tuple(seen))
+    mask = image_at(values[0], _inside(view.mask)) if view.mask and view.closeup else None
+    close = None if mask is None else closeup(leaves[0], mask, view.labels, view.undo)
+    return Shown(_original(files, masked=view.mask is not None), tuple(seen), close)
 
 
 def _image_of(value: Any, path: str) -> Any:

@@ -25,6 +25,7 @@ class View:
 
     Paths begin with sample, or with batch for what collate_fn makes of the sample alone. A `mask` leaf is laid over the
     image, with `labels` as the values that it may have; so do `boxes`, with their format. `undo` is a normalization.
+    With `closeup`, the part of the mask with the most blended values is shown enlarged.
     """
 
     leaf: str = "sample"
@@ -34,11 +35,16 @@ class View:
     boxes: str | None = None
     box_format: str = ""
     undo: Undo | None = None
+    closeup: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One sample: its image as the file holds it, None if no file was decoded, and what the model sees, by draw."""
+    """One sample: its image as the file holds it, None if no file was decoded, and what the model sees, by draw.
+
+    `closeup` is the part of a mask with the most blended values.
+    """
 
     original: Picture | None
     seen: tuple[Picture, ...]
+    closeup: Picture | None = None

@@ -17,7 +17,7 @@ from typing import Any
 from dataguard.incident import is_library
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import made_at
-from dataguard.model import NotApplicable
+from dataguard.model import NotTested
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _FAR = 1 << 40
@@ -85,7 +85,7 @@ def open_files(own: Path) -> list[OpenFile]:
     Raises NotApplicable where the system does not list descriptors.
     """
     if not _DESCRIPTORS.is_dir():
-        raise NotApplicable("open files can only be listed on Linux")
+        raise NotTested("open files can only be listed on Linux")
     found = (_opened(int(entry.name), own) for entry in list(_DESCRIPTORS.iterdir()))
     return sorted((one for one in found if one), key=lambda one: one.descriptor)
 

@@ -42,7 +42,7 @@ class Repeat:
     suspect; a stream has none, because its samples are not compared. `groups` are the equal draws of the first leaf.
     `suspects` are the generators that explain them, first the one for the first leaf. `libraries` are imported and have
     a generator whose state cannot be read. `changed` is the share of a stream's samples that change with the suspect,
-    and `seeding` the line that gives it the same seed in both.
+    `seeding` the line that gives it the same seed in both, `drawn_at` the user's first line that draws from it.
     """
 
     one: WorkerEpoch
@@ -54,6 +54,7 @@ class Repeat:
     masked: bool = False
     changed: float | None = None
     seeding: Seeding | None = None
+    drawn_at: tuple[str, int] | None = None
 
     @property
     def count(self) -> int:

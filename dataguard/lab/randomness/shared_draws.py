@@ -13,7 +13,7 @@ from itertools import combinations, groupby, islice
 from typing import Literal
 
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import GeneratorState, Seeding, WorkerEpoch
+from dataguard.lab.core.records import GeneratorState, WorkerEpoch
 from dataguard.lab.randomness.masked_draws import MOST_SUSPECTS, find_in_stream, find_masked
 from dataguard.lab.randomness.repeated_draws import (
     Comparison,
@@ -25,7 +25,7 @@ from dataguard.lab.randomness.repeated_draws import (
     differing_leaves,
 )
 from dataguard.lab.randomness.same_items import GLANCE, SameItems, find_same_items, is_quick
-from dataguard.lab.randomness.worker_init_seeds import find_first_seeds
+from dataguard.lab.randomness.worker_init_seeds import find_first_uses
 from dataguard.lab.rng.shared_states import Pair, cloned_generators
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.subject import Subject
@@ -50,9 +50,7 @@ def find_shared_draws(subject: Subject, between: Between) -> SharedDraws:
     leaves that may depend on a generator are uncontrolled.
     """
     shared = _search_stream(subject, between) if subject.facts.kind == "stream" else _search_items(subject, between)
-    return replace(
-        shared, repeat=shared.repeat and replace(shared.repeat, seeding=find_seeding(subject, shared.repeat))
-    )
+    return replace(shared, repeat=shared.repeat and with_lines(subject, shared.repeat))
 
 
 def _search_items(subject: Subject, between: Between) -> SharedDraws:
@@ -85,17 +83,17 @@ def find_latent_clone(subject: Subject) -> GeneratorState | None:
     return next(iter(cloned_generators(draws.censuses, _FIRST["workers"])), None)
 
 
-def find_seeding(subject: Subject, repeat: Repeat) -> Seeding | None:
-    """The line that gives the first suspect the same seed in both, before the first batch."""
+def with_lines(subject: Subject, repeat: Repeat) -> Repeat:
+    """The repeat with the line that gives the first suspect the same seed in both, and the one that draws from it."""
     suspect = repeat.suspects[0].generator
     try:
         # Imported before workers start, so that seeding is seen even if worker_init_fn imports the library.
-        notes = find_first_seeds(subject, (suspect.library,) if suspect.library else ())
+        uses = find_first_uses(subject, suspect.path, (suspect.library,) if suspect.library else ())
     except (NotApplicable, Undecided):
-        return None
-    given = {(note.worker, note.epoch): {seeding.path: seeding for seeding in note.seeds} for note in notes}
+        return repeat
+    given = {(note.worker, note.epoch): {seeding.path: seeding for seeding in note.seeds} for note in uses.seeds}
     first, second = (given.get(where, {}).get(suspect.path) for where in (repeat.one, repeat.two))
-    return first if first == second else None
+    return replace(repeat, seeding=first if first == second else None, drawn_at=uses.drawn)
 
 
 def confirm_suspects(draw: Draw, comparison: Comparison, facts: LoaderFacts) -> Repeat | None:

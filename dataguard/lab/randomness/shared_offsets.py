@@ -31,7 +31,7 @@ from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotTested, Undecided
 from dataguard.targets.variants import Loader
 
 MOST_WORKERS = 4
@@ -254,7 +254,7 @@ def _deal(loader: Loader, workers: int) -> list[list[Any]]:
         items = [batch] if loader.batch_sampler is None else members(batch)[:MOST_OF_A_BATCH]
         dealt[number % workers].extend(plain_index(item) for item in items)
     if any(None in items for items in dealt):
-        raise NotApplicable("the sampler yields custom index objects, which cannot be requested again")
+        raise NotTested("the sampler yields custom index objects, which cannot be requested again")
     return [list(dict.fromkeys(items)) for items in dealt]
 
 

@@ -1,4 +1,4 @@
-"""The seeds that generators get in workers up to the first batch, and the lines that set them.
+"""The seeds that generators get in workers up to the first batch, the lines that set them, and those that draw.
 
 Observed only after a generator was found whose state workers or epochs share: an ordinary scan pays nothing.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import Seedings
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.randomness.same_items import EPOCHS, MOST_WORKERS
+from dataguard.lab.rng.draw_places import DrawPlace, FirstDraw
 from dataguard.lab.rng.seed_log import FirstSeeds
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
@@ -23,17 +25,25 @@ from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
 
-def find_first_seeds(subject: Subject, libraries: tuple[str, ...] = ()) -> tuple[Seedings, ...]:
-    """The seeds that generators get in workers up to the first batch, in two epochs."""
+@dataclass(frozen=True, slots=True)
+class FirstUses:
+    """The seeds that generators get in workers up to the first batch, in two epochs; and where one is first `drawn`."""
+
+    seeds: tuple[Seedings, ...]
+    drawn: tuple[str, int] | None
+
+
+def find_first_uses(subject: Subject, drawn: str, libraries: tuple[str, ...] = ()) -> FirstUses:
+    """The first seeds of all generators, and the first draw of the one at the path `drawn`."""
     return subject.vary(
-        ("first seeds", libraries),
-        lambda folder: run_first_seeds(subject.build, folder, subject.facts, libraries),
-        read_first_seeds,
+        ("first uses", drawn, libraries),
+        lambda folder: run_first_uses(subject.build, folder, subject.facts, drawn, libraries),
+        read_first_uses,
     )
 
 
-def run_first_seeds(
-    build: Callable[..., Loader], folder: Path, facts: LoaderFacts, libraries: tuple[str, ...]
+def run_first_uses(
+    build: Callable[..., Loader], folder: Path, facts: LoaderFacts, drawn: str, libraries: tuple[str, ...]
 ) -> list[Ride]:
     """Start the loader's workers, forked, for one batch each in two epochs.
 
@@ -45,10 +55,12 @@ def run_first_seeds(
     asked: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"}
     if facts.kind == "map":
         asked["schedule"] = lambda inner, batched: SameItems(inner, workers, 1, (1,), 1, batched=batched)
-    plan = Plan(folder, (FirstSeeds(), Records()), keep_going=True)
+    plan = Plan(folder, (FirstSeeds(), FirstDraw(drawn), Records()), keep_going=True)
     return drive(build(**asked), plan, batches=(workers,) * EPOCHS)
 
 
-def read_first_seeds(folder: Path, rides: Sequence[Ride] | None) -> tuple[Seedings, ...]:
-    """The recorded seeds, as far as the budget allowed."""
-    return tuple(record for record in read_spools(folder) if isinstance(record, Seedings))
+def read_first_uses(folder: Path, rides: Sequence[Ride] | None) -> FirstUses:
+    """What was recorded, as far as the budget allowed."""
+    records = list(read_spools(folder))
+    drawn = next((record.at for record in records if isinstance(record, DrawPlace)), None)
+    return FirstUses(tuple(record for record in records if isinstance(record, Seedings)), drawn)

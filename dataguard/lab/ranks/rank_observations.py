@@ -18,7 +18,7 @@ from dataguard.lab.streams import rank_awareness
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.streams.stream_trace import Request, StreamTrace
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, NotTested, Undecided
 
 
 class Ranks:
@@ -87,7 +87,7 @@ class Ranks:
         """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks get one seed."""
         world = self.world
         if not self.declared:
-            raise NotApplicable("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
+            raise NotTested("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
         return self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
 
     def unread(self, epochs: int) -> tuple[tuple[frozenset[Hashable], ...], int]:

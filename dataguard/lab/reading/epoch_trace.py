@@ -26,7 +26,7 @@ from dataguard.lab.spy.drive import Ride, drive, shut
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.value_summaries import ValueSummaries
-from dataguard.model import DataguardError, NotApplicable, Undecided
+from dataguard.model import DataguardError, NotApplicable, NotTested, Undecided
 from dataguard.process.progress import Unreadable
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
@@ -95,7 +95,7 @@ class EpochTrace:
     def asked(self, most: int) -> tuple[Index, ...]:
         """At most so many of these indices, evenly spaced. Raises NotApplicable if there are none."""
         if not self.indices:
-            raise NotApplicable("no sample can be requested by index")
+            raise NotTested("no sample can be requested by index")
         return tuple(evenly(self.indices, most))
 
     def need_batches(self) -> None:

@@ -23,6 +23,7 @@ from dataguard.lab.process import isolation
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.fork_safety import Before, can_be_known
 from dataguard.lab.reading.checkpoint import Checkpoint
+from dataguard.lab.reading.construction_lines import construction_lines
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.rank_queries import rank_queries
 from dataguard.lab.rng.global_rng import seed_global_generators
@@ -114,10 +115,13 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for spelling in settings.functions:
             load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
         seed_global_generators(settings.seed)
-        with gate(target.stage), decoding_noted() as decoders, rank_queries() as asked:
+        with gate(target.stage), decoding_noted() as decoders, rank_queries() as asked, construction_lines() as lines:
             loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
     seconds = time.monotonic() - started
-    facts = {name: loader_facts.facts_of(name, loader, settings.roles, target.name) for name, loader in loaders.items()}
+    facts = {
+        name: loader_facts.facts_of(name, loader, settings.roles, target.name, lines.get(id(loader)))
+        for name, loader in loaders.items()
+    }
     modules = tuple(module for module in sys.modules if module not in imported)
     if before is None:
         return Survey(facts, modules, seconds)

@@ -19,7 +19,7 @@ from dataguard.lab.reproducibility.seeded_run import Run, Runs, run_again, run_a
 from dataguard.lab.reproducibility.stage_trace import Stage, StageDifference, StageTrace, first_stage, stages_in
 from dataguard.lab.reproducibility.use_log import UseLog, used_in
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, NotTested, Undecided
 from dataguard.targets.variants import Loader
 from dataguard.unnamed import is_held
 
@@ -157,9 +157,7 @@ class Reproducibility:
         """A run of a loader from newly imported modules, or of one that `build` makes."""
         subject = self._subject
         if is_held(subject.target.spelling) or subject.target.runs_once:
-            raise NotApplicable(
-                "a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'"
-            )
+            raise NotTested("a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'")
         reads = subject.sparing(_READS, _FEW_READS)
         subject.afford_reads(("run", name), reads)
 

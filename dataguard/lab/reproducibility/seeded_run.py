@@ -33,7 +33,7 @@ from dataguard.lab.rng.global_rng import saved_generators
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
-from dataguard.model import NotApplicable
+from dataguard.model import NotTested
 from dataguard.targets.variants import Loader, copied
 
 MOST_SAMPLES = 2
@@ -145,7 +145,7 @@ def run_again(
         first = 2 if few else max(loader.num_workers, 2) + 1
         runs.insert(0, _run(loader, made, folder, (first, 1), shifted))
     if not runs:
-        raise NotApplicable("its workers are spawned, and it does not run without them")
+        raise NotTested("its workers are spawned, and it does not run without them")
     return Runs(tuple(runs), (*_generators_of(loader), *seeded_at))
 
 

@@ -17,7 +17,7 @@ import psutil
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.process_usage import Pages, Reading
-from dataguard.model import NotApplicable
+from dataguard.model import NotTested
 
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -97,7 +97,7 @@ def memory_taken() -> int:
     try:
         return int(psutil.Process().memory_full_info().uss)
     except psutil.Error as error:
-        raise NotApplicable("the memory of a process cannot be read here, as /proc is missing") from error
+        raise NotTested("the memory of a process cannot be read here, as /proc is missing") from error
 
 
 class _Mallinfo2(ctypes.Structure):

@@ -139,7 +139,7 @@ def _numbers(path: str, array: np.ndarray, leaf: Any, *, rows: bool) -> Numbers 
         divided,
         tuple(_rows(array)) if rows else (),
         tuple(map(float, array.reshape(-1))) if few else (),
-        *_boxes_of(leaf),
+        *box_layout(leaf),
     )
 
 
@@ -186,7 +186,7 @@ def _rows(array: np.ndarray) -> Iterator[Row]:
         yield Row(float(row.sum()), float(top[-1]), float(top[-2]), float(row.min()))
 
 
-def _boxes_of(leaf: Any) -> tuple[str | None, tuple[int, int] | None]:
+def box_layout(leaf: Any) -> tuple[str | None, tuple[int, int] | None]:
     """The format and the canvas size of torchvision's bounding boxes."""
     layout, canvas = getattr(leaf, "format", None), getattr(leaf, "canvas_size", None)
     if not isinstance(leaf, torch.Tensor) or layout is None or canvas is None:

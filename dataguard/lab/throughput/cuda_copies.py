@@ -61,10 +61,8 @@ class CopyTimes:
 
 def unavailable_reason() -> str | None:
     """Why copies cannot be measured in this process, None with a CUDA device."""
-    if torch.cuda._is_in_bad_fork():
-        return "CUDA was initialized before this process was forked"
     if torch.cuda.is_available():
-        return None
+        return "CUDA was initialized before this process was forked" if torch.cuda._is_in_bad_fork() else None
     mps = getattr(torch.backends, "mps", None)
     if mps is not None and mps.is_available():
         return "no CUDA device: copies to MPS are not measured"

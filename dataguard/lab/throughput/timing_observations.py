@@ -29,7 +29,7 @@ from dataguard.lab.throughput.training_loop import (
     step_of,
 )
 from dataguard.machine.machine import Machine
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, NotTested, Undecided
 from dataguard.targets.variants import Loader
 from dataguard.timings import BenchOptions, LoaderTimes, Setting, Waits
 
@@ -66,7 +66,7 @@ class Throughput:
         """The duration of a training step, in seconds. Raises NotApplicable if the user declares none."""
         declared = self._subject.settings.contract.get("step_ms")
         if declared is None:
-            raise NotApplicable(
+            raise NotTested(
                 "no step time is declared ([tool.dataguard.contract] step_ms): `dataguard bench` measures without one"
             )
         return float(declared) / 1e3
@@ -100,7 +100,7 @@ class Throughput:
     def copies(self) -> cuda_copies.DeliveredBatch:
         """The time to copy a batch, as the loader yields it, to the device. Raises NotApplicable without CUDA."""
         if not self._subject.facts.cuda:
-            raise NotApplicable(cuda_copies.unavailable_reason() or "no CUDA device")
+            raise NotTested(cuda_copies.unavailable_reason() or "no CUDA device")
         return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder), alone=True)
 
     def bench(self, wanted: BenchOptions) -> LoaderTimes:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from dataguard.model import Doc, Report, Result, Severity, Status
+from dataguard.check_doc import Doc
+from dataguard.model import Report, Result, Severity, Status
 from dataguard.render.ci.project import bounded, clean, thresholds
 from dataguard.render.escapes import without_commands
 from dataguard.render.text import render_result

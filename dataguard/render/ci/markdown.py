@@ -8,15 +8,16 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+from dataguard.check_doc import Doc
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.units import counted
-from dataguard.model import Check, Doc, Finding, Report, Result, Status
+from dataguard.model import Check, Finding, Report, Result, Status
 from dataguard.render import machine, timings
 from dataguard.render.ci.project import Project, bounded, clean
 from dataguard.render.escapes import one_line, without_commands
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import fold
-from dataguard.render.summary import WORDS, counts
+from dataguard.render.summary import counts
 from dataguard.timings import Bench, Change
 
 LARGEST = 1_000_000
@@ -131,7 +132,7 @@ def _evidence(project: Project, finding: Finding) -> Iterator[str]:
 def _others(report: Report) -> Iterator[str]:
     """What is no finding: bugs, known findings, what was not decided, expectations to remove, notes."""
     lists = {
-        WORDS.get(status, status.value): [
+        status.value: [
             ": ".join([result.id, result.reason or "no reason given", *(one.message for one in result.findings[:1])])
             for result in report.results
             if result.status is status

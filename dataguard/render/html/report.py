@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from dataguard.check_doc import Doc
 from dataguard.machine.units import counted
-from dataguard.model import Doc, Finding, Report, Result, Severity, Status
+from dataguard.model import Finding, Report, Result, Severity, Status
 from dataguard.render.failure import MARKS
 from dataguard.render.html.evidence import Evidence
 from dataguard.render.html.figures import Studio, View, sentence
 from dataguard.render.html.templating import line, page
-from dataguard.render.summary import WORDS, duration, lines, not_judged, severities, tally, verdict
+from dataguard.render.summary import duration, lines, not_judged, severities, tally, verdict
 from dataguard.render.text import BUG, NOTABLE, REQUEST, UNSET, by_reason, checks_and_loaders, exercised, versions
 
 _SHOWN = 5
@@ -53,7 +54,10 @@ def _context(report: Report, docs: Mapping[str, Doc]) -> View:
         "inconclusive": list(_reasons(of[Status.INCONCLUSIVE], every, evidence)),
         "stale": list(_reasons([result for result in noted if result.stale], every, evidence)),
         "noted": list(_reasons([result for result in noted if not result.stale], every, evidence)),
-        "skipped": list(_reasons(of[Status.SKIPPED], every, evidence)),
+        "skipped": [
+            (words.capitalize(), list(_reasons(results, every, evidence)))
+            for words, results in not_judged(report).items()
+        ],
         "passed": [_passed(result) for result in of[Status.PASSED]],
         "more_figures": [
             (result.id, [studio.draw(figure) for figure in result.figures])
@@ -89,11 +93,8 @@ def _verdict(report: Report, failed: Sequence[Result]) -> View:
 def _counts(report: Report) -> Iterator[tuple[int, str]]:
     for status, count in tally(report).items():
         yield count, status.value
-    stopped, skipped = not_judged(report)
-    if stopped:
-        yield stopped, "not run"
-    if skipped:
-        yield skipped, WORDS[Status.SKIPPED]
+    for words, results in not_judged(report).items():
+        yield len(results), words
 
 
 def _anchor(severity: Severity, code: str) -> str:
@@ -105,7 +106,7 @@ def _line(found: Any, evidence: Evidence) -> View:
     return {
         "severity": result.severity.value,
         "mark": MARKS[result.severity][0],
-        "code": result.code,
+        "code": ", ".join(one.code for one in found.effects),
         "loaders": found.loaders,
         "place": evidence.place(first),
         "message": evidence.short(first.message),

@@ -145,7 +145,9 @@ def test_a_line_to_run_again_fails_as_the_loader_does() -> None:
     (finding,) = report.results[0].findings
     assert finding.repro is not None
     program, *arguments = shlex.split(finding.repro)
-    assert program == "python"
-    outcome = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert program == "dataguard"
+    outcome = subprocess.run(
+        [sys.executable, "-m", program, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert outcome.returncode != 0
-    assert "TypeError" in outcome.stderr  # int64 before float32: an error in a worker only
+    assert "TypeError" in outcome.stdout  # int64 before float32: an error in a worker only

@@ -209,7 +209,7 @@ def judged(builder: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Resu
     monkeypatch.setattr(registry, "BUILDERS", {"DG101": (builder,)})
     check = Check("DG101", "cloned-worker-rng", Severity.ERROR, CATALOGUE[0].doc, fails)
     cache = ObservationCache(Settings(), Path())
-    lab: Any = SimpleNamespace(settings=Settings(), repro=Repro("a:x", "x", 0, ()), cache=cache)
+    lab: Any = SimpleNamespace(settings=Settings(), repro=Repro("a:x", "x"), cache=cache)
     return judging.judge(check, lab, "x")
 
 

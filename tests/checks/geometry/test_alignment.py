@@ -11,6 +11,7 @@ from dataguard.checks.geometry.alignment import box_findings, mask_findings, mis
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
 from dataguard.lab.geometry.alignment import Shift
 from dataguard.lab.geometry.box_alignment import BoxAlignment
+from dataguard.lab.repro import Repro
 from dataguard.model import NotApplicable
 from tests.support.recordings import verdict_of
 
@@ -29,7 +30,7 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
         geometry=SimpleNamespace(boxes=charts),
         facts=SimpleNamespace(role=role),
         dataset=SimpleNamespace(location=None),
-        repro=SimpleNamespace(expression="expression {}".format),
+        repro=Repro("pkg:make", "make"),
     )
 
 
@@ -46,7 +47,7 @@ def test_the_finding_counts_those_that_do_not() -> None:
         finding.message
         == "sample['boxes'] does not follow sample['image']: 7 of 10 boxes are wrong when the image moves"
     )
-    assert finding.repro == "expression .dataset[4]"
+    assert finding.repro == "dataguard show pkg:make 4"
     ((finding,), _) = judged(table(3, points=True), collated=True)
     assert "7 of 10 points" in finding.message
     assert finding.repro is None

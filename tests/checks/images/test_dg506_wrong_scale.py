@@ -76,7 +76,7 @@ def test_grey_files_of_16_bits_that_are_scaled_as_8_bits(white: float, dtype: st
         return
     (finding,) = verdict.findings
     assert finding.message == "[0] is 16-bit data scaled as 8-bit: the range from 0 to 65535 becomes 257 wide"
-    assert ".dataset[3]" in str(finding.repro)
+    assert str(finding.repro).startswith("dataguard show tests.loaders.recorded:named 3 ")
     assert verdict.outcome.exercised == {"16-bit files": 7}
 
 

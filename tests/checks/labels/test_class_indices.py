@@ -195,7 +195,7 @@ class TestOutOfRange:
     def test_a_sample_of_a_stream_has_no_index(self) -> None:
         made = lab([(IMAGE, place % 4) for place in range(8)], {"num_classes": 3})
         (finding,) = verdict_of(dg502_label_out_of_range.judge, made).findings
-        assert finding.repro == "expression .dataset[3]"
+        assert finding.repro == "dataguard show pkg:make 3"
         made.epoch.value_summaries = [replace(one, index=None) for one in made.epoch.value_summaries]
         (finding,) = verdict_of(dg502_label_out_of_range.judge, made).findings
         assert finding.repro is None

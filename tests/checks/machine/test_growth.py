@@ -14,6 +14,7 @@ from dataguard.checks.machine.dg602_growing_worker import FILE, _unseen
 from dataguard.checks.machine.dg603_copied_dataset import _is_inside
 from dataguard.checks.machine.growth import Growth
 from dataguard.lab.machine.growing_containers import GrowingContainers
+from dataguard.lab.repro import Repro
 from dataguard.model import Undecided
 from tests.support.recordings import recordings, verdict_of
 
@@ -39,7 +40,7 @@ def test_the_smaller_limit_is_named(shared: int, memory: int | None, words: str 
     assert all(f"in total, but {words} " in one for one in messages)
 
 
-REPRO = SimpleNamespace(batch="batch {}".format)
+REPRO = Repro("pkg:make", "make")
 
 
 @pytest.mark.parametrize(("length", "seen"), [(1000, False), (10**9, True), (None, False)])

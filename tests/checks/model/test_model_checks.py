@@ -28,7 +28,7 @@ def results(target: Any, **options: Any) -> dict[str, Result]:
 def test_without_a_model_the_checks_say_how_to_name_one() -> None:
     for result in results(f"{HERE}:pairs").values():
         assert result.status is Status.SKIPPED
-        assert result.reason == "no model is named: --model pkg.mod:make_model --loss pkg.mod:loss"
+        assert result.reason == "not tested: no model is named: --model pkg.mod:make_model --loss pkg.mod:loss"
 
 
 @pytest.mark.scan

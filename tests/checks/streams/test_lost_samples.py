@@ -225,7 +225,7 @@ class TestTheSamplersOfRanks:
             facts=SimpleNamespace(**{**facts, **vars(FACTS), **changes}),
             epoch=SimpleNamespace(exercised={"samples": 40}),
             ranks=ranks,
-            repro=Repro("module:loader", "train", 0),
+            repro=Repro("module:loader", "train"),
         )
         return verdict_of(dg204_lost_samples.judge, lab)
 

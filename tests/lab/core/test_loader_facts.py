@@ -20,5 +20,5 @@ def test_splits_have_their_names_in_common(name: str, stem: str | None) -> None:
 @pytest.mark.parametrize(("roles", "noted"), [({}, True), ({"good": "val"}, False)])
 def test_a_role_that_costs_checks_is_noted(roles: dict[str, str], noted: bool) -> None:
     report = dataguard.scan("sample_datasets.dg301_overlong_len:good", select=["DG207", "DG211", "DG301"], roles=roles)
-    expected = "good: the role is unknown, so 2 checks were skipped; add --role good=train (or val, test, predict)"
+    expected = "good: the role is unknown, so 2 checks were not tested; add --role good=train (or val, test, predict)"
     assert report.notes == ((expected,) if noted else ())

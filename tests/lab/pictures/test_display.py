@@ -10,7 +10,17 @@ import pytest
 import torch
 from PIL import Image
 
-from dataguard.lab.pictures.display import LONGEST, boxes_of, displayed, overlay, reduced, thumbnail, upright
+from dataguard.lab.pictures.display import (
+    CLOSE,
+    LONGEST,
+    boxes_of,
+    closeup,
+    displayed,
+    overlay,
+    reduced,
+    thumbnail,
+    upright,
+)
 from dataguard.lab.pictures.views import Undo
 
 RAMP = np.linspace(0, 1, 16 * 16 * 3).reshape(16, 16, 3)
@@ -96,7 +106,7 @@ def test_pixels_that_are_not_finite_are_magenta() -> None:
 
 
 def test_a_picture_is_small_and_keeps_its_form() -> None:
-    assert decoded(thumbnail(shown(np.zeros((900, 3000, 3), np.uint8))[0])).shape == (58, LONGEST, 3)
+    assert decoded(thumbnail(shown(np.zeros((900, 3000, 3), np.uint8))[0])).shape == (round(0.3 * LONGEST), LONGEST, 3)
     assert decoded(thumbnail(BYTES)).shape == (16, 16, 3)
     assert decoded(overlay(np.zeros((1, 800, 400), np.int64))).shape == (LONGEST, LONGEST // 2, 4)
 
@@ -131,3 +141,20 @@ def test_an_original_is_rotated_and_lies_on_white() -> None:
     assert clear is not None
     assert clear.min() == 255
     assert upright(b"no image") is None
+
+
+def test_the_rim_of_a_blended_mask_is_enlarged() -> None:
+    image, mask = np.zeros((300, 400, 3), np.uint8), np.zeros((300, 400), np.float32)
+    mask[200:260, 300:380] = 1
+    mask[200, 300:380] = 0.5
+    close = closeup(image, mask, (0, 1))
+    assert close is not None
+    assert close.label == f"{CLOSE} × {CLOSE} pixels from row 153, column 300"
+    painted = decoded(close.mask or b"")
+    assert painted.shape[:2] == decoded(close.png).shape[:2] == (LONGEST // CLOSE * CLOSE,) * 2
+    assert (painted[-1] == 255).all()
+    assert not (painted[0] == 255).all(axis=-1).any()
+    assert closeup(image, mask.round(), (0, 1)) is None
+    assert closeup(image, 3 * mask.round(), None) is None
+    assert closeup(image, (4 * mask).astype(np.uint8), None) == close  # 2 is a label, too
+    assert closeup(image[:100], mask, (0, 1)) is None
