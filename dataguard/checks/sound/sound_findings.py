@@ -27,7 +27,7 @@ def sound_finding(lab: Lab, paths: Sequence[str], words: str, evidence: Mapping[
             }
         ),
         at=lab.dataset.location,
-        repro=lab.repro.expression(f".dataset[{heard.index!r}]") if indexed and not heard.collated else None,
+        repro=lab.repro.samples(heard.index, batch=heard.collated) if indexed else None,
     )
 
 

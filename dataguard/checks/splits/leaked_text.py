@@ -45,5 +45,5 @@ def leaked_series(lab: Lab, other: Subject) -> Finding | None:
         f"{seen.shift} steps apart: {seen.windows} of {seen.of} windows overlap",
         evidence={"matched by": "runs of 4 steps", "fix here": "split the series in time, and cut windows afterwards"},
         at=lab.dataset.location,
-        repro=lab.repro.expression(f".dataset[{index!r}]"),
+        repro=lab.repro.samples(index),
     )

@@ -13,9 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
-
 import numpy as np
+import torch
 
 from dataguard.incident import is_library
 from dataguard.lab.core.index import Index

@@ -50,7 +50,7 @@ def judged(check: Check, heard: Heard, **contract: Any) -> tuple[list[str], str 
         settings=SimpleNamespace(contract=contract),
         facts=SimpleNamespace(kind="map"),
         dataset=SimpleNamespace(location=None),
-        repro=SimpleNamespace(expression=lambda path: path),
+        repro=SimpleNamespace(samples=lambda index, batch: f"{index} {batch}"),
     )
     findings: list[Finding] = []
     judgement = check.judge(lab)
