@@ -15,14 +15,12 @@ from dataguard.fingerprint import FORMAT
 from dataguard.process import resume_store
 from dataguard.process.resume_store import Kept, opened
 from dataguard.settings.user_files import json_in, text_in, write_text
-from dataguard.timings import SCHEMA as BENCH
 
 DATA = "from torch.utils.data import DataLoader\n\ndef make():\n    return DataLoader(range(3))\n"
 READERS = {
     "baseline": ("scan", "data:make", "--baseline"),
     "earlier baseline": ("scan", "data:make", "--write-baseline"),
     "fingerprint": ("fingerprint", "data:make", "--against"),
-    "benchmark": ("bench", "data:make", "--compare"),
     "settings": ("scan", "data:make", "--config"),
 }
 
@@ -58,7 +56,6 @@ FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "wrong findings": (of_bytes(json.dumps({"schema": BASELINE, "findings": "x"}).encode()), ""),
     "wrong fingerprint": (of_bytes(json.dumps({"format": FORMAT, "fingerprints": [{"loader": 3}]}).encode()), ""),
     "no fingerprints": (of_bytes(json.dumps({"format": FORMAT, "fingerprints": None}).encode()), ""),
-    "wrong benchmark": (of_bytes(json.dumps({"schema": BENCH, "loaders": [[]], "target": 1}).encode()), ""),
     "a pickle": (of_bytes(b"cos\nsystem\n(S'touch canary'\ntR."), ""),
 }
 

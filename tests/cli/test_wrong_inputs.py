@@ -121,7 +121,6 @@ OPTIONS = [
     ("bench|shop.data:make|--workers|9999", "--workers 9999: at most 256 workers"),
     ("bench|shop.data:make|--step-ms|0", "--step-ms 0: expected a positive number of milliseconds"),
     ("bench|shop.data:make|--step|step", "--step step: expected pkg.mod:function"),
-    ("bench|shop.data:make|--compare|no.json", "no.json"),
     ("run|trian.py", "trian.py: no such script"),
     ("scan|shop.data:make|--output|x.foo", "no format of `dataguard scan` has this suffix; add --format"),
     ("scan|shop.data:make|--select|DG1O1", "unknown check 'DG1O1'; did you mean 'DG101'?"),

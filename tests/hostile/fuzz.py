@@ -29,7 +29,6 @@ from dataguard.process import resume_store, session
 from dataguard.render import json as report_json
 from dataguard.render.formats import formats_of, renderer
 from dataguard.settings.parsers import CONTRACT, PARSERS
-from dataguard.timings import Bench, changes, from_file
 
 SCHEMA = Draft202012Validator(
     json.loads((Path(report_json.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
@@ -178,31 +177,6 @@ FINGERPRINTS = {
         }
     ],
 }
-SETTING = {"workers": 2, "prefetch": 2, "persistent": False, "pin": False}
-TIMED = {"setting": SETTING, "per_batch": [0.1, 0.2, 0.3], "starts": [1.0, 1.0, 1.0], "failed": None}
-BENCH = {
-    "schema": "urn:dataguard:bench:1",
-    "target": "no_such_module:make",
-    "machine": {"name": "here", "cores": 2},
-    "environment": {"python": "3"},
-    "loaders": [
-        {
-            "name": "train",
-            "batch_size": 4,
-            "batches": 10,
-            "own": SETTING,
-            "workers": [TIMED],
-            "others": [TIMED],
-            "stages": [{"name": "read", "seconds": 0.1, "parts": [], "skipped": None}],
-            "waits": [{"setting": SETTING, "batches": 9, "waiting": [0.1, 0.1, 0.1], "stepping": [0.1, 0.1, 0.1]}],
-            "ideal": 0.1,
-            "step": None,
-            "device": {},
-            "notes": ["note"],
-        }
-    ],
-    "seconds": 1.0,
-}
 
 
 def _written(value: Any) -> Iterator[Path]:
@@ -222,18 +196,6 @@ def fingerprints_are_compared_or_refused(value: Any) -> None:
                 for other in read_fingerprints(good).values():
                     first_change(one, other)
                     assert len(one.digest) == 32
-
-
-def benches_are_compared_or_refused(value: Any) -> None:
-    for file in _written(value):
-        answered(["bench", "no_such_module:make", "--compare", file.name])
-        good = file.with_name("good.json")
-        good.write_text(json.dumps(BENCH))
-        with contextlib.suppress(UsageError):
-            made: Bench = from_file(file)
-            found = changes(from_file(good), made)
-            for form in formats_of("bench"):
-                renderer("bench", form)(made, found, width=80)
 
 
 BASELINE = {
@@ -319,7 +281,6 @@ PROPERTIES: dict[Callable[[Any], None], st.SearchStrategy[Any]] = {
     a_command_line_is_answered: command_lines(),
     settings_are_answered: SETTINGS,
     fingerprints_are_compared_or_refused: damaged(FINGERPRINTS) | JSON | st.binary(max_size=50),
-    benches_are_compared_or_refused: damaged(BENCH) | JSON | st.binary(max_size=50),
     baselines_are_applied_or_refused: damaged(BASELINE) | JSON | st.binary(max_size=50),
     resume_stores_are_used_or_refused: st.binary(max_size=50) | JSON.map(lambda value: json.dumps(value).encode()),
     reports_are_rendered: reports(),
