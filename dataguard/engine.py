@@ -16,7 +16,6 @@ from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Interrupted, Report, Result, Status, UsageError
 from dataguard.process.launcher import shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
-from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
@@ -41,7 +40,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     """Run the selected checks on every loader of the targets (`[name=]pkg.mod:attr`).
 
     When torchrun started several ranks to share a scan of all samples, only rank 0 judges, and the reports of the other
-    ranks are empty. The ranks delete their checkpoints once all are done; a single process does so here.
+    ranks are empty.
     Raises UsageError for a wrong target or setting, and Interrupted on Ctrl-C; whatever the user's loaders do becomes a
     result. So does a bug of dataguard, unless it leaves no target to report of: then it is raised.
     """
@@ -66,8 +65,6 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
                 raise Interrupted(scanned.report(), scanned.total) from stop
     if len(scanned.bugs) == len(spellings):
         raise scanned.bugs[0]
-    if team is None:
-        forget_all(spellings, settings)
     return scanned.report()
 
 
@@ -100,7 +97,6 @@ class _Scan:
         """Run the checks on every loader of one target."""
         self._announce(building=spelling)
         with examine(spelling, self._settings) as session:
-            session.state = state_of(spelling, self._settings)
             session.on_progress = self._listen
             loaders = session.loaders(contain=True)
             self.bugs += filter(None, [session.bug])

@@ -37,7 +37,6 @@ from dataguard.process.process_tree import adopt_orphans, die_with_parent, handl
 from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
-from dataguard.process.resume_store import NOTHING, opened
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import parsed
@@ -80,7 +79,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with Answers(descriptor) as pipe:
         try:
-            spelling, settings, folder, path, state = pipe.recv()
+            spelling, settings, folder, path = pipe.recv()
             team = own_team(shared=settings.all)
             if team is not None:
                 clear_torchrun_variables(os.environ)
@@ -99,8 +98,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             pipe.send(("building", None))
             if not forked:  # the memory of a fork would be shared
                 prepare_to_fork()
-            kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
-            job = ScanJob(team, kept, lambda news: pipe.send((PROGRESS, news)))
+            job = ScanJob(team, lambda news: pipe.send((PROGRESS, news)))
             surveys = _surveys(target, settings, folder, importer)
             os.register_at_fork(after_in_child=pipe.close)
             adopt_orphans()

@@ -56,8 +56,6 @@ class Session:
         self.name = parsed(spelling).name
         self.on_progress: ProgressListener | None = None
         """Called with progress updates of the observing process."""
-        self.state: Path | None = None
-        """The folder with the state of a scan of all samples, if any."""
         self._known = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
         self._building = False
@@ -210,9 +208,7 @@ class Session:
         self._folder = new_folder()
         here, there = socket.socketpair()
         self._pipe = Questions(here)
-        again = self.settings.all and self._loaders is not None
-        settings = replace(self.settings, resume=True) if again else self.settings
-        question = (self.spelling, settings, self._folder, settings.import_path, self.state)
+        question = (self.spelling, self.settings, self._folder, self.settings.import_path)
         try:
             with there:
                 self._reaper = start(self._folder, there.fileno(), here=is_held(self.spelling))

@@ -233,7 +233,6 @@ PARSERS: Mapping[str, Callable[[Any, str], Any]] = {
     "ignore": _words,
     "samples": _whole(1),
     "all": _flag,
-    "resume": _flag,
     "pictures": _flag,
     "budget": _seconds,
     "timeout": _seconds,

@@ -86,7 +86,6 @@ _SHAPES: Mapping[str, Mapping[str, Any]] = {
     "ignore": _WORDS,
     "samples": _COUNT,
     "all": _FLAG,
-    "resume": _FLAG,
     "budget": _ABOVE_0,
     "timeout": _ABOVE_0,
     "seed": _INDEX,

@@ -112,7 +112,6 @@ OPTIONS = [
     ("scan|shop.data:make|--output|no/report.json", "--output no/report.json: no such folder: no"),
     ("scan|shop.data:make|--output|shop", "--output shop: is a folder"),
     ("scan|shop.data:make|--config|no.toml", "--config no.toml: no such file"),
-    ("scan|shop.data:make|--resume", "--resume requires --all"),
     ("scan|shop.data:make|--sample|3", "--sample ... --samples"),
     ("scna|shop.data:make", "scna ... dataguard --help"),
     ("explain|DG999", "unknown check 'DG999'"),

@@ -25,7 +25,7 @@ from dataguard.cli import main as cli
 from dataguard.fingerprint import first_change
 from dataguard.fingerprint import read as read_fingerprints
 from dataguard.model import Finding, Location, Report, Result, Severity, Status, UsageError
-from dataguard.process import resume_store, session
+from dataguard.process import session
 from dataguard.render import json as report_json
 from dataguard.render.formats import formats_of, renderer
 from dataguard.settings.parsers import CONTRACT, PARSERS
@@ -217,15 +217,6 @@ def baselines_are_applied_or_refused(value: Any) -> None:
                 assert baseline.read(file.name).findings >= known.findings or status is Status.PASSED
 
 
-def resume_stores_are_used_or_refused(content: bytes) -> None:
-    with alone() as folder:
-        state = folder / "state"
-        (state / "alone").mkdir(parents=True)
-        (state / "alone" / "sources.json").write_bytes(content)
-        kept = resume_store.opened(state, None, resume=True)
-        assert kept.folder is not None
-
-
 WORDS = st.none() | TEXT.filter(len)
 FOUND = (Status.FAILED, Status.EXPECTED)
 """The statuses that have findings."""
@@ -282,7 +273,6 @@ PROPERTIES: dict[Callable[[Any], None], st.SearchStrategy[Any]] = {
     settings_are_answered: SETTINGS,
     fingerprints_are_compared_or_refused: damaged(FINGERPRINTS) | JSON | st.binary(max_size=50),
     baselines_are_applied_or_refused: damaged(BASELINE) | JSON | st.binary(max_size=50),
-    resume_stores_are_used_or_refused: st.binary(max_size=50) | JSON.map(lambda value: json.dumps(value).encode()),
     reports_are_rendered: reports(),
 }
 """Each property with the values that it holds for."""

@@ -37,7 +37,6 @@ REACHED = {
 }
 """How each setting is spelled on the command line."""
 COMMAND_LINE_ONLY = {
-    "resume": (["a:x", "--all", "--resume"], True),
     "pictures": (["a:x", "--pictures", "--format", "html"], True),
 }
 """A test session keeps nothing of a scan that was interrupted, and draws no report."""
