@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from dataguard import training
-    from dataguard.model import Finding, Report, Severity, Status
+    from dataguard.model import Finding, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
+    from dataguard.report import Report
     from dataguard.settings.options import Options
     from dataguard.settings.settings import Settings
     from dataguard.testing import strategies
@@ -43,7 +44,7 @@ __all__ = [
 
 _HOMES = {
     "Finding": "dataguard.model",
-    "Report": "dataguard.model",
+    "Report": "dataguard.report",
     "Severity": "dataguard.model",
     "Status": "dataguard.model",
     "Settings": "dataguard.settings.settings",
@@ -68,6 +69,7 @@ def scan(*targets: Any, **options: Unpack[Options]) -> Report:
     """
     from dataguard.engine import scan as run
     from dataguard.model import UsageError
+    from dataguard.observer.entry import observe_here
     from dataguard.settings.settings import resolve
     from dataguard.unnamed import held, is_held
 
@@ -81,7 +83,7 @@ def scan(*targets: Any, **options: Unpack[Options]) -> Report:
             raise UsageError("a model, loss or step in hand needs a loader in hand: give its name, 'pkg.mod:attr'")
         if not settings.targets:
             raise UsageError('nothing to scan: name a target, such as scan("mypkg.data:make_loader")')
-        return run(settings.targets, settings)
+        return run(settings.targets, settings, here=observe_here)
 
 
 def check(loader: Any, **options: Unpack[Options]) -> Report:

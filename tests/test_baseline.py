@@ -17,7 +17,8 @@ import pytest
 from dataguard import baseline
 from dataguard.baseline import Baseline, culprit, identity
 from dataguard.cli import main
-from dataguard.model import Finding, Location, Report, Result, Severity, Status, UsageError
+from dataguard.model import Finding, Location, Result, Severity, Status, UsageError
+from dataguard.report import Report
 from dataguard.settings.settings import Settings, resolve
 from tests.support.pytest_runs import LOADED
 from tests.support.sample_reports import empty, result, stub_engine

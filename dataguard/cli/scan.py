@@ -131,6 +131,7 @@ def scan(
     from dataguard.engine import scan as engine
 
     team, stopped = own_team(shared=settings.all), None
+    report: Report
     with progress(shown=team is None or team.leads) as terminal:
         try:
             report = engine(settings.targets, settings, terminal.listen if terminal else None)

@@ -24,7 +24,6 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-import dataguard
 from dataguard.incident import LoaderFailed
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
@@ -60,6 +59,7 @@ IMPORT_PATIENCE = 6
 """Importing the user's module may take this many times the timeout, because an import shows no progress."""
 MOST_AT_ONCE = 4
 """Observations that run side by side at most; each has workers of its own."""
+_OWN = str(Path(ROOT, "dataguard", "__init__.py"))
 MANY = 8
 """Loaders from which on forks are so many that it pays to make them cheap once more, after the user's modules."""
 ROOMY = 1 << 30
@@ -87,7 +87,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             if not is_held(spelling):
                 sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]  # not ours, for one that parses it
                 found = PathFinder.find_spec("dataguard")
-                if found is None or found.origin != dataguard.__file__:  # spawned workers would find the user's own
+                if found is None or found.origin != _OWN:  # spawned workers would find the user's own
                     sys.path.insert(0, ROOT)
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)

@@ -22,7 +22,7 @@ from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
 from dataguard.model import Check, DataguardError, Result, UsageError
 from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
-from dataguard.process.launcher import Reaper, missing_threads, new_folder, start
+from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
 from dataguard.process.messages import Questions
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
@@ -47,9 +47,10 @@ class Session:
     the user's code started.
     """
 
-    def __init__(self, spelling: str, settings: Settings) -> None:
+    def __init__(self, spelling: str, settings: Settings, here: Here | None = None) -> None:
         self.spelling = spelling
         self.settings = settings
+        self._here = here if is_held(spelling) else None
         self.environment: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         """How the loaders were built, for the reader of the report."""
@@ -211,7 +212,7 @@ class Session:
         question = (self.spelling, self.settings, self._folder, self.settings.import_path)
         try:
             with there:
-                self._reaper = start(self._folder, there.fileno(), here=is_held(self.spelling))
+                self._reaper = start(self._folder, there.fileno(), self._here)
             self._folder.mkdir(mode=0o700)
             self._send(question)
             kind, answer = self._early_answer(START_PATIENCE, importing=False)

@@ -19,7 +19,8 @@ from click.testing import CliRunner
 
 import dataguard
 from dataguard.cli import console, main
-from dataguard.model import Finding, Interrupted, Report, Status, UsageError
+from dataguard.model import Finding, Interrupted, Status, UsageError
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.sample_reports import CATALOGUE, clean, empty, full, result, stub_engine
 

@@ -24,10 +24,11 @@ from dataguard.checks import CATALOGUE
 from dataguard.cli import main as cli
 from dataguard.fingerprint import first_change
 from dataguard.fingerprint import read as read_fingerprints
-from dataguard.model import Finding, Location, Report, Result, Severity, Status, UsageError
+from dataguard.model import Finding, Location, Result, Severity, Status, UsageError
 from dataguard.process import session
 from dataguard.render import json as report_json
 from dataguard.render.formats import formats_of, renderer
+from dataguard.report import Report
 from dataguard.settings.parsers import CONTRACT, PARSERS
 
 SCHEMA = Draft202012Validator(

@@ -18,8 +18,9 @@ from torch.utils.data import DataLoader, Dataset
 import dataguard
 from dataguard import unnamed
 from dataguard.lab.reading import loader_survey
-from dataguard.model import Report, UsageError
+from dataguard.model import UsageError
 from dataguard.observer import host
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.pytest_runs import LOADED
 

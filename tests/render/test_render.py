@@ -23,9 +23,10 @@ from jsonschema import Draft202012Validator, ValidationError
 from dataguard.checks import CATALOGUE
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Report, Severity, Status, UsageError
+from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, Severity, Status, UsageError
 from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
+from dataguard.report import Report
 from dataguard.timings import Bench
 from tests.support.sample_reports import DOCS, clean, empty, full, result, undecided
 

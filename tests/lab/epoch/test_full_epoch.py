@@ -21,8 +21,9 @@ from dataguard.lab.epoch.epoch_schedule import FullSchedule, Turns
 from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.recording import MOST_STRUCTURES, RecordSampler
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
-from dataguard.model import Report, UsageError
+from dataguard.model import UsageError
 from dataguard.process.torchrun import clear_torchrun_variables, team_of
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders import whole
 

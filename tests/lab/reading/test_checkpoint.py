@@ -9,7 +9,8 @@ import pytest
 
 from dataguard.engine import scan
 from dataguard.lab.process.fork_safety import Before
-from dataguard.model import Report, Status
+from dataguard.model import Status
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders.standing import LEAVES
 
