@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.incident import LoaderFailed
+from dataguard.lab.process import imported_modules
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided, UsageError
-from dataguard.process import imported_modules, shm_cleanup
+from dataguard.process import shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.messages import Answers

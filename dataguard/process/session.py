@@ -27,7 +27,7 @@ from dataguard.process.messages import Questions
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
-from dataguard.settings.settings import Settings
+from dataguard.settings.settings import Settings, expectation
 from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
 from dataguard.unnamed import is_held, shown
@@ -113,9 +113,10 @@ class Session:
         left = dict(enumerate(wanted))
         with contextlib.suppress(DataguardError):
             for number, result in self._asked(wanted):
-                if left.pop(number, None) is None:
+                asked = left.pop(number, None)
+                if asked is None:
                     break  # no answer of ours
-                yield number, result
+                yield number, self._without_known(result, *asked)
         if left:
             self.close()
         for number, (check, loader) in left.items():
@@ -134,7 +135,7 @@ class Session:
         started = time.monotonic()
         try:
             ((_, result),) = self._asked([(check, loader)])
-            return result
+            return self._without_known(result, check, loader)
         except (HostLost, UsageError) as lost:
             result = result_of(check, loader, lost, building=self._lost is not None)
         except DataguardError as bug:
@@ -154,7 +155,11 @@ class Session:
             if kind != "result":
                 raise DataguardError(answer)
             number, result = answer
-            yield number, self._known.applied(replace(result, target=self.spelling))
+            yield number, replace(result, target=self.spelling)
+
+    def _without_known(self, result: Result, check: Check, loader: str) -> Result:
+        """The result with what the user knows of it, from the settings and from the baseline."""
+        return self._known.applied(baseline.expected(result, expectation(self.settings, check, loader)))
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""

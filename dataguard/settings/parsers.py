@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from dataguard.model import Severity, UsageError
-from dataguard.settings.normalization import KNOWN
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import as_targets, parsed
+from dataguard.stats.normalization import KNOWN
 
 ROLES = ("train", "val", "test", "predict")
 EVALUATION = ("val", "test", "predict")

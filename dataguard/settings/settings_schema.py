@@ -15,8 +15,8 @@ from typing import Any
 
 from dataguard.model import Severity
 from dataguard.settings import parsers
-from dataguard.settings.normalization import KNOWN
 from dataguard.settings.settings import Settings
+from dataguard.stats.normalization import KNOWN
 
 FILE = Path(__file__).with_name("settings.schema.json")
 ID = "urn:dataguard:settings:1"

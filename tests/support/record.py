@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import lzma
 import os
 import sys
 import sysconfig
@@ -26,7 +27,8 @@ from dataguard.model import Check, Status
 from dataguard.process.launcher import shared_zygote
 from dataguard.settings.settings import Settings
 from tests.support.faces import Face, samples, settings_of
-from tests.support.recordings import FOLDER, ROOT, Recording, save, shown, verdict_of
+from tests.support.plain_json import KIND
+from tests.support.recordings import FOLDER, ROOT, Recording, compressed, save, shown, verdict_of
 
 MOST = 8
 """How many faces one scan judges."""
@@ -137,12 +139,26 @@ def note(check: Check, faces: list[Face], found: Mapping[str, Any]) -> None:
     VERDICTS.write_text(json.dumps(dict(sorted(verdicts.items())), indent=1) + "\n", encoding="utf-8")
 
 
+def rename(names: list[list[str]]) -> None:
+    """Write the new names of classes or modules into every recording."""
+    for path in sorted(FOLDER.glob("*.xz")):
+        text = before = lzma.decompress(path.read_bytes()).decode()
+        for old, new in names:
+            text = text.replace(f'{{"{KIND}":"{old}', f'{{"{KIND}":"{new}')
+        if text != before:
+            path.write_bytes(compressed(text))
+
+
 def main() -> None:
     """Record what the checks that were asked for read."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("codes", nargs="*")
     parser.add_argument("--others", type=int, default=4)
+    parser.add_argument("--renamed", nargs=2, action="append", default=[], help="instead: a class or module, OLD NEW")
     asked = parser.parse_args()
+    if asked.renamed:
+        rename(asked.renamed)
+        return
     with shared_zygote():
         for check in CATALOGUE:
             if asked.codes and not check.code.startswith(tuple(asked.codes)):
