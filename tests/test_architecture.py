@@ -12,6 +12,7 @@ import pytest
 
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check
+from tests.pages.catalogue import catalogue
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dataguard"
@@ -83,6 +84,11 @@ def test_a_check_imports_no_other(check: Check) -> None:
 )
 def test_every_check_owns_one_file_of_its_stem(folder: str, suffix: str) -> None:
     assert {path.stem for path in (ROOT / folder).rglob(f"dg*{suffix}")} == {check.stem for check in CATALOGUE}
+
+
+def test_the_catalogue_lists_every_module_of_a_check() -> None:
+    """A stale one is renewed with `python -m tests.pages`."""
+    assert (CHECKS / "__init__.py").read_text(encoding="utf-8") == catalogue()
 
 
 def test_the_catalogue_is_ordered_and_free_of_twins() -> None:

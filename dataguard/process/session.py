@@ -158,7 +158,7 @@ class Session:
             yield number, replace(result, target=self.spelling)
 
     def _without_known(self, result: Result, check: Check, loader: str) -> Result:
-        """The result with what the user knows of it, from the settings and from the baseline."""
+        """The result with what the settings and the baseline expect."""
         return self._known.applied(baseline.expected(result, expectation(self.settings, check, loader)))
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
