@@ -31,10 +31,10 @@ def _parts() -> Iterator[str]:
 
 
 def _message(check: Check) -> str:
-    recording = recordings(check.stem).get("bad")
-    if recording is None:
-        return _cell(check.doc.summary)  # it needs what no machine of ours has
-    message = " ".join(recording.verdict[0][0]["message"].split())
+    seen = [recording.verdict[0] for recording in recordings(check.stem).values() if recording.verdict[0]]
+    if not seen:
+        return _cell(check.doc.summary)  # no sample fails on a machine without a GPU, or with enough shared memory
+    message = " ".join(seen[0][0]["message"].split())
     return f"`{_cell(message if len(message) <= _LONGEST else f'{message[:_LONGEST]} ...').replace('`', '')}`"
 
 

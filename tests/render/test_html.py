@@ -308,7 +308,10 @@ class TestFigures:
         ],
     )
     def test_odd_figures_are_drawn(self, figure: Figure) -> None:
-        Outline(render(of(Finding("x"), figures=(figure,)), {}))
+        page = Outline(render(of(Finding("x"), figures=(figure,)), {}))
+        assert "figure" in page.tags
+        drawn_at = [value for name, value in page.attributes if name in ("x", "y", "width", "height", "d", "points")]
+        assert not [value for value in drawn_at if re.search("nan|inf", value)]
 
     def test_an_axis_has_round_ticks(self) -> None:
         assert [words for _, words in Axis.over([0, 1999]).ticks()] == ["0", "500", "1,000", "1,500"]

@@ -34,9 +34,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 REPORTS = {"full": full, "clean": clean, "undecided": undecided, "empty": empty}
 RENDER = {form: renderer("scan", form) for form in formats_of("scan")}
 LOOKS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "report_full_w40.txt": ("full", "text", {"width": 40}),
     "report_full_w80.txt": ("full", "text", {"width": 80}),
-    "report_full_w120.txt": ("full", "text", {"width": 120}),
     "report_full_quiet.txt": ("full", "text", {"width": 80, "verbosity": -1}),
     "report_full_verbose.txt": ("full", "text", {"width": 100, "verbosity": 1}),
     "report_full_ascii.txt": ("full", "text", {"width": 80, "unicode": False}),
