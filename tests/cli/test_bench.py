@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,11 @@ from dataguard.model import Status, UsageError
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.typed import built
 from dataguard.timings import Bench
+from tests.support.faces import runs
 
 ROOT = Path(__file__).parents[2]
 TARGET = "tests.loaders.timed:slow_storage"
 TWINS = ("bad", "good")
-EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
-"""Judges every face of a check, and not only the twins."""
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -127,8 +125,7 @@ class TestTrouble:
 def test_a_sample_trips_what_its_name_says_once_the_step_is_known(stem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = ast.parse((ROOT / "sample_datasets" / f"{stem}.py").read_text(encoding="utf-8"))
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[:3] in ("bad", "goo")]
-    others = [name for name in names if name not in TWINS]
-    faces = [*TWINS, *(others if EVERY_FACE else ())]
+    faces = [name for name in names if name in TWINS or runs(f"{stem}:{name}")]
     step = importlib.import_module(f"sample_datasets.{stem}").STEP_MS
     monkeypatch.setenv("FACES", " ".join(f"{stem}:{face}" for face in faces))
     code = stem[:5].upper()
