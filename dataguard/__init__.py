@@ -68,10 +68,10 @@ def scan(*targets: Any, **options: Unpack[Options]) -> Report:
     Raises UsageError for a target that cannot be loaded and for an unknown option.
     """
     from dataguard.engine import scan as run
+    from dataguard.in_memory_targets import held, is_held
     from dataguard.model import UsageError
     from dataguard.observer.entry import observe_here
     from dataguard.settings.settings import resolve
-    from dataguard.unnamed import held, is_held
 
     given: dict[str, Any] = {**options}
     config = given.pop("config", None)

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from shlex import quote
 from typing import Any
 
+from dataguard.in_memory_targets import is_held
+from dataguard.in_memory_targets import shown as shown_target
 from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Interrupted, Result, Status, UsageError
 from dataguard.process.launcher import Here, shared_zygote
@@ -24,8 +26,6 @@ from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, require_known, unselected
 from dataguard.settings.target_spelling import parsed
 from dataguard.targets.spelling import require_findable
-from dataguard.unnamed import is_held
-from dataguard.unnamed import shown as shown_target
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:

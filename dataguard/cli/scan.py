@@ -27,6 +27,7 @@ from dataguard.cli.console import (
     require_writable,
     say,
 )
+from dataguard.in_memory_targets import script_spelling
 from dataguard.machine.units import counted
 from dataguard.model import Interrupted, Severity, UsageError
 from dataguard.process.torchrun import own_team
@@ -34,7 +35,6 @@ from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.user_files import write_text
-from dataguard.unnamed import script_spelling
 
 if TYPE_CHECKING:
     from dataguard.model import Report

@@ -24,6 +24,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+from dataguard.in_memory_targets import is_held, shown
 from dataguard.incident import LoaderFailed
 from dataguard.lab.process import imported_modules
 from dataguard.machine.environment import environment
@@ -40,7 +41,6 @@ from dataguard.process.reaper import CREATIONS, LOG, STACKS
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import parsed
-from dataguard.unnamed import is_held, shown
 
 with infrequent_gc():
     import torch
@@ -50,7 +50,7 @@ with infrequent_gc():
     from dataguard.lab.lab import Lab
     from dataguard.lab.process.computing_time import counted
     from dataguard.lab.process.process_incidents import last_words
-    from dataguard.lab.process.side_by_side import Turns
+    from dataguard.lab.process.side_by_side import ConcurrencySlots
     from dataguard.lab.reading.loader_survey import Survey, lacks_cuda, survey
     from dataguard.observer.judging_order import judged, read_epoch
     from dataguard.targets import loading as targets
@@ -219,7 +219,7 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
     """
     machine = Machine.read()
     alone = job.team or any(not isinstance(found, LoaderFailed) and found.alone for _, found in surveys)
-    turns = Turns(1 if alone else _most_at_once(machine))
+    turns = ConcurrencySlots(1 if alone else _most_at_once(machine))
     labs: dict[str, Lab] = {}
     for branch, found in surveys:
         checkpoint = None if isinstance(found, LoaderFailed) else found.checkpoint
@@ -248,7 +248,8 @@ def _notes(surveys: Surveys) -> Iterator[str]:
         if isinstance(found, LoaderFailed) or not found.reason:
             continue
         if found.checkpoint is not None:
-            yield f"{branch.spelling}: its loaders were observed in forks of it, but {found.reason}, which they lack"
+            lack = f"{found.reason}, which forks do not inherit"
+            yield f"{branch.spelling}: its loaders were observed in forks of it, but {lack}"
         else:
             yield (
                 f"{shown(branch.spelling)}: each observation calls the factory again ({found.seconds:.2g} s), because "

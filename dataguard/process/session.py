@@ -20,6 +20,7 @@ from typing import Any
 
 from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
+from dataguard.in_memory_targets import is_held, shown
 from dataguard.model import Check, DataguardError, Result, UsageError
 from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
 from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
@@ -30,7 +31,6 @@ from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import Settings, expectation
 from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
-from dataguard.unnamed import is_held, shown
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""

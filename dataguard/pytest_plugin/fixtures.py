@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dataguard.checks import CATALOGUE
+from dataguard.in_memory_targets import hold
 from dataguard.model import Check, Result, Status, UsageError
 from dataguard.observer.entry import observe_here
 from dataguard.process.session import Session
@@ -23,7 +24,6 @@ from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen, require_known, unselected
 from dataguard.settings.suggestions import suggest
 from dataguard.targets.spelling import require_findable, spelling_of
-from dataguard.unnamed import hold
 
 if TYPE_CHECKING:
     from dataguard.report import Report

@@ -35,7 +35,7 @@ class Construction:
 
     overrides: Mapping[str, Any]
     made: list[Loader] = field(default_factory=list)
-    places: dict[int, _Place] = field(default_factory=dict)
+    places: dict[int, SamplerSlot] = field(default_factory=dict)
     """By the `id` of the loader: where a schedule can come, inside what its class has wrapped around it."""
 
     def variant(self, loader: Loader) -> Loader:
@@ -122,7 +122,7 @@ def _overriding(original: Callable[..., None], construction: Construction) -> Ca
         construction.made.append(self)
         if not isinstance(self.dataset, IterableDataset):
             slot = _slot(self)
-            vars(self)[slot] = construction.places[id(self)] = _Place(vars(self)[slot])
+            vars(self)[slot] = construction.places[id(self)] = SamplerSlot(vars(self)[slot])
         return None
 
     return init
@@ -218,10 +218,10 @@ def _slot(loader: Loader) -> str:
 
 def unwrapped(sampler: Any) -> Any:
     """The user's own sampler, where a place for a schedule stands around it."""
-    return sampler.occupant if type(sampler) is _Place else sampler
+    return sampler.occupant if type(sampler) is SamplerSlot else sampler
 
 
-class _Place:
+class SamplerSlot:
     """A proxy of the user's index sampler, until a schedule replaces the sampler inside.
 
     A factory may also construct loaders for its own use, for instance to compute the mean of a dataset; those keep
@@ -236,7 +236,7 @@ class _Place:
         return type(self.occupant)
 
     def __reduce__(self) -> tuple[type, tuple[Any]]:
-        return _Place, (self.occupant,)
+        return SamplerSlot, (self.occupant,)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.occupant)

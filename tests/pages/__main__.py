@@ -40,7 +40,7 @@ def _of_the_catalogue() -> Mapping[Path, str]:
         if f"checks/{stale.name}" not in current:
             stale.unlink()
             print(f"deleted docs/checks/{stale.name}")  # noqa: T201
-    current |= reference(DOCS) | {"findings.md": findings(), "detection.md": detection.page()}
+    current |= {**reference(DOCS), "findings.md": findings(), "detection.md": detection.page()}
     if described(drawn(SCAN, scan := scanned(SCAN))) != described((DOCS / "report.svg").read_text(encoding="utf-8")):
         current["report.svg"] = drawn(SCAN, scan)
     return {DOCS / name: text for name, text in current.items()} | {settings_schema.FILE: settings_schema.text()}

@@ -24,7 +24,7 @@ from dataguard.model import Finding, Location, Severity, Status
 from dataguard.render.formats import renderer
 from dataguard.render.html.axes import Axis, drawn, thinned
 from dataguard.render.html.bench import throughput
-from dataguard.render.html.figures import Studio
+from dataguard.render.html.figures import FigureRenderer
 from dataguard.render.html.templating import highlighted
 from dataguard.report import Report
 from dataguard.timings import Timed
@@ -328,7 +328,7 @@ class TestFigures:
         assert len(drawn(points, 100)) == 100
 
     def test_many_charts_share_the_points(self) -> None:
-        studio = Studio([sample_figures.orders(3_000)] * 100)
+        studio = FigureRenderer([sample_figures.orders(3_000)] * 100)
         view = studio.draw(sample_figures.orders(3_000))
         assert view["note"] == "60 points of each series are drawn"
 

@@ -15,7 +15,7 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.process import isolation
 from dataguard.lab.process.budgets import Budget
 from dataguard.lab.process.computing_time import Charge, TookTooLong, charged
-from dataguard.lab.process.side_by_side import Turns, wait_until
+from dataguard.lab.process.side_by_side import ConcurrencySlots, wait_until
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
 
@@ -51,10 +51,10 @@ def recalling(only: bool = True) -> Iterator[None]:
 class ObservationCache:
     """Observations of one loader by key, made in the `turns` that all loaders of a target share."""
 
-    def __init__(self, settings: Settings, folder: Path, turns: Turns | None = None) -> None:
+    def __init__(self, settings: Settings, folder: Path, turns: ConcurrencySlots | None = None) -> None:
         self.settings = settings
         self._folder = folder
-        self._turns = turns or Turns()
+        self._turns = turns or ConcurrencySlots()
         self._made: dict[object, object] = {}
         self._afforded: set[object] = set()
         self._refused: dict[object, float] = {}

@@ -13,7 +13,7 @@ from dataguard.lab.core.index_schedules import Schedule, drawn, existing, size_o
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class RankAssignment:
     """How ranks take turns: each gets one batch for each of its workers, then the next rank does.
 
     torch sends batch k to worker k modulo their number, so that a batch gets the same worker id as in one process.
@@ -40,7 +40,7 @@ class FullSchedule(Schedule):
     drawn to its end. Integer indices of `limit` and above are skipped.
     """
 
-    def __init__(self, inner: Any, limit: int | None, turns: Turns, *, batched: bool) -> None:
+    def __init__(self, inner: Any, limit: int | None, turns: RankAssignment, *, batched: bool) -> None:
         super().__init__(inner)
         self.limit = limit
         self.turns = turns

@@ -14,7 +14,7 @@ from dataguard.lab.core.index_schedules import in_use
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop
 from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.epoch.epoch_schedule import FullSchedule, Turns
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, RankAssignment
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class PortionRun:
     """What the main process of a portion reports.
 
     `sizes` are those of all batches that the sampler plans for the epoch, other ranks included, and `plan` is a digest
@@ -43,7 +43,7 @@ class Driven:
     """
 
     ride: Ride
-    turns: Turns
+    turns: RankAssignment
     sizes: array[int] | None
     plan: bytes | None
     whole: bool
@@ -53,7 +53,7 @@ class Driven:
 class Portion:
     """What one process read of a full epoch: the records that were kept, and the number of samples."""
 
-    driven: Driven
+    driven: PortionRun
     samples: tuple[SampleRecord, ...]
     batches: tuple[BatchRecord, ...]
     stops: tuple[Incident, ...]
@@ -63,7 +63,7 @@ class Portion:
     hashes: SampleHashes = field(default_factory=SampleHashes)
 
 
-def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None) -> Driven:
+def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None) -> PortionRun:
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
     Ranks take turns with the batches of a map-style dataset. The workers of a stream, at least one, are numbered across
@@ -72,7 +72,7 @@ def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, te
     stream = subject.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
     shared = world > 1 and stream
-    turns = Turns(rank, world, max(subject.facts.num_workers, 1))
+    turns = RankAssignment(rank, world, max(subject.facts.num_workers, 1))
     planned: list[FullSchedule] = []
 
     def schedule(inner: Any, batched: bool) -> FullSchedule:
@@ -93,8 +93,8 @@ def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, te
     plan = Plan(folder, tuple(instruments), keep_going=True)
     ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf)[0]
     if own is None:
-        return Driven(ride, turns, None, None, ride.ended)
-    return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole)
+        return PortionRun(ride, turns, None, None, ride.ended)
+    return PortionRun(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole)
 
 
 def skips_unreadable(facts: LoaderFacts) -> bool:
@@ -102,7 +102,7 @@ def skips_unreadable(facts: LoaderFacts) -> bool:
     return facts.kind == "map" and not facts.own_iter
 
 
-def read_portion(folder: Path, driven: Driven | None) -> Portion:
+def read_portion(folder: Path, driven: PortionRun | None) -> Portion:
     """The records of one portion."""
     assert driven is not None  # nothing cuts a full epoch short
     records = list(read_spools(folder))

@@ -159,7 +159,7 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
         raise EmptyEpoch(stops)
     refused = next((record.incident for record in records if isinstance(record, Refusal)), None)
     if not samples and refused:
-        raise Undecided(f"the samples refuse to be looked at: {refused.headline}")
+        raise Undecided(f"the samples raise when inspected: {refused.headline}")
     if not samples:
         raise Undecided(why_nothing(ride))
     summaries = tuple(record for record in records if isinstance(record, ValueSummary))

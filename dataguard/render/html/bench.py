@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from dataguard.figures import Line, Plot
-from dataguard.render.html.figures import Studio, View
+from dataguard.render.html.figures import FigureRenderer, View
 from dataguard.render.html.templating import page
 from dataguard.render.timings import (
     device_lines,
@@ -26,7 +26,7 @@ from dataguard.timings import Bench, LoaderTimes, Timed
 def render(bench: Bench, *, unicode: bool = True, **look: Any) -> str:
     """Return the measurements as one HTML document; `look` is ignored."""
     plots = {loader.name: plot for loader in bench.loaders if (plot := throughput(loader))}
-    studio = Studio(plots.values())
+    studio = FigureRenderer(plots.values())
     return page(
         "bench.html.j2",
         unicode=unicode,
@@ -59,7 +59,7 @@ def throughput(loader: LoaderTimes) -> Plot | None:
     )
 
 
-def _loader(loader: LoaderTimes, plot: Plot | None, studio: Studio) -> View:
+def _loader(loader: LoaderTimes, plot: Plot | None, studio: FigureRenderer) -> View:
     return {
         "name": loader.name,
         "size": epoch_size(loader),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dataguard.engine import scan
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.epoch.epoch_schedule import FullSchedule, Turns
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, RankAssignment
 from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.recording import MOST_STRUCTURES, RecordSampler
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
@@ -94,7 +94,7 @@ BATCHES = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=4), max_siz
 
 @given(BATCHES, st.integers(1, 5), st.integers(1, 3))
 def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int, workers: int) -> None:
-    ranks = [FullSchedule(batches, None, Turns(rank, world, workers), batched=True) for rank in range(world)]
+    ranks = [FullSchedule(batches, None, RankAssignment(rank, world, workers), batched=True) for rank in range(world)]
     dealt = [(rank.turns.place(*divmod(number, workers)), batch) for rank in ranks for number, batch in enumerate(rank)]
     assert [batch for _, batch in sorted(dealt)] == batches
     assert [place for place, _ in sorted(dealt)] == list(range(len(batches)))
@@ -103,8 +103,8 @@ def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int,
 
 
 def test_indices_that_do_not_exist_are_left_out() -> None:
-    assert list(FullSchedule([[1, 5], [6, 7]], 6, Turns(), batched=True)) == [[1, 5]]
-    assert list(FullSchedule([1, 5, 6], 6, Turns(), batched=False)) == [1, 5]
+    assert list(FullSchedule([[1, 5], [6, 7]], 6, RankAssignment(), batched=True)) == [[1, 5]]
+    assert list(FullSchedule([1, 5, 6], 6, RankAssignment(), batched=False)) == [1, 5]
 
 
 @pytest.mark.parametrize(("samples", "level"), [(0, 0), (10**6, 0), (10**6 + 1, 1), (3 * 10**6, 2), (10**8, 7)])
@@ -117,7 +117,7 @@ def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everyw
     many = 20_000
     accounts = []
     for level, worker in ((0, 0), (2, 1), (2, 2)):
-        ledger = Ledger(tmp_path, worker, sample_ledger.Depth(level, 8))
+        ledger = Ledger(tmp_path, worker, sample_ledger.LedgerResolution(level, 8))
         order = range(many) if worker < 2 else range(many - 1, -1, -1)
         ledger.enter(0, (record(hash((number, "mixed")) & (2**64 - 1)) for number in order))
         accounts.append(read_ledgers(tmp_path, 0)[worker])
