@@ -29,7 +29,8 @@ from dataguard.process import session
 from dataguard.render import json as report_json
 from dataguard.render.formats import formats_of, renderer
 from dataguard.report import Report
-from dataguard.settings.parsers import CONTRACT, PARSERS
+from dataguard.settings.contract import CONTRACT
+from dataguard.settings.parsers import PARSERS
 
 SCHEMA = Draft202012Validator(
     json.loads((Path(report_json.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
