@@ -440,7 +440,7 @@ class TestPython:
         Path("dataguard.toml").write_text('targets = ["from:file"]\nsamples = 5\n')
         seen: list[tuple[tuple[str, ...], int, int | None]] = []
 
-        def scan(targets: Sequence[str], settings: Settings) -> Report:
+        def scan(targets: Sequence[str], settings: Settings, here: object) -> Report:
             seen.append((tuple(targets), settings.samples, settings.workers))
             return clean()
 
