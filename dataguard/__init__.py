@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from dataguard import training
-    from dataguard.model import Finding, Report, Severity, Status
+    from dataguard.model import Finding, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
+    from dataguard.report import Report
     from dataguard.sample_view import SampleViews
     from dataguard.settings.options import Options
     from dataguard.settings.settings import Settings
@@ -45,7 +46,7 @@ __all__ = [
 
 _HOMES = {
     "Finding": "dataguard.model",
-    "Report": "dataguard.model",
+    "Report": "dataguard.report",
     "Severity": "dataguard.model",
     "Status": "dataguard.model",
     "Settings": "dataguard.settings.settings",
@@ -69,9 +70,10 @@ def scan(*targets: Any, **options: Unpack[Options]) -> Report:
     Raises UsageError for a target that cannot be loaded and for an unknown option.
     """
     from dataguard.engine import scan as run
+    from dataguard.in_memory_targets import held, is_held
     from dataguard.model import UsageError
+    from dataguard.observer.entry import observe_here
     from dataguard.settings.settings import resolve
-    from dataguard.unnamed import held, is_held
 
     given: dict[str, Any] = {**options}
     config = given.pop("config", None)
@@ -83,7 +85,7 @@ def scan(*targets: Any, **options: Unpack[Options]) -> Report:
             raise UsageError("a model, loss or step in hand needs a loader in hand: give its name, 'pkg.mod:attr'")
         if not settings.targets:
             raise UsageError('nothing to scan: name a target, such as scan("mypkg.data:make_loader")')
-        return run(settings.targets, settings)
+        return run(settings.targets, settings, here=observe_here)
 
 
 def check(loader: Any, **options: Unpack[Options]) -> Report:
@@ -99,9 +101,9 @@ def show(target: Any, *indices: Any, loader: str | None = None, batch: bool = Fa
     Raises UsageError for a target that cannot be loaded; what reading a sample raises is shown.
     """
     from dataguard.engine import show as run
+    from dataguard.in_memory_targets import held
     from dataguard.sample_view import Wanted
     from dataguard.settings.settings import resolve
-    from dataguard.unnamed import held
 
     with held((target,)) as (spelling,):
         settings = resolve(targets=(spelling,))

@@ -1,4 +1,4 @@
-"""Known findings in a file: what identifies a finding from run to run, and how a baseline changes a result.
+"""Known findings, of the settings and in a file: what identifies one from run to run, and how they change a result.
 
 Standard library only. A finding is identified by its target, its loader, its check and its culprit, never by lines,
 counts or seeds, which change while the defect stays.
@@ -14,11 +14,11 @@ from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+from dataguard.in_memory_targets import is_held, script_of, shown
 from dataguard.machine.units import counted
 from dataguard.model import STALE, Finding, Report, Result, Severity, Status, UsageError
 from dataguard.settings.target_spelling import parsed, with_args
 from dataguard.settings.user_files import json_in
-from dataguard.unnamed import is_held, script_of, shown
 
 SCHEMA = "urn:dataguard:baseline:1"
 _PATH = re.compile(
@@ -96,7 +96,7 @@ _KEYS = [item.name for item in fields(Known)]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The known findings of a file."""
+    """The known findings of a file; none without one."""
 
     file: str = ""
     findings: frozenset[Known] = field(default_factory=frozenset)
@@ -140,6 +140,17 @@ _UPDATE = "update it with --write-baseline"
 def _vanished(gone: Iterable[Known]) -> str:
     names = sorted(one.culprit or "one" for one in gone)
     return f"no longer found: {', '.join(names)}; {_UPDATE}"
+
+
+def expected(result: Result, reason: str | None) -> Result:
+    """Apply the user's reason to expect a failure, if any: it becomes EXPECTED, and a pass makes the reason stale."""
+    if reason is None:
+        return result
+    if result.status is Status.FAILED:
+        return replace(result, status=Status.EXPECTED, reason=reason)
+    if result.status is Status.PASSED:
+        return replace(result, reason=f"{STALE} ({reason}), but it passes: remove the expectation")
+    return result
 
 
 def read(file: str | None) -> Baseline:

@@ -12,22 +12,22 @@ from importlib.util import find_spec
 from shlex import quote
 from typing import Any
 
+from dataguard.in_memory_targets import is_held
+from dataguard.in_memory_targets import shown as shown_target
 from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Interrupted, Report, Result, Status, UsageError
-from dataguard.process.launcher import shared_zygote
+from dataguard.model import Check, DataguardError, Interrupted, Result, Status, UsageError
+from dataguard.process.launcher import Here, shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
-from dataguard.process.resume_store import forget_all, state_of
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
+from dataguard.report import Report
 from dataguard.sample_view import SampleViews, Wanted
 from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, require_known, unselected
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.targets.spelling import require_findable
-from dataguard.unnamed import is_held
-from dataguard.unnamed import shown as shown_target
 
 
 def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
@@ -39,11 +39,16 @@ def _shown(loader: str, session: Session, spellings: Sequence[str]) -> str:
     return owner if loader == session.name else f"{owner}.{loader}"
 
 
-def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen: Listener | None = None) -> Report:
+def scan(
+    targets: Sequence[str] | str,
+    settings: Settings | None = None,
+    listen: Listener | None = None,
+    here: Here | None = None,
+) -> Report:
     """Run the selected checks on every loader of the targets (`[name=]pkg.mod:attr`).
 
     When torchrun started several ranks to share a scan of all samples, only rank 0 judges, and the reports of the other
-    ranks are empty. The ranks delete their checkpoints once all are done; a single process does so here.
+    ranks are empty. Objects in hand are observed by forks of this process, which `here` makes.
     Raises UsageError for a wrong target or setting, and Interrupted on Ctrl-C; whatever the user's loaders do becomes a
     result. So does a bug of dataguard, unless it leaves no target to report of: then it is raised.
     """
@@ -59,7 +64,7 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
     team = own_team(shared=settings.all)
     leads = team is None or team.leads
     checks = chosen(CATALOGUE, settings) if leads else ()
-    scanned = _Scan(spellings, settings, checks, unselected(CATALOGUE, settings) if leads else (), listen)
+    scanned = _Scan(spellings, settings, checks, unselected(CATALOGUE, settings) if leads else (), listen, here)
     with shared_zygote() if len(spellings) > 1 else nullcontext():
         for spelling in spellings:
             try:
@@ -68,8 +73,6 @@ def scan(targets: Sequence[str] | str, settings: Settings | None = None, listen:
                 raise Interrupted(scanned.report(), scanned.total) from stop
     if len(scanned.bugs) == len(spellings):
         raise scanned.bugs[0]
-    if team is None:
-        forget_all(spellings, settings)
     return scanned.report()
 
 
@@ -97,6 +100,7 @@ class _Scan:
         checks: Sequence[Check],
         unselected: Sequence[Check],
         listen: Listener | None,
+        here: Here | None,
     ) -> None:
         self._started = time.monotonic()
         self._spellings = tuple(spellings)
@@ -104,6 +108,7 @@ class _Scan:
         self._checks = (*unselected, *checks)
         self._unselected = {check.code for check in unselected}
         self._listen = listen
+        self._here = here
         self._results: dict[int, Result] = {}
         self._names: dict[str, None] = {}
         self._environment: Mapping[str, object] = {}
@@ -115,8 +120,7 @@ class _Scan:
     def add(self, spelling: str) -> None:
         """Run the checks on every loader of one target."""
         self._announce(building=spelling)
-        with examine(spelling, self._settings) as session:
-            session.state = state_of(spelling, self._settings)
+        with examine(spelling, self._settings, self._here) as session:
             session.on_progress = self._listen
             loaders = session.loaders(contain=True)
             self.bugs += filter(None, [session.bug])

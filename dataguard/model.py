@@ -5,11 +5,9 @@ Standard library only, so that the reporting process stays small and every packa
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from importlib import import_module
 from typing import Any
 
 from dataguard.about import DOCS
@@ -216,7 +214,7 @@ DECIDED = (Status.PASSED, Status.FAILED, Status.EXPECTED)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of one scan, ready for a renderer."""
+    """The results of one scan, as plain data for a renderer; see `dataguard.report` for how it shows itself."""
 
     targets: tuple[str, ...]
     results: tuple[Result, ...]
@@ -232,29 +230,6 @@ class Report:
         """The failed results, the most severe first."""
         failed = [result for result in self.results if result.status is Status.FAILED]
         return tuple(sorted(failed, key=lambda result: (result.severity.rank, result.code)))
-
-    def to_json(self) -> str:
-        """The report as `--format json` writes it."""
-        return self._rendered("json")
-
-    def show(self) -> None:
-        """Print the report."""
-        sys.stdout.write(str(self))
-
-    def __str__(self) -> str:
-        return self._rendered("text")
-
-    def __repr__(self) -> str:
-        line: str = import_module("dataguard.render.summary").counts(self)
-        return f"<{type(self).__name__} {line}>"
-
-    def _repr_html_(self) -> str:
-        return self._rendered("html", document=False)
-
-    def _rendered(self, form: str, **look: Any) -> str:
-        # By name, as whoever renders a report needs this module first.
-        renderer: Callable[..., str] = import_module("dataguard.render.formats").renderer("scan", form)
-        return renderer(self, {check.code: check.doc for check in import_module("dataguard.checks").CATALOGUE}, **look)
 
     def count(self, status: Status) -> int:
         """How many results have this status."""

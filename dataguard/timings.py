@@ -1,4 +1,4 @@
-"""What `dataguard bench` measured, as plain data that is written to a file and read back. Standard library only.
+"""What `dataguard bench` measured, as plain data that is written to a file. Standard library only.
 
 All times are in seconds.
 """
@@ -6,20 +6,13 @@ All times are in seconds.
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from dataguard.model import UsageError
-from dataguard.settings.typed import built
-from dataguard.settings.user_files import json_in
-from dataguard.stats.timing_comparison import Ranking, Ratio, paired, rank, unpaired
+from dataguard.stats.timing_comparison import Ranking, Ratio, paired, rank
 
 SCHEMA = "urn:dataguard:bench:1"
-HOST = "name"
-"""The machine property that is not compared: a container has a new host name with each start."""
 STARVED = 0.1
 """A step is starved when it waits for at least this share of the time."""
 _INTERVALS = 3
@@ -174,10 +167,6 @@ class LoaderTimes:
         costs = {str(timed.setting): timed.costs(self.batches) for timed in race}
         return paired(costs[one], costs[other])
 
-    def timed(self, setting: Setting) -> Timed | None:
-        """The measurements of a setting."""
-        return next((timed for timed in self.workers if timed.setting == setting and timed.per_batch), None)
-
 
 @dataclass(frozen=True, slots=True)
 class Bench:
@@ -190,81 +179,5 @@ class Bench:
     seconds: float = 0.0
 
     def to_json(self) -> str:
-        """The measurements as the JSON object that `from_file` reads."""
+        """The measurements as the JSON object of `--format json`."""
         return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=2) + "\n"
-
-
-def from_file(path: Path) -> Bench:
-    """Read what `to_json` wrote. Raises UsageError for anything else."""
-    try:
-        document = json_in(path)
-    except ValueError as error:
-        raise UsageError(f"{path}: not readable as the output of `dataguard bench --format json`: {error}") from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UsageError(f"{path}: not written by this version's `dataguard bench --format json`")
-    try:
-        return built(Bench, document)
-    except ValueError as error:
-        raise UsageError(f"{path}: damaged output of `dataguard bench`: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How the time of one setting changed since an earlier run: seconds per batch, now and then."""
-
-    loader: str
-    setting: Setting
-    now: float
-    then: float
-    ratio: Ratio | None
-    own: bool
-
-    @property
-    def words(self) -> str:
-        """The verdict in words."""
-        if self.ratio is None:
-            return "too few rounds to tell"
-        if self.ratio.least > MARGIN_BETWEEN:
-            return "slower"
-        return "faster" if self.ratio.most < 1 / MARGIN_BETWEEN else "cannot tell"
-
-
-MARGIN_BETWEEN = 1.1
-"""Two runs are compared more cautiously than rounds of one run, because a machine's speed varies from day to day."""
-
-
-def require_comparable(then: Bench, target: str, machine: Mapping[str, Any]) -> None:
-    """Raise UsageError unless earlier measurements are of this target and of a machine like this one.
-
-    The host name may differ.
-    """
-    other = [name for name in sorted(machine) if name != HOST and machine[name] != then.machine.get(name)]
-    if other:
-        differences = ", ".join(f"{name} was {then.machine.get(name)!r}, is {machine[name]!r}" for name in other)
-        raise UsageError(f"--compare: the earlier run was made on another machine: {differences}")
-    if target != then.target:
-        raise UsageError(f"--compare: the earlier run measured {then.target}, not {target}")
-
-
-def changes(now: Bench, then: Bench) -> tuple[Change, ...]:
-    """Compare two runs, setting by setting. Raises UsageError when the runs are not comparable."""
-    require_comparable(then, now.target, {**dict.fromkeys(then.machine), **now.machine})
-    found = []
-    for loader in now.loaders:
-        earlier = next((one for one in then.loaders if one.name == loader.name), None)
-        for timed in loader.workers:
-            before = earlier.timed(timed.setting) if earlier else None
-            if before is not None and timed.per_batch:
-                found.append(
-                    Change(
-                        loader.name,
-                        timed.setting,
-                        statistics.median(timed.per_batch),
-                        statistics.median(before.per_batch),
-                        unpaired(timed.per_batch, before.per_batch),
-                        timed.setting == loader.own,
-                    )
-                )
-    if not found:
-        raise UsageError("--compare: no loader was measured with the same setting in both runs")
-    return tuple(found)

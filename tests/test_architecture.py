@@ -12,6 +12,7 @@ import pytest
 
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check
+from tests.pages.catalogue import catalogue
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dataguard"
@@ -42,7 +43,30 @@ def test_folders_are_small() -> None:
 def test_no_imports_form_a_circle() -> None:
     """Imports for type checkers count as well: who needs the types of another needs to know it."""
     graph = grimp.build_graph("dataguard", exclude_type_checking_imports=False, cache_dir=None)
-    TopologicalSorter({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}).prepare()
+    edges = {
+        name: graph.find_modules_directly_imported_by(name) | by_name(name, graph.modules) for name in graph.modules
+    }
+    TopologicalSorter(edges).prepare()
+
+
+def by_name(module: str, modules: set[str]) -> set[str]:
+    """The modules of this package that a module may import at run time: the names in it, if it imports by name."""
+    path = ROOT / Path(*module.split("."))
+    tree = ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8"))
+    called = {ast.unparse(node.func).rpartition(".")[2] for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    if not called & {"import_module", "__import__"}:
+        return set()
+    words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    bases = ["", *(word for word in words if word.startswith("dataguard.") and word.endswith("."))]
+    named = {f"{base}{word}".partition(":")[0].rstrip(".") for base in bases for word in words}
+    return named & modules - {module, "dataguard"}
+
+
+def test_imports_by_name_are_seen() -> None:
+    modules = {"dataguard.render.text", "dataguard.render.ci.sarif", "dataguard.training.guard", "dataguard.model"}
+    assert by_name("dataguard.render.formats", modules) == {"dataguard.render.text", "dataguard.render.ci.sarif"}
+    assert "dataguard.training.guard" in by_name("dataguard", modules)
+    assert by_name("dataguard.engine", modules) == set()
 
 
 @pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)
@@ -60,6 +84,11 @@ def test_a_check_imports_no_other(check: Check) -> None:
 )
 def test_every_check_owns_one_file_of_its_stem(folder: str, suffix: str) -> None:
     assert {path.stem for path in (ROOT / folder).rglob(f"dg*{suffix}")} == {check.stem for check in CATALOGUE}
+
+
+def test_the_catalogue_lists_every_module_of_a_check() -> None:
+    """A stale one is renewed with `python -m tests.pages`."""
+    assert (CHECKS / "__init__.py").read_text(encoding="utf-8") == catalogue()
 
 
 def test_the_catalogue_is_ordered_and_free_of_twins() -> None:

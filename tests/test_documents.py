@@ -21,6 +21,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.model import Check
 from tests.ecosystem.entries import ENTRIES
 from tests.ecosystem.page import RESEARCH
+from tests.pages.findings import findings
 from tests.pages.reference import reference
 from tests.pages.report_image import SCAN, described, drawn, scanned
 
@@ -88,6 +89,11 @@ def test_the_page_of_detection_shows_what_was_measured() -> None:
     from tests.bench import detection  # loads torch
 
     assert detection.PAGE.read_text(encoding="utf-8") == detection.page()
+
+
+def test_the_page_of_findings_shows_what_was_recorded() -> None:
+    """A stale one is renewed with `python -m tests.pages`."""
+    assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == findings()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from dataguard.model import UsageError
-from dataguard.timings import Bench, Setting, Stage, Timed, Waits, changes, from_file
+from dataguard.settings.typed import built
+from dataguard.timings import Bench, Setting, Stage, Timed, Waits
 from tests.support.benches import FOUR, NONE, OWN, bench, timed
 
 
@@ -43,7 +43,7 @@ class TestNouns:
 
 
 class TestFiles:
-    def test_what_is_written_is_read(self, tmp_path: Path) -> None:
+    def test_what_is_written_is_read(self) -> None:
         made = bench(
             timed(OWN, 0.1, 0.2),
             Timed(FOUR, failed="it raised"),
@@ -53,32 +53,4 @@ class TestFiles:
             ideal=0.5,
             step="20 ms",
         )
-        path = tmp_path / "bench.json"
-        path.write_text(made.to_json(), encoding="utf-8")
-        assert from_file(path) == made
-
-    def test_two_runs_are_compared_cautiously(self) -> None:
-        then = bench(timed(OWN, *[0.1, 0.101, 0.1, 0.102] * 2), timed(FOUR, *[0.1] * 4), timed(NONE, 0.1))
-        now = bench(timed(OWN, *[0.15, 0.151, 0.15, 0.149] * 2), timed(FOUR, *[0.105] * 4), timed(NONE, 0.2))
-        found = {change.setting: change for change in changes(now, then)}
-        assert (found[OWN].words, found[OWN].own) == ("slower", True)
-        assert found[FOUR].words == "cannot tell"
-        assert found[NONE].words == "too few rounds to tell"
-        assert {change.setting: change.words for change in changes(then, now)}[OWN] == "faster"
-
-    @pytest.mark.parametrize(
-        ("other", "message"),
-        [
-            (replace(bench(timed(OWN, 0.1)), machine={"name": "here", "cores": 4}), "another machine: cores was 4"),
-            (replace(bench(timed(OWN, 0.1)), machine={"name": "here", "cores": 2, "gpu": "x"}), "another machine"),
-            (replace(bench(timed(OWN, 0.1)), target="pkg:other"), "the earlier run measured pkg:other"),
-            (bench(timed(FOUR, 0.1)), "no loader was measured with the same setting"),
-        ],
-    )
-    def test_what_was_not_made_alike_is_refused(self, other: Bench, message: str) -> None:
-        with pytest.raises(UsageError, match=message):
-            changes(bench(timed(OWN, 0.1)), other)
-
-    def test_a_machine_may_have_another_name(self) -> None:
-        then = replace(bench(timed(OWN, 0.1)), machine={"name": "another start of a container", "cores": 2})
-        assert len(changes(bench(timed(OWN, 0.1)), then)) == 1
+        assert built(Bench, json.loads(made.to_json())) == made

@@ -1,4 +1,4 @@
-"""The catalogue: every check, in order. One file each, named by its stem; no check knows another."""
+"""The catalogue: every check, in order, written by `python -m tests.pages`. No check knows another."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -21,18 +20,15 @@ from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.suggestions import suggest
 from dataguard.targets.spelling import require_findable
-from dataguard.timings import HOST, Bench, BenchOptions, changes, from_file, require_comparable
+from dataguard.timings import Bench, BenchOptions
 
-SLOWER = 1
-"""The exit code when the user's own setting became slower."""
 _MOST_WORKERS = 256
 _FUNCTION = re.compile(r"[\w.-]+:[^\W\d][\w.]*")
 _EXAMPLES = """\b
 Examples:
   dataguard bench mypkg.data:make_loaders --loader train
   dataguard bench mypkg.data:make_loaders --workers 0,2,4,8 --step-ms 85
-  dataguard bench mypkg.data:make_loaders --format json --output before.json
-  dataguard bench mypkg.data:make_loaders --compare before.json
+  dataguard bench mypkg.data:make_loaders --format json --output bench.json
 """
 
 
@@ -50,7 +46,6 @@ def _default(setting: str) -> str:
 @click.option("--budget", metavar="SECONDS", help=f"Time limit for each loader. {_default('budget')}")
 @click.option("--timeout", metavar="SECONDS", help=f"No progress for this long is a hang. {_default('timeout')}")
 @click.option("--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. {_default('seed')}")
-@click.option("--compare", metavar="FILE", help="Compare with the JSON of an earlier run on this machine.")
 @format_option("bench", multiple=True)
 @click.option("--output", "outputs", metavar="FILE", multiple=True, help="Where to write; the suffix sets the format.")
 @click.option("--config", metavar="FILE", help="Settings file, instead of dataguard.toml or pyproject.toml.")
@@ -60,7 +55,6 @@ def bench(
     workers: str | None,
     step_ms: str | None,
     step: str | None,
-    compare: str | None,
     formats: tuple[str, ...],
     outputs: tuple[str, ...],
     config: str | None,
@@ -69,28 +63,19 @@ def bench(
 ) -> int:
     """Measure how fast the loaders of TARGET are with different worker counts, and where the time of a batch goes.
 
-    Differences within noise are reported as "cannot tell". Exits with 1 if --compare finds that the loader's own
-    setting became slower.
+    Differences within noise are reported as "cannot tell".
     """
     settings = resolve(config, targets=(target,) if target else None, args=args or None, **options)
     if len(settings.targets) != 1:
         raise UsageError("bench measures one target; name it: `dataguard bench mypkg.data:make_loader`")
     places = destinations("bench", formats, outputs)
-    earlier = from_file(Path(compare)) if compare is not None else None
-    if earlier is not None:
-        here = identity()
-        require_comparable(earlier, settings.targets[0], here)  # before anything is measured
-        if earlier.machine.get(HOST) != here[HOST]:
-            host = earlier.machine.get(HOST)
-            say(f"dataguard: the earlier run was made on {host}, a machine like this one ({here[HOST]})", err=True)
     wanted = _wanted(workers, step_ms, step, settings)
     made = measure(settings.targets[0], settings, wanted, names)
-    found = changes(made, earlier) if earlier is not None else ()
     for form, output in places:
-        put(partial(renderer("bench", form), made, found), output)
+        put(partial(renderer("bench", form), made), output)
     if all(output != STDOUT for _, output in places):
         say(f"dataguard: written to {', '.join(output for _, output in places)}", err=True)
-    return SLOWER if any(change.own and change.words == "slower" for change in found) else 0
+    return 0
 
 
 def measure(spelling: str, settings: Settings, wanted: BenchOptions, names: Sequence[str] = ()) -> Bench:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from dataguard.cli.console import say
+from dataguard.in_memory_targets import script_of
 from dataguard.model import UsageError
 from dataguard.settings.files import is_toml
 from dataguard.settings.user_files import text_in, write_text
 from dataguard.targets.loaders_file import MODULE, TARGET
-from dataguard.unnamed import script_of
 
 if TYPE_CHECKING:
     from dataguard.project.proposal import Proposal

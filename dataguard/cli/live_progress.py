@@ -79,7 +79,7 @@ class Terminal:
             self._live.console.print(Text(one_line(f"unreadable: {progress.loader}: {one}")), soft_wrap=True)
         if self._task is None or self._task[0] != progress.loader:
             self._end()
-            self._task = progress.loader, self._bar.add_task("", total=progress.total, completed=progress.before)
+            self._task = progress.loader, self._bar.add_task("", total=progress.total)
         self._bar.update(self._task[1], completed=progress.read)
 
     def _end(self) -> None:

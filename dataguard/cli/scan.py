@@ -27,15 +27,14 @@ from dataguard.cli.console import (
     require_writable,
     say,
 )
+from dataguard.in_memory_targets import script_spelling
 from dataguard.machine.units import counted
 from dataguard.model import Interrupted, Severity, UsageError
-from dataguard.process.resume_store import forget_all, holds_something, state_of
 from dataguard.process.torchrun import own_team
 from dataguard.render.formats import renderer
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.user_files import write_text
-from dataguard.unnamed import script_spelling
 
 if TYPE_CHECKING:
     from dataguard.model import Report
@@ -69,7 +68,6 @@ def _default(setting: str) -> str:
 @click.option("--ignore", metavar="CHECKS", multiple=True, help="Skip these checks.")
 @click.option("--samples", metavar="N", help=f"Read at most N samples in the traced pass. {_default('samples')}")
 @click.option("--all", is_flag=True, default=None, help="Read every sample once; under torchrun, ranks share the work.")
-@click.option("--resume", is_flag=True, default=None, help="With --all: continue an interrupted scan.")
 @click.option("--budget", metavar="SECONDS", help=f"Time limit for the observations of a loader. {_default('budget')}")
 @click.option("--timeout", metavar="SECONDS", help=f"No progress for this long is a hang. {_default('timeout')}")
 @click.option("--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. {_default('seed')}")
@@ -133,6 +131,7 @@ def scan(
     from dataguard.engine import scan as engine
 
     team, stopped = own_team(shared=settings.all), None
+    report: Report
     with progress(shown=team is None or team.leads) as terminal:
         try:
             report = engine(settings.targets, settings, terminal.listen if terminal else None)
@@ -147,10 +146,9 @@ def scan(
     if leads and (report.results or not stopped):
         _deliver_all(report, wanted, verbosity=int(verbose) - int(quiet), statistics=statistics)
     if stopped:
-        return complain(_interruption(stopped, settings), INTERRUPTED, kind="")
+        return complain(_interruption(stopped), INTERRUPTED, kind="")
     if team is not None:
         code = team.agree(code)
-        forget_all(settings.targets, settings)
     return code
 
 
@@ -225,12 +223,10 @@ def _deliver_all(report: Report, wanted: Sequence[tuple[str, str]], *, verbosity
         announce(report, [output for _, output in wanted])
 
 
-def _interruption(stop: Interrupted, settings: Settings) -> str:
-    """What Ctrl-C left: a report of what was judged before, and samples that need not be read again."""
+def _interruption(stop: Interrupted) -> str:
+    """What Ctrl-C left: a report of what was judged before."""
     done = len(stop.report.results)
-    kept = any(holds_something(state_of(target, settings)) for target in settings.targets)
-    hint = "; to continue, run the same command with --resume" if kept else ""
-    return f"interrupted, {f'{done} of {stop.total} checks ran' if done else 'no report'}{hint}"
+    return f"interrupted, {f'{done} of {stop.total} checks ran' if done else 'no report'}"
 
 
 def _pairs(option: str, words: tuple[str, ...], form: str, *, needs_value: bool) -> dict[str, str] | None:

@@ -21,7 +21,7 @@ from dataguard.lab.images.colour_charts import Images
 from dataguard.lab.machine.resource_observations import Resources
 from dataguard.lab.model.observations import ModelObservations
 from dataguard.lab.pictures.observations import PictureObservations
-from dataguard.lab.process.side_by_side import Turns
+from dataguard.lab.process.side_by_side import ConcurrencySlots
 from dataguard.lab.randomness.observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
 from dataguard.lab.reading.checkpoint import Checkpoint
@@ -56,7 +56,7 @@ class Lab(Subject):
         folder: Path,
         job: ScanJob | None = None,
         checkpoint: Checkpoint | None = None,
-        turns: Turns | None = None,
+        turns: ConcurrencySlots | None = None,
     ) -> None:
         super().__init__(target, facts, settings, machine, folder, checkpoint, turns)
         self.siblings: Mapping[str, Lab] = {}

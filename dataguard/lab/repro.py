@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from shlex import join, quote
 
+from dataguard.in_memory_targets import is_held, program, script_of, shown
 from dataguard.incident import Incident
 from dataguard.settings.target_spelling import parsed
-from dataguard.unnamed import is_held, program, script_of, shown
 
 
 @dataclass(frozen=True, slots=True)

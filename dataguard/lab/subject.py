@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from dataguard.incident import Incident, LoaderFailed, LoaderRaised
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.observation_cache import ObservationCache, returned
-from dataguard.lab.process.side_by_side import Turns
+from dataguard.lab.process.side_by_side import ConcurrencySlots
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
 from dataguard.lab.reading.fresh_import import rebuild
@@ -47,7 +47,7 @@ class Subject(ABC):
         machine: Machine,
         folder: Path,
         checkpoint: Checkpoint | None = None,
-        turns: Turns | None = None,
+        turns: ConcurrencySlots | None = None,
     ) -> None:
         self.target = target
         self.settings = settings

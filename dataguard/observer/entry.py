@@ -7,20 +7,27 @@ from __future__ import annotations
 
 import sys
 import traceback
-from importlib import import_module
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 
 def main(descriptor: str, parent: str) -> None:
     """Serve one session; the arguments are those of `host.main`."""
     try:
-        host = import_module("dataguard.observer.host")
+        from dataguard.observer import host
     except Exception as error:  # noqa: BLE001 - a broken installation may raise anything while it is imported
         with Connection(int(descriptor)) as pipe:
             pipe.recv()
             pipe.send(_failure(error))
         return
     host.main(int(descriptor), int(parent), forked=False)
+
+
+def observe_here(folder: Path, stdin: int, stdout: int, descriptor: int) -> None:
+    """In a fork of the reporting process: see `zygote.become_reaper_here`."""
+    from dataguard.observer.zygote import become_reaper_here
+
+    become_reaper_here(folder, stdin, stdout, descriptor)
 
 
 def _failure(error: Exception) -> tuple[str, str]:

@@ -24,12 +24,13 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-import dataguard
+from dataguard.in_memory_targets import is_held, shown
 from dataguard.incident import LoaderFailed
+from dataguard.lab.process import imported_modules
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided, UsageError
-from dataguard.process import imported_modules, shm_cleanup
+from dataguard.process import shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.messages import Answers
@@ -37,11 +38,9 @@ from dataguard.process.process_tree import adopt_orphans, die_with_parent, handl
 from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
-from dataguard.process.resume_store import NOTHING, opened
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import parsed
-from dataguard.unnamed import is_held, shown
 
 with infrequent_gc():
     import torch
@@ -51,7 +50,7 @@ with infrequent_gc():
     from dataguard.lab.lab import Lab
     from dataguard.lab.process.computing_time import counted
     from dataguard.lab.process.process_incidents import last_words
-    from dataguard.lab.process.side_by_side import Turns
+    from dataguard.lab.process.side_by_side import ConcurrencySlots
     from dataguard.lab.reading.loader_survey import Survey, lacks_cuda, survey
     from dataguard.observer.judging_order import judged, read_epoch
     from dataguard.targets import loading as targets
@@ -61,6 +60,7 @@ IMPORT_PATIENCE = 6
 """Importing the user's module may take this many times the timeout, because an import shows no progress."""
 MOST_AT_ONCE = 4
 """Observations that run side by side at most; each has workers of its own."""
+_OWN = str(Path(ROOT, "dataguard", "__init__.py"))
 MANY = 8
 """Loaders from which on forks are so many that it pays to make them cheap once more, after the user's modules."""
 ROOMY = 1 << 30
@@ -80,7 +80,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with Answers(descriptor) as pipe:
         try:
-            spelling, settings, folder, path, state = pipe.recv()
+            spelling, settings, folder, path = pipe.recv()
             team = own_team(shared=settings.all)
             if team is not None:
                 clear_torchrun_variables(os.environ)
@@ -88,7 +88,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             if not is_held(spelling):
                 sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]  # not ours, for one that parses it
                 found = PathFinder.find_spec("dataguard")
-                if found is None or found.origin != dataguard.__file__:  # spawned workers would find the user's own
+                if found is None or found.origin != _OWN:  # spawned workers would find the user's own
                     sys.path.insert(0, ROOT)
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
@@ -99,8 +99,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             pipe.send(("building", None))
             if not forked:  # the memory of a fork would be shared
                 prepare_to_fork()
-            kept = NOTHING if state is None else opened(state, team, resume=settings.resume)
-            job = ScanJob(team, kept, lambda news: pipe.send((PROGRESS, news)))
+            job = ScanJob(team, lambda news: pipe.send((PROGRESS, news)))
             surveys = _surveys(target, settings, folder, importer)
             os.register_at_fork(after_in_child=pipe.close)
             adopt_orphans()
@@ -225,7 +224,7 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
     """
     machine = Machine.read()
     alone = job.team or any(not isinstance(found, LoaderFailed) and found.alone for _, found in surveys)
-    turns = Turns(1 if alone else _most_at_once(machine))
+    turns = ConcurrencySlots(1 if alone else _most_at_once(machine))
     labs: dict[str, Lab] = {}
     for branch, found in surveys:
         checkpoint = None if isinstance(found, LoaderFailed) else found.checkpoint
@@ -254,7 +253,8 @@ def _notes(surveys: Surveys) -> Iterator[str]:
         if isinstance(found, LoaderFailed) or not found.reason:
             continue
         if found.checkpoint is not None:
-            yield f"{branch.spelling}: its loaders were observed in forks of it, but {found.reason}, which they lack"
+            lack = f"{found.reason}, which forks do not inherit"
+            yield f"{branch.spelling}: its loaders were observed in forks of it, but {lack}"
         else:
             yield (
                 f"{shown(branch.spelling)}: each observation calls the factory again ({found.seconds:.2g} s), because "

@@ -15,7 +15,6 @@ from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.process.computing_time import TookTooLong, charged
 from dataguard.lab.process.side_by_side import seconds_waited
 from dataguard.model import (
-    STALE,
     Check,
     Finding,
     Location,
@@ -27,7 +26,7 @@ from dataguard.model import (
     Undecided,
     UsageError,
 )
-from dataguard.settings.settings import Settings, expectation
+from dataguard.settings.settings import Settings
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -73,7 +72,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         looked.exercised,
         time.monotonic() - started - seconds_waited(),
     )
-    return replace(expected(result, expectation(lab.settings, check, loader)), figures=_figures(result, lab))
+    return replace(result, figures=_figures(result, lab))
 
 
 def _place(check: Check, lab: Lab) -> Location | None:
@@ -109,14 +108,3 @@ def _options(settings: Settings) -> str:
     flags = " --all" if settings.all else ""
     asked = {"workers": settings.workers, "start-method": settings.start_method, "ranks": settings.ranks}
     return flags + "".join(f" --{name} {value}" for name, value in asked.items() if value is not None)
-
-
-def expected(result: Result, reason: str | None) -> Result:
-    """Apply an expectation: a failure becomes EXPECTED, and a pass says that the expectation is stale."""
-    if reason is None:
-        return result
-    if result.status is Status.FAILED:
-        return replace(result, status=Status.EXPECTED, reason=reason)
-    if result.status is Status.PASSED:
-        return replace(result, reason=f"{STALE} ({reason}), but it passes: remove the expectation")
-    return result

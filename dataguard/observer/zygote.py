@@ -26,9 +26,10 @@ from typing import NoReturn
 import hypothesis  # noqa: F401 - slow to import, and each loader needs it
 import numpy
 
+from dataguard.lab.process import imported_modules
 from dataguard.lab.process.exits import InheritedHandlers, run_exit_handlers
 from dataguard.observer import host
-from dataguard.process import imported_modules, reaper
+from dataguard.process import reaper
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.launcher import ADDRESS
 

@@ -15,9 +15,9 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -69,21 +69,23 @@ class Reaper:
         _alive.discard(self)
 
 
+Here = Callable[[Path, int, int, int], None]
+"""Turns a fork of this process into a reaper, given its folder, its standard input and output, and the socket."""
 _alive: set[Reaper] = set()
 """The reapers of this process that were not dismissed."""
 
 
-def start(folder: Path, descriptor: int, *, here: bool = False) -> Reaper:
+def start(folder: Path, descriptor: int, here: Here | None = None) -> Reaper:
     """Start a reaper with the socket `descriptor`; it waits for its session folder to be made.
 
-    With `here`, it is forked from this process, and so is the observing process, which then has what is in memory here.
+    With `here`, it is a fork of this process, and so is the observing process, which then has what is in memory here.
     """
     stdin, own_in = os.pipe()
     own_out, stdout = os.pipe()
     try:
         if here:
             mine = [own_in, own_out, *(pipe.fileno() for reaper in _alive for pipe in (reaper.stdin, reaper.stdout))]
-            return Reaper(_fork_here(folder, (stdin, stdout, descriptor), mine), own_in, own_out)
+            return Reaper(_fork_here(partial(here, folder, stdin, stdout, descriptor), mine), own_in, own_out)
         descriptors = (stdin, stdout, descriptor)
         for fork in (_forked_by_address, *(zygote.fork for zygote in _open)):
             with contextlib.suppress(OSError, EOFError, ValueError):  # the zygote died: start the reaper on its own
@@ -104,8 +106,8 @@ def start(folder: Path, descriptor: int, *, here: bool = False) -> Reaper:
         os.close(stdout)
 
 
-def _fork_here(folder: Path, descriptors: tuple[int, ...], mine: list[int]) -> int:
-    """Fork a reaper, without the descriptors that are only `mine`, and return its PID."""
+def _fork_here(reap: Callable[[], None], mine: list[int]) -> int:
+    """Call `reap` in a fork without the descriptors that are only `mine`, and return its PID."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: this process has threads; so have notebooks
         pid = os.fork()
@@ -113,7 +115,7 @@ def _fork_here(folder: Path, descriptors: tuple[int, ...], mine: list[int]) -> i
         try:
             for descriptor in mine:
                 os.close(descriptor)
-            import_module("dataguard.observer.zygote").become_reaper_here(folder, *descriptors)
+            reap()
         finally:
             os._exit(1)
     return pid

@@ -34,14 +34,13 @@ class Unreadable:
 class ReadingProgress:
     """How many samples of a loader were read, and which were found unreadable since the last update.
 
-    `total` is None if the number of samples is unknown; `before` were read before an interruption.
+    `total` is None if the number of samples is unknown.
     """
 
     loader: str
     read: int
     total: int | None
     unreadable: tuple[Unreadable, ...] = ()
-    before: int = 0
 
 
 ProgressListener = Callable[[ReadingProgress], None]

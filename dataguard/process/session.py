@@ -20,18 +20,18 @@ from typing import Any
 
 from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
+from dataguard.in_memory_targets import is_held, shown
 from dataguard.model import Check, DataguardError, Result, UsageError
 from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
-from dataguard.process.launcher import Reaper, missing_threads, new_folder, start
+from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
 from dataguard.process.messages import Questions
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.sample_view import SampleViews, Wanted
-from dataguard.settings.settings import Settings
+from dataguard.settings.settings import Settings, expectation
 from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
-from dataguard.unnamed import is_held, shown
 
 START_PATIENCE = 120.0
 """Seconds that importing torch may take."""
@@ -48,17 +48,16 @@ class Session:
     the user's code started.
     """
 
-    def __init__(self, spelling: str, settings: Settings) -> None:
+    def __init__(self, spelling: str, settings: Settings, here: Here | None = None) -> None:
         self.spelling = spelling
         self.settings = settings
+        self._here = here if is_held(spelling) else None
         self.environment: Mapping[str, Any] = {}
         self.notes: tuple[str, ...] = ()
         """How the loaders were built, for the reader of the report."""
         self.name = parsed(spelling).name
         self.on_progress: ProgressListener | None = None
         """Called with progress updates of the observing process."""
-        self.state: Path | None = None
-        """The folder with the state of a scan of all samples, if any."""
         self._known = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
         self._building = False
@@ -115,9 +114,10 @@ class Session:
         left = dict(enumerate(wanted))
         with contextlib.suppress(DataguardError):
             for number, result in self._asked(wanted):
-                if left.pop(number, None) is None:
+                asked = left.pop(number, None)
+                if asked is None:
                     break  # no answer of ours
-                yield number, result
+                yield number, self._without_known(result, *asked)
         if left:
             self.close()
         for number, (check, loader) in left.items():
@@ -136,7 +136,7 @@ class Session:
         started = time.monotonic()
         try:
             ((_, result),) = self._asked([(check, loader)])
-            return result
+            return self._without_known(result, check, loader)
         except (HostLost, UsageError) as lost:
             result = result_of(check, loader, lost, building=self._lost is not None)
         except DataguardError as bug:
@@ -156,7 +156,11 @@ class Session:
             if kind != "result":
                 raise DataguardError(answer)
             number, result = answer
-            yield number, self._known.applied(replace(result, target=self.spelling))
+            yield number, replace(result, target=self.spelling)
+
+    def _without_known(self, result: Result, check: Check, loader: str) -> Result:
+        """The result with what the settings and the baseline expect."""
+        return self._known.applied(baseline.expected(result, expectation(self.settings, check, loader)))
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
@@ -216,12 +220,10 @@ class Session:
         self._folder = new_folder()
         here, there = socket.socketpair()
         self._pipe = Questions(here)
-        again = self.settings.all and self._loaders is not None
-        settings = replace(self.settings, resume=True) if again else self.settings
-        question = (self.spelling, settings, self._folder, settings.import_path, self.state)
+        question = (self.spelling, self.settings, self._folder, self.settings.import_path)
         try:
             with there:
-                self._reaper = start(self._folder, there.fileno(), here=is_held(self.spelling))
+                self._reaper = start(self._folder, there.fileno(), self._here)
             self._folder.mkdir(mode=0o700)
             self._send(question)
             kind, answer = self._early_answer(START_PATIENCE, importing=False)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from dataguard.model import Check, Result, Status
-from dataguard.process.launcher import shared_zygote
+from dataguard.process.launcher import Here, shared_zygote
 from dataguard.process.session import Session
 from dataguard.settings.parsers import EVERY_METHOD
 from dataguard.settings.settings import Settings
@@ -29,11 +29,11 @@ class EveryStart(Session):
     A check that fails only with another start method is reported with the name of that method.
     """
 
-    def __init__(self, spelling: str, settings: Settings) -> None:
-        super().__init__(spelling, replace(settings, start_method=None))
+    def __init__(self, spelling: str, settings: Settings, here: Here | None = None) -> None:
+        super().__init__(spelling, replace(settings, start_method=None), here)
         sampled = replace(settings, all=False)
         methods = [method for method in _DEFAULT_OF if method in multiprocessing.get_all_start_methods()]
-        self._others = {method: Session(spelling, replace(sampled, start_method=method)) for method in methods}
+        self._others = {method: Session(spelling, replace(sampled, start_method=method), here) for method in methods}
 
     def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
         """Nothing runs ahead: which start methods a check needs depends on its result with the loader's own."""
@@ -76,15 +76,19 @@ def _under(method: str, result: Result) -> Result:
     return replace(result, findings=tuple(findings))
 
 
-def examine(spelling: str, settings: Settings) -> Session:
-    """A session for a target with the start method, or methods, of the settings."""
-    return (EveryStart if settings.start_method == EVERY_METHOD else Session)(spelling, settings)
+def examine(spelling: str, settings: Settings, here: Here | None = None) -> Session:
+    """A session for a target with the start method, or methods, of the settings; `here` observes one in hand."""
+    return (EveryStart if settings.start_method == EVERY_METHOD else Session)(spelling, settings, here)
 
 
 class Sessions:
-    """The sessions of one run, by target and settings. They share one import of torch, and are closed together."""
+    """The sessions of one run, by target and settings. They share one import of torch, and are closed together.
 
-    def __init__(self) -> None:
+    `here` observes targets in hand.
+    """
+
+    def __init__(self, here: Here | None = None) -> None:
+        self._here = here
         self._open: dict[tuple[str, str], Session] = {}
         self._stack = ExitStack()
 
@@ -94,7 +98,7 @@ class Sessions:
         if not self._open:
             self._stack.enter_context(shared_zygote())
         if key not in self._open:
-            self._open[key] = self._stack.enter_context(examine(target, settings))
+            self._open[key] = self._stack.enter_context(examine(target, settings, self._here))
         return self._open[key]
 
     def close(self) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dataguard.in_memory_targets import script_spelling
 from dataguard.project.loader_calls import LoaderCalls, required
 from dataguard.project.sources import Definition, Project, Source
 from dataguard.settings.role_names import spelled_role
 from dataguard.targets.arguments import FACTORY_PARAMETERS
 from dataguard.targets.loaders_file import TARGET, function, loaders_file
-from dataguard.unnamed import script_spelling
 
 _ENTRIES = ("train", "main", "run", "fit", "pretrain", "finetune")
 _ASIDE = re.compile(

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check, Report, Result, Status, UsageError
+from dataguard.in_memory_targets import hold
+from dataguard.model import Check, Result, Status, UsageError
+from dataguard.observer.entry import observe_here
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
@@ -22,9 +24,9 @@ from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen, require_known, unselected
 from dataguard.settings.suggestions import suggest
 from dataguard.targets.spelling import require_findable, spelling_of
-from dataguard.unnamed import hold
 
 if TYPE_CHECKING:
+    from dataguard.report import Report
     from dataguard.targets.variants import Loader
 
 CHECKS, TARGET = "dataguard_checks", "dataguard_target"
@@ -93,7 +95,7 @@ class Toolbox:
 
     settings: Settings
     """The settings of the run."""
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: Sessions = field(default_factory=lambda: Sessions(observe_here))
     reports: dict[str, Report] = field(default_factory=dict)
 
     def session(self, target: str, settings: Settings) -> Session:
@@ -107,7 +109,7 @@ class Toolbox:
 
         key = repr(settings)
         if key not in self.reports:
-            self.reports[key] = scan(settings.targets, settings)
+            self.reports[key] = scan(settings.targets, settings, here=observe_here)
         return self.reports[key]
 
     def settings_of(self, request: pytest.FixtureRequest) -> Settings:

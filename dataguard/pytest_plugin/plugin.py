@@ -17,8 +17,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dataguard.model import Report
     from dataguard.pytest_plugin.fixtures import Laboratory, Toolbox
+    from dataguard.report import Report
     from dataguard.settings.settings import Settings
     from dataguard.targets.variants import Loader
 

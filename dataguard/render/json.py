@@ -14,7 +14,7 @@ from dataguard.check_doc import Doc
 from dataguard.machine.checkup import Checkup
 from dataguard.model import Check, Finding, Report, Result
 from dataguard.render.escapes import json_without_commands
-from dataguard.timings import Bench, Change
+from dataguard.timings import Bench
 
 CHECKUP_SCHEMA, CHECKS_SCHEMA = "urn:dataguard:doctor:1", "urn:dataguard:checks:1"
 
@@ -37,8 +37,8 @@ def render(report: Report, docs: Mapping[str, Doc] | None = None, *, unicode: bo
     return written(document, unicode=unicode)
 
 
-def render_bench(bench: Bench, found: Iterable[Change] = (), **look: Any) -> str:
-    """Return the measurements as the JSON object that `--compare` reads; `found` and `look` are ignored."""
+def render_bench(bench: Bench, **look: Any) -> str:
+    """Return the measurements as a JSON object; `look` is ignored."""
     return json_without_commands(bench.to_json())
 
 

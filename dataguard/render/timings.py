@@ -9,27 +9,20 @@ from rich.table import Table
 
 from dataguard.render.layout import Page
 from dataguard.stats.timing_comparison import MOST_ROUNDS, Ranking, Ratio
-from dataguard.timings import Bench, Change, LoaderTimes, Setting, Stage, Timed
+from dataguard.timings import Bench, LoaderTimes, Setting, Stage, Timed
 
 _ROOMY = 90
 """From this width on, table rows are not wrapped."""
 
 
-def render(
-    bench: Bench, found: Sequence[Change] = (), *, width: int = 100, colour: bool = False, unicode: bool = True
-) -> str:
-    """Return the measurements as text of `width` columns, with the changes since an earlier run."""
+def render(bench: Bench, *, width: int = 100, colour: bool = False, unicode: bool = True) -> str:
+    """Return the measurements as text of `width` columns."""
     page = Page.blank(width, colour=colour, unicode=unicode)
     page.put(page.text("dataguard bench ", "bold") + page.text(bench.target))
     page.put(page.text(" · ".join(machine(bench)), "dim"))
     for loader in bench.loaders:
         page.put()
         _loader(page, loader)
-    if found:
-        page.put()
-        page.rule("since the earlier run", style="bold")
-        page.put()
-        _table(page, change_rows(found))
     page.put()
     page.put(page.text(method(bench), "dim"))
     return page.finish()
@@ -198,21 +191,6 @@ def step_rows(loader: LoaderTimes) -> list[Sequence[str]]:
     if loader.ideal is not None:
         rows.append(("batches from memory", _time(loader.ideal), "0%", ""))
     return rows
-
-
-def change_rows(found: Sequence[Change]) -> list[Sequence[str]]:
-    """The head of a table and a row for each setting that was measured in both runs."""
-    rows: list[Sequence[str]] = [("loader", "setting", "then", "now", "")]
-    for change in found:
-        name = f"{change.setting}{' (yours)' if change.own else ''}"
-        rows.append((change.loader, name, _time(change.then), _time(change.now), _changed(change)))
-    return rows
-
-
-def _changed(change: Change) -> str:
-    if change.ratio is None or change.words == "cannot tell":
-        return change.words
-    return f"{change.words}: {change.ratio.measured:.2f} x the time"
 
 
 def _table(page: Page, rows: Iterable[Sequence[str]]) -> None:

@@ -20,7 +20,6 @@ class Options(TypedDict, total=False):
     ignore: Words | None
     samples: int | None
     all: bool | None
-    resume: bool | None
     pictures: bool | None
     budget: float | None
     timeout: float | None

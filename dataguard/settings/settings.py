@@ -35,8 +35,6 @@ class Settings:
     """The maximum number of samples that the traced pass reads."""
     all: bool = False
     """Read every sample once; `samples` then limits the closer examinations."""
-    resume: bool = False
-    """Continue an interrupted scan of all samples."""
     pictures: bool = False
     """Add pictures of samples to findings, for reports that draw."""
     budget: float = 60.0
@@ -120,8 +118,6 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     settings = changed(replace(Settings(), **parsed), **options)
     if missing := [folder for folder in settings.pythonpath if not Path(folder).is_dir()]:
         raise UsageError(f"pythonpath: no such folder: {missing[0]}")
-    if settings.resume and not settings.all:
-        raise UsageError("--resume requires --all (in a settings file: all = true)")
     if settings.model is None and (settings.loss or settings.step):
         raise UsageError(f"--{'loss' if settings.loss else 'step'} requires --model (in a settings file: model = ...)")
     return settings

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dataguard.in_memory_targets import module_of, script_of
 from dataguard.model import UsageError
 from dataguard.settings.role_names import spelled_role
 from dataguard.settings.suggestions import suggest
-from dataguard.unnamed import module_of, script_of
 
 _SPELLING = re.compile(
     r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"

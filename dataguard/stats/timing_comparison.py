@@ -63,14 +63,6 @@ def paired(seconds: Sequence[float], others: Sequence[float]) -> Ratio | None:
     return _ratio(middle.mean, middle.error, middle.freedom)
 
 
-def unpaired(seconds: Sequence[float], others: Sequence[float]) -> Ratio | None:
-    """The ratio of two separate series of measurements, such as today and last week; None if they are too few."""
-    if min(len(seconds), len(others)) < LEAST_ROUNDS:
-        return None
-    one, other = (_middle([math.log(each) for each in times]) for times in (seconds, others))
-    return _ratio(one.mean - other.mean, math.hypot(one.error, other.error), min(one.freedom, other.freedom))
-
-
 class _Middle(NamedTuple):
     """A trimmed mean, its standard error, and its degrees of freedom."""
 

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from dataguard.in_memory_targets import is_held
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
 from dataguard.targets.loaders_file import MODULE, TARGET, loaders_file
-from dataguard.unnamed import is_held
 
 FACTORY_PARAMETERS = ("rank", "world_size", "seed", "epoch", "num_workers", "root")
 """Factory parameters that are passed by name if the signature has them."""

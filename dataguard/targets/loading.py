@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from dataguard.in_memory_targets import script_of
 from dataguard.incident import OWN, Frame, is_library
 from dataguard.model import UsageError
 from dataguard.settings.role_names import spelled_role
@@ -28,7 +29,6 @@ from dataguard.targets.discovery import is_loader, is_product, parts_of, unguard
 from dataguard.targets.script import Script, script
 from dataguard.targets.spelling import no_module
 from dataguard.targets.variants import Construction, Loader, overridden
-from dataguard.unnamed import script_of
 
 _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, a LightningDataModule, or an iterable of batches"
 

@@ -20,10 +20,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from dataguard.in_memory_targets import module_of
 from dataguard.incident import is_library
 from dataguard.model import UsageError
 from dataguard.targets.spelling import program_named
-from dataguard.unnamed import module_of
 
 _LAUNCHED = ("RANK", "ACCELERATE_")
 """How the variables begin that a launcher gives to the process of a rank."""

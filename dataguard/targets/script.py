@@ -16,12 +16,12 @@ import torch
 from greenlet import getcurrent, greenlet
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from dataguard.in_memory_targets import script_of
 from dataguard.incident import is_library
 from dataguard.model import UsageError
 from dataguard.targets.discovery import is_loader
 from dataguard.targets.rank_zero import Ended, as_rank_zero, run_main
 from dataguard.targets.variants import Loader, constructors
-from dataguard.unnamed import script_of
 
 _EVALUATING, _TRAINING = ("sanity", "valid", "eval", "test", "predict"), ("train", "fit")
 """Parts of the names of functions that evaluate, and of those that train."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
+from dataguard.in_memory_targets import module_of, script_of
 from dataguard.model import UsageError
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import parsed
-from dataguard.unnamed import module_of, script_of
 
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _VENV = "pyvenv.cfg"

@@ -35,7 +35,7 @@ class Construction:
     overrides: Mapping[str, Any]
     made: list[Loader] = field(default_factory=list)
     scheduled: set[int] = field(default_factory=set)
-    places: dict[int, _Place] = field(default_factory=dict)
+    places: dict[int, SamplerSlot] = field(default_factory=dict)
     """By the `id` of the loader: where a schedule can come, inside what its class has wrapped around it."""
 
     def variant(self, loader: Loader) -> Loader:
@@ -124,7 +124,7 @@ def _overriding(original: Callable[..., None], construction: Construction) -> Ca
         construction.made.append(self)
         if not isinstance(self.dataset, IterableDataset):
             slot = _slot(self)
-            vars(self)[slot] = construction.places[id(self)] = _Place(vars(self)[slot])
+            vars(self)[slot] = construction.places[id(self)] = SamplerSlot(vars(self)[slot])
         return None
 
     return init
@@ -220,7 +220,7 @@ def _slot(loader: Loader) -> str:
 
 def unwrapped(sampler: Any) -> Any:
     """The user's own sampler, where a place for a schedule stands around it."""
-    return sampler.occupant if type(sampler) is _Place else sampler
+    return sampler.occupant if type(sampler) is SamplerSlot else sampler
 
 
 def _holds(wrapper: Any, place: object, depth: int = 3) -> bool:
@@ -229,7 +229,7 @@ def _holds(wrapper: Any, place: object, depth: int = 3) -> bool:
     return any(one is place or (depth > 0 and _holds(one, place, depth - 1)) for one in inner)
 
 
-class _Place:
+class SamplerSlot:
     """A proxy of the user's index sampler, until a schedule replaces the sampler inside.
 
     A factory may also construct loaders for its own use, such as for a mean of the dataset; those keep their samplers.
@@ -243,7 +243,7 @@ class _Place:
         return type(self.occupant)
 
     def __reduce__(self) -> tuple[type, tuple[Any]]:
-        return _Place, (self.occupant,)
+        return SamplerSlot, (self.occupant,)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.occupant)

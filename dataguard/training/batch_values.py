@@ -29,7 +29,7 @@ _HALF = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class InvalidValues:
     """Values of a leaf that are wrong: what they are, as words, and the rows of the batch that hold them."""
 
     path: str
@@ -39,7 +39,7 @@ class Wrong:
     """The number of rows of the leaf."""
 
 
-def non_finite(arrays: Arrays) -> Iterator[Wrong]:
+def non_finite(arrays: Arrays) -> Iterator[InvalidValues]:
     """The leaves with NaN or Inf; an additive attention mask is -inf by design."""
     for path, leaf in arrays:
         if isinstance(leaf, Tensor):
@@ -53,7 +53,7 @@ def non_finite(arrays: Arrays) -> Iterator[Wrong]:
         counts = [f"{count:,} {name}" for count, name in ((record.nan, "NaN"), (record.inf, "Inf")) if count]
         if counts and not record.mask:
             bad = ~np.isfinite(_array(leaf))
-            yield Wrong(path, " and ".join(counts), _rows(bad), len(bad) if bad.ndim else 1)
+            yield InvalidValues(path, " and ".join(counts), _rows(bad), len(bad) if bad.ndim else 1)
 
 
 def _is_finite(leaf: Tensor) -> bool:
@@ -110,7 +110,7 @@ class Labels:
                 return cls(found, IGNORED if ignored is None else ignored, key, where)
         return cls(count, IGNORED if ignored is None else ignored, key)
 
-    def wrong(self, arrays: Arrays) -> Iterator[Wrong]:
+    def wrong(self, arrays: Arrays) -> Iterator[InvalidValues]:
         """The labels that are out of range."""
         if self.count is None:
             return
@@ -122,7 +122,9 @@ class Labels:
             if self._are_labels(path, values.size - int(bad.sum()), values.size) and bad.any():
                 found = sorted({int(value) for value in values[bad].flat})
                 more = f" and {len(found) - 3} more values" if len(found) > 3 else ""
-                yield Wrong(path, ", ".join(map(str, found[:3])) + more, _rows(bad), len(bad) if bad.ndim else 1)
+                yield InvalidValues(
+                    path, ", ".join(map(str, found[:3])) + more, _rows(bad), len(bad) if bad.ndim else 1
+                )
 
     def _are_labels(self, path: str, valid: int, size: int) -> bool:
         """Whether a leaf holds labels: the user says how many classes there are, or most of its values are valid."""

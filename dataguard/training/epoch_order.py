@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from dataguard.checks.streams.dg206_replayed_order import FEWEST
 from dataguard.lab.core.index import members, plain_index
 from dataguard.lab.core.loader_facts import is_shuffler
+from dataguard.stats.coincidence import ORDERED
 from dataguard.training.proxy import Proxy
 
 PREFIX = 64
@@ -48,7 +48,7 @@ class Order:
             self._look(plain)
 
     def _look(self, plain: list[Any]) -> None:
-        if len(self._distinct) < FEWEST:
+        if len(self._distinct) < ORDERED:
             self.first += plain
             self._distinct.update(plain)
         line = plain if self._last is None else [self._last, *plain]
@@ -60,7 +60,7 @@ class Order:
 
     def repeats(self, before: Order, *, prefix: bool) -> bool:
         """Whether this order, or its `prefix`, is that of an earlier epoch, beyond what chance could do."""
-        if self.ascending or not self.comparable or len(self._distinct) < FEWEST:
+        if self.ascending or not self.comparable or len(self._distinct) < ORDERED:
             return False
         if prefix:
             return len(self._prefix) == PREFIX and self._prefix == before._prefix

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from torch.utils.data import Dataset
 
-from dataguard.model import Report, UsageError
+from dataguard.model import UsageError
+from dataguard.report import Report
 from dataguard.targets.discovery import is_loader, parts_of
 from dataguard.training.guard_report import report_of
 from dataguard.training.guarded_loader import guarded, watch_of

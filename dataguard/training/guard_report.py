@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dataguard.machine.environment import environment
 from dataguard.machine.units import counted, span
-from dataguard.model import Check, Report, Result, Status
+from dataguard.model import Check, Result, Status
+from dataguard.report import Report
 from dataguard.training.randomness.changed_samples import EPOCHS
 from dataguard.training.violations import watched
 from dataguard.training.watch import Watch

@@ -12,7 +12,7 @@ import torch
 from dataguard.machine.units import counted
 from dataguard.model import Finding, known
 from dataguard.training.batch_structure import Kind, Structure, arrays_of
-from dataguard.training.batch_values import Labels, Wrong, non_finite
+from dataguard.training.batch_values import InvalidValues, Labels, non_finite
 from dataguard.training.epoch_order import PREFIX, Order, Orders, Shuffler
 from dataguard.training.loader_pass import Pass
 from dataguard.training.loss_mask import LossMask
@@ -244,7 +244,7 @@ class Watch:
                 self.orders.keep(now.order, now.epoch, ended=True)
 
 
-def _samples(where: Where, wrong: Wrong | None = None) -> dict[str, Any]:
+def _samples(where: Where, wrong: InvalidValues | None = None) -> dict[str, Any]:
     """The samples of a batch that a finding is about, or its rows if the indices are unknown."""
     indices = where.indices
     if wrong is None:

@@ -1,4 +1,4 @@
-"""Write docs/detection.md from what was measured: `python -m tests.bench.detection`.
+"""The text of docs/detection.md, from what was measured; `python -m tests.pages` writes it.
 
 `python -m tests.support.record` judges the samples, `python -m tests.bench.mutation` tries the mutants.
 """
@@ -23,8 +23,8 @@ BENCHMARKS = ROOT / "docs" / "benchmarks.md"
 INTRODUCTION = """\
 # Detection
 
-What the checks find, what they leave alone, and how closely their tests watch them. `python -m tests.bench.detection`
-writes this page from recorded measurements.
+What the checks find, what they leave alone, and how closely their tests watch them. `python -m tests.pages` writes this
+page from recorded measurements.
 """
 
 SAMPLES = """\
@@ -118,7 +118,3 @@ def page() -> str:
         MUTANTS + "\n".join(by_mutants()) + "\n",
     ]
     return "\n".join(parts)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")

@@ -40,7 +40,7 @@ DECIDES = (
     "dataguard/lab/reproducibility/divergence.py",
     "dataguard/lab/core/value_summary.py",
     "dataguard/lab/core/records.py",
-    "dataguard/settings/normalization.py",
+    "dataguard/stats/normalization.py",
 )
 """Modules of judges, and what decides below them: pure functions of what was observed."""
 DRAWN = "dataguard/checks/figures"

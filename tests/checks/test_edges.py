@@ -12,14 +12,15 @@ from dataguard.checks.geometry.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.images.dg507_wrong_normalization import dg507_wrong_normalization
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
 from dataguard.checks.machine.dg605_oversubscribed_threads import dg605_oversubscribed_threads
-from dataguard.checks.streams.dg206_replayed_order import FEWEST, dg206_replayed_order
+from dataguard.checks.streams.dg206_replayed_order import dg206_replayed_order
 from dataguard.checks.throughput.dg802_unoverlapped_copy import dg802_unoverlapped_copy
 from dataguard.lab.images.chart_fit import Fit
 from dataguard.lab.machine.thread_contention import ThreadContention
 from dataguard.lab.streams.sampler_order import Orders
 from dataguard.lab.throughput.cuda_copies import CopyTimes, DeliveredBatch
 from dataguard.model import Check, Finding, Location, Looked, NotApplicable, Undecided
-from dataguard.settings.normalization import Statistics
+from dataguard.stats.coincidence import ORDERED
+from dataguard.stats.normalization import Statistics
 from tests.support.recordings import Verdict, recordings, verdict_of
 
 
@@ -37,7 +38,7 @@ def refusal(verdict: Verdict) -> tuple[type, str]:
 class TestOrders:
     """DG206: what is meant to be shuffled, and how many indices show that it is not."""
 
-    ORDER = tuple(range(FEWEST))[::-1]
+    ORDER = tuple(range(ORDERED))[::-1]
 
     def judged(self, *epochs: tuple[int, ...], **changes: Any) -> Verdict:
         """The verdict on these epochs; facts are named in `changes`, and so is what a sampler drew elsewhere."""
@@ -52,7 +53,7 @@ class TestOrders:
         assert self.judged(self.ORDER, self.ORDER, shuffled=True).findings
         fewer = self.ORDER[1:]
         kind, words = refusal(self.judged(fewer, fewer, shuffled=True))
-        assert (kind, words) == (Undecided, f"two orders of {FEWEST - 1} indices may be the same by chance")
+        assert (kind, words) == (Undecided, f"two orders of {ORDERED - 1} indices may be the same by chance")
 
     def test_a_sampler_that_nothing_moves_does_not_shuffle(self) -> None:
         kind, words = refusal(self.judged(self.ORDER, self.ORDER, shuffled=False))
@@ -63,7 +64,7 @@ class TestOrders:
         "changes",
         [
             {"shuffled": True},
-            {"advanced": tuple(range(FEWEST))},
+            {"advanced": tuple(range(ORDERED))},
             {"reset": ("batch_sampler.sampler.generator",)},
             {"epoch_hooks": (Location(what="dataset.set_epoch"), Location(what="sampler.set_epoch"))},
         ],
@@ -72,7 +73,7 @@ class TestOrders:
         assert self.judged(self.ORDER, self.ORDER, **{"shuffled": False, **changes}).findings
 
     def test_an_ascending_order_that_repeats_is_none(self) -> None:
-        order = tuple(range(FEWEST))
+        order = tuple(range(ORDERED))
         assert refusal(self.judged(order, order, shuffled=True))[0] is NotApplicable
         hook = (Location(what="sampler.set_epoch"),)
         assert refusal(self.judged(order, order, shuffled=False, epoch_hooks=hook))[0] is NotApplicable
@@ -85,7 +86,7 @@ class TestOrders:
         assert "cannot be observed" in refusal(self.judged(self.ORDER, ()))[1]
 
     def test_unknown_indices_in_one_order_stay_open(self) -> None:
-        unknown: Any = (None,) * FEWEST
+        unknown: Any = (None,) * ORDERED
         assert refusal(self.judged(unknown, unknown, shuffled=True))[0] is Undecided
 
 

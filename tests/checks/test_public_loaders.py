@@ -7,7 +7,8 @@ import os
 import pytest
 
 from dataguard.engine import scan
-from dataguard.model import Report, Status
+from dataguard.model import Status
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan

@@ -9,7 +9,6 @@ tests/gpu.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.model import Check, Status
 from dataguard.process.start_methods import examine
 from dataguard.settings.settings import Settings, chosen
-from tests.support.faces import TRAINED, WHOLE, Face, samples
+from tests.support.faces import EVERY_FACE, FIFTH, FIFTHS, TRAINED, WHOLE, Face, in_fifth, runs, samples
 
 ELSEWHERE = {"DG601", "DG603", "DG801", "DG802", "DG803"}
 """Checks whose samples need a machine of their own, or a step time in the settings."""
@@ -37,14 +36,7 @@ HOLDING = "DG106"
 """The check whose faces hold open files, which do not survive the way either; the plain good one holds none."""
 
 TWINS = {"bad", "good"}
-"""The faces that all checks of their family judge."""
-
-EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
-"""Runs every face under every start method, and every check on each: about an hour, and so only when asked for.
-
-By default, the checks of its family judge the plain twins of a check, and its own check one other face. In
-test_judges.py, its own check judges what was recorded of every face.
-"""
+"""The faces that run always, judged by their check; on those of today's fifth, by all checks of their family."""
 
 MOST = 20
 """How many faces one scan judges: starting one, with the imports of its samples, takes longer than judging a face."""
@@ -79,8 +71,8 @@ def _face_of(loader: str) -> str:
 
 
 def family_of(face: Face) -> tuple[str, ...]:
-    """The checks of its family, and of whether it runs."""
-    return "DG0", face.check.code[:3]
+    """The checks of its family in its fifth, else its own; and those of whether it runs."""
+    return ("DG0", face.check.code[:3]) if runs(str(face)) else own(face)
 
 
 def own(face: Face) -> tuple[str, ...]:
@@ -116,19 +108,27 @@ FACES = [face for check in JUDGED for face in samples(check)]
 
 HEAVY = {"DG104", "DG105", "DG602", "DG604", "DG605", "DG804"}
 """Checks whose faces take seconds, for workers that are spawned, thousands of samples that are read, or because time is
-what is judged: by default, their twins alone."""
+what is judged: their twins alone, and only those of the fifth where one is asked for."""
+
+
+def twins() -> Iterator[Face]:
+    """The plain twins."""
+    for face in FACES:
+        if face.name in TWINS and (not FIFTH or face.check.code not in HEAVY or runs(str(face))):
+            yield face
 
 
 def others() -> Iterator[Face]:
-    """The faces that are no plain twins: one of each check, unless all are asked for."""
+    """The faces that are no plain twins: those of the fifth, or one of each check where none is asked for."""
     for check in JUDGED:
         faces = [face for face in samples(check) if face.name not in TWINS]
-        yield from faces if EVERY_FACE else faces[: check.code not in HEAVY]
+        few = [] if FIFTH or check.code in HEAVY else faces[:1]
+        yield from [face for face in faces if runs(str(face))] or few
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("faces", together((face for face in FACES if face.name in TWINS), families=True), ids=shown)
-def test_twins_trip_what_their_names_say_and_nothing_of_their_family(faces: list[Face]) -> None:
+@pytest.mark.parametrize("faces", together(twins(), families=True), ids=shown)
+def test_twins_trip_what_their_names_say(faces: list[Face]) -> None:
     assert trips(faces, family_of) == promised(faces)
 
 
@@ -155,6 +155,13 @@ def sent() -> Iterator[Face]:
 @pytest.mark.parametrize("faces", together(sent()), ids=shown)
 def test_the_verdict_holds_under_every_start_method(faces: list[Face], method: str) -> None:
     assert trips(faces, own, method) == promised(faces)
+
+
+def test_fifths_hold_each_face_once() -> None:
+    names = list(map(str, FACES))
+    fifths = [[name for name in names if in_fifth(name, number)] for number in range(FIFTHS)]
+    assert sorted(name for fifth in fifths for name in fifth) == sorted(names)
+    assert max(map(len, fifths)) < 1.25 * len(names) / FIFTHS
 
 
 @pytest.mark.parametrize("check", CATALOGUE, ids=lambda check: check.code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ from dataguard.cli.bench import bench
 from dataguard.engine import scan
 from dataguard.model import Status, UsageError
 from dataguard.settings.settings import Settings, resolve
-from dataguard.timings import from_file
+from dataguard.settings.typed import built
+from dataguard.timings import Bench
+from tests.support.faces import runs
 
 ROOT = Path(__file__).parents[2]
 TARGET = "tests.loaders.timed:slow_storage"
 TWINS = ("bad", "good")
-EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
-"""Judges every face of a check, and not only the twins."""
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -51,7 +50,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.scan
 def test_what_a_run_tells(measured: Path) -> None:
-    (loader,) = from_file(measured).loaders
+    (loader,) = built(Bench, json.loads(measured.read_text(encoding="utf-8"))).loaders
     assert loader.ranking(loader.workers).best in ("4 workers", None)
     assert {timed.setting.workers for timed in loader.workers} == {0, 1, 4}
     stages = {stage.name: stage for stage in loader.stages}  # where the time goes
@@ -68,23 +67,6 @@ def test_what_a_run_tells(measured: Path) -> None:
     assert "1 worker (yours)" in text
     assert "with a step (tests.loaders.timed:step)" in text
     assert "is fastest" in text or "cannot tell" in text
-
-
-@pytest.mark.scan
-def test_runs_of_one_machine_are_compared(measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    other, faster = tmp_path / "other.json", tmp_path / "faster.json"
-    document = json.loads(measured.read_text(encoding="utf-8"))
-    other.write_text(json.dumps({**document, "machine": {**document["machine"], "cores": 96}}), encoding="utf-8")
-    code, out, err = run(capsys, TARGET, "--workers", "1", "--budget", "1", "--compare", str(other))
-    assert (code, out) == (2, "")
-    assert "another machine: cores was 96" in err
-    for timed in document["loaders"][0]["workers"]:
-        timed["per_batch"] = timed["starts"] = [1e-6] * 6  # so much that rounds on a busy machine tell, too
-    faster.write_text(json.dumps(document), encoding="utf-8")
-    code, out, _ = run(capsys, TARGET, "--workers", "1", "--budget", "12", "--compare", str(faster))
-    assert code == 1
-    assert "since the earlier run" in out
-    assert "slower:" in out
 
 
 class TestTrouble:
@@ -126,7 +108,6 @@ class TestTrouble:
             ((TARGET, "--step", "step"), "--step step: expected pkg.mod:function"),
             ((TARGET, "--step", "a:b", "--step-ms", "3"), "exclude each other"),
             ((TARGET, "--budget", "-3"), "budget: expected a positive number"),
-            ((TARGET, "--compare", "nowhere.json"), "nowhere.json: not readable"),
             ((TARGET, "--output", "nowhere/a.txt"), "no such folder: nowhere"),
             ((TARGET, "--format", "sarif"), "sarif"),
         ],
@@ -138,23 +119,13 @@ class TestTrouble:
         assert (code, out) == (2, "")
         assert message in err
 
-    @pytest.mark.parametrize(
-        "text", ["", "[]", "{}", '{"schema": "urn:dataguard:report:1"}', '{"schema": "urn:dataguard:bench:1"}']
-    )
-    def test_a_file_that_holds_something_else(self, text: str, tmp_path: Path) -> None:
-        path = tmp_path / "other.json"
-        path.write_text(text, encoding="utf-8")
-        with pytest.raises(UsageError, match=r"other\.json: "):
-            from_file(path)
-
 
 @pytest.mark.scan
 @pytest.mark.parametrize("stem", ["dg801_starved_step", "dg803_slow_worker_count"])
 def test_a_sample_trips_what_its_name_says_once_the_step_is_known(stem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = ast.parse((ROOT / "sample_datasets" / f"{stem}.py").read_text(encoding="utf-8"))
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[:3] in ("bad", "goo")]
-    others = [name for name in names if name not in TWINS]
-    faces = [*TWINS, *(others if EVERY_FACE else ())]
+    faces = [name for name in names if name in TWINS or runs(f"{stem}:{name}")]
     step = importlib.import_module(f"sample_datasets.{stem}").STEP_MS
     monkeypatch.setenv("FACES", " ".join(f"{stem}:{face}" for face in faces))
     code = stem[:5].upper()

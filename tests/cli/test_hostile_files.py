@@ -12,17 +12,13 @@ import pytest
 from dataguard.baseline import SCHEMA as BASELINE
 from dataguard.cli import main
 from dataguard.fingerprint import FORMAT
-from dataguard.process import resume_store
-from dataguard.process.resume_store import Kept, opened
-from dataguard.settings.user_files import json_in, text_in, write_text
-from dataguard.timings import SCHEMA as BENCH
+from dataguard.settings.user_files import text_in, write_text
 
 DATA = "from torch.utils.data import DataLoader\n\ndef make():\n    return DataLoader(range(3))\n"
 READERS = {
     "baseline": ("scan", "data:make", "--baseline"),
     "earlier baseline": ("scan", "data:make", "--write-baseline"),
     "fingerprint": ("fingerprint", "data:make", "--against"),
-    "benchmark": ("bench", "data:make", "--compare"),
     "settings": ("scan", "data:make", "--config"),
 }
 
@@ -58,7 +54,6 @@ FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "wrong findings": (of_bytes(json.dumps({"schema": BASELINE, "findings": "x"}).encode()), ""),
     "wrong fingerprint": (of_bytes(json.dumps({"format": FORMAT, "fingerprints": [{"loader": 3}]}).encode()), ""),
     "no fingerprints": (of_bytes(json.dumps({"format": FORMAT, "fingerprints": None}).encode()), ""),
-    "wrong benchmark": (of_bytes(json.dumps({"schema": BENCH, "loaders": [[]], "target": 1}).encode()), ""),
     "a pickle": (of_bytes(b"cos\nsystem\n(S'touch canary'\ntR."), ""),
 }
 
@@ -113,35 +108,6 @@ def test_a_link_of_another_user_is_not_followed(project: Path, option: str, caps
     assert main.main(["scan", "data:make", option, "planted"]) == 2
     assert "planted: is a link of another user" in capsys.readouterr().err
     assert (project / "victim").read_text() == "keep"
-
-
-@pytest.mark.parametrize("name", [".gitignore", "0123/alone.lock", "0123/alone"])
-def test_the_state_of_a_scan_is_written_through_no_link(project: Path, name: str) -> None:
-    state = project / resume_store.CACHE / "0123"
-    state.mkdir(parents=True)
-    (project / "victim").write_text("keep")
-    (state.parent / name).symlink_to(project / "victim")
-    kept = opened(state, None, resume=True)
-    assert (project / "victim").read_text() == "keep"
-    assert (kept.folder is not None) == (name == ".gitignore")
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_a_damaged_state_is_made_afresh(project: Path, kind: str) -> None:
-    state = project / resume_store.CACHE / "0123"
-    (state / "alone").mkdir(parents=True)
-    FILES[kind][0](state / "alone" / "sources.json")
-    kept = opened(state, None, resume=True)
-    assert kept.folder == state / "alone"
-    assert kept.afresh is not None
-    assert json_in(state / "alone" / "sources.json") is not None
-
-
-def test_a_pipe_for_a_lock_is_not_waited_for(project: Path) -> None:
-    state = project / resume_store.CACHE / "0123"
-    state.mkdir(parents=True)
-    os.mkfifo(state / "alone.lock")
-    assert opened(state, None, resume=False) == Kept(None)
 
 
 def test_sources_that_cannot_be_read_are_left_out(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 
 import dataguard
 from dataguard.cli import console, main
-from dataguard.model import Finding, Interrupted, Report, Status, UsageError
-from dataguard.process.resume_store import state_of
+from dataguard.model import Finding, Interrupted, Status, UsageError
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.sample_reports import CATALOGUE, clean, empty, full, result, stub_engine
 
@@ -119,14 +119,6 @@ class TestExitCodes:
         assert "RuntimeError: impossible" in err
         assert "Please report it" in err
 
-    def test_ctrl_c_tells_of_what_was_kept(self, run: Run) -> None:
-        state = state_of(TARGET, Settings(all=True))
-        assert state is not None
-        state.mkdir(parents=True)
-        (state / "position.json").touch()
-        code, _, err = run("scan", TARGET, "--all", answer=Interrupted(empty(), 67))
-        assert (code, err.strip().endswith("run the same command with --resume")) == (130, True)
-
     @pytest.mark.parametrize("stop", [KeyboardInterrupt(), Interrupted(empty(), 67)])
     def test_ctrl_c_before_any_result_is_130_and_one_line(self, run: Run, stop: KeyboardInterrupt) -> None:
         code, out, err = run("scan", TARGET, answer=stop)
@@ -144,7 +136,6 @@ class TestUsage:
         [
             (("scan",), "no target: name one, such as `dataguard scan mypkg.data:make_loader`"),
             (("scan", TARGET, "--sampels", "3"), "--sampels"),
-            (("scan", TARGET, "--resume"), "--resume requires --all"),
             (("scan", TARGET, "--samples", "few"), "samples: expected an integer of at least 1, got 'few'"),
             (("scan", TARGET, "--budget", "-1"), "budget: expected a positive number of seconds"),
             (("scan", TARGET, "--start-method", "forc"), "did you mean 'fork'?"),
@@ -449,7 +440,7 @@ class TestPython:
         Path("dataguard.toml").write_text('targets = ["from:file"]\nsamples = 5\n')
         seen: list[tuple[tuple[str, ...], int, int | None]] = []
 
-        def scan(targets: Sequence[str], settings: Settings) -> Report:
+        def scan(targets: Sequence[str], settings: Settings, here: object) -> Report:
             seen.append((tuple(targets), settings.samples, settings.workers))
             return clean()
 

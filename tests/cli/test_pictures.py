@@ -9,7 +9,8 @@ import pytest
 
 from dataguard.cli import main
 from dataguard.engine import scan
-from dataguard.model import Report, UsageError
+from dataguard.model import UsageError
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.sample_reports import clean, stub_engine
 

@@ -143,7 +143,7 @@ def test_the_command_for_samples(indices: tuple[Any, ...], options: dict[str, An
 
 
 def test_the_command_for_samples_of_a_loader_in_hand() -> None:
-    held = Repro("loader=dataguard.unnamed:object_1", "loader")
+    held = Repro("loader=dataguard.in_memory_targets:object_1", "loader")
     assert held.samples(3, "a", batch=True) == "dataguard.show(loader, 3, 'a', batch=True)"
     assert held.spelled("'a'", 2) == "dataguard.show(loader, 'a', repeat=2)"
     assert held.apart(3) == "dataguard.show(loader, 3); dataguard.show(loader, 3)"

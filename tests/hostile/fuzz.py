@@ -24,12 +24,13 @@ from dataguard.checks import CATALOGUE
 from dataguard.cli import main as cli
 from dataguard.fingerprint import first_change
 from dataguard.fingerprint import read as read_fingerprints
-from dataguard.model import Finding, Location, Report, Result, Severity, Status, UsageError
-from dataguard.process import resume_store, session
+from dataguard.model import Finding, Location, Result, Severity, Status, UsageError
+from dataguard.process import session
 from dataguard.render import json as report_json
 from dataguard.render.formats import formats_of, renderer
-from dataguard.settings.parsers import CONTRACT, PARSERS
-from dataguard.timings import Bench, changes, from_file
+from dataguard.report import Report
+from dataguard.settings.contract import CONTRACT
+from dataguard.settings.parsers import PARSERS
 
 SCHEMA = Draft202012Validator(
     json.loads((Path(report_json.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
@@ -178,31 +179,6 @@ FINGERPRINTS = {
         }
     ],
 }
-SETTING = {"workers": 2, "prefetch": 2, "persistent": False, "pin": False}
-TIMED = {"setting": SETTING, "per_batch": [0.1, 0.2, 0.3], "starts": [1.0, 1.0, 1.0], "failed": None}
-BENCH = {
-    "schema": "urn:dataguard:bench:1",
-    "target": "no_such_module:make",
-    "machine": {"name": "here", "cores": 2},
-    "environment": {"python": "3"},
-    "loaders": [
-        {
-            "name": "train",
-            "batch_size": 4,
-            "batches": 10,
-            "own": SETTING,
-            "workers": [TIMED],
-            "others": [TIMED],
-            "stages": [{"name": "read", "seconds": 0.1, "parts": [], "skipped": None}],
-            "waits": [{"setting": SETTING, "batches": 9, "waiting": [0.1, 0.1, 0.1], "stepping": [0.1, 0.1, 0.1]}],
-            "ideal": 0.1,
-            "step": None,
-            "device": {},
-            "notes": ["note"],
-        }
-    ],
-    "seconds": 1.0,
-}
 
 
 def _written(value: Any) -> Iterator[Path]:
@@ -224,18 +200,6 @@ def fingerprints_are_compared_or_refused(value: Any) -> None:
                     assert len(one.digest) == 32
 
 
-def benches_are_compared_or_refused(value: Any) -> None:
-    for file in _written(value):
-        answered(["bench", "no_such_module:make", "--compare", file.name])
-        good = file.with_name("good.json")
-        good.write_text(json.dumps(BENCH))
-        with contextlib.suppress(UsageError):
-            made: Bench = from_file(file)
-            found = changes(from_file(good), made)
-            for form in formats_of("bench"):
-                renderer("bench", form)(made, found, width=80)
-
-
 BASELINE = {
     "schema": baseline.SCHEMA,
     "findings": [{"target": "t", "loader": "train", "check": "DG501-non-finite-sample", "culprit": "sample[0]"}],
@@ -253,15 +217,6 @@ def baselines_are_applied_or_refused(value: Any) -> None:
                 report = Report(("t",), (known.applied(result),), {}, {})
                 file.write_text(baseline.written(report, known), encoding="utf-8")
                 assert baseline.read(file.name).findings >= known.findings or status is Status.PASSED
-
-
-def resume_stores_are_used_or_refused(content: bytes) -> None:
-    with alone() as folder:
-        state = folder / "state"
-        (state / "alone").mkdir(parents=True)
-        (state / "alone" / "sources.json").write_bytes(content)
-        kept = resume_store.opened(state, None, resume=True)
-        assert kept.folder is not None
 
 
 WORDS = st.none() | TEXT.filter(len)
@@ -319,9 +274,7 @@ PROPERTIES: dict[Callable[[Any], None], st.SearchStrategy[Any]] = {
     a_command_line_is_answered: command_lines(),
     settings_are_answered: SETTINGS,
     fingerprints_are_compared_or_refused: damaged(FINGERPRINTS) | JSON | st.binary(max_size=50),
-    benches_are_compared_or_refused: damaged(BENCH) | JSON | st.binary(max_size=50),
     baselines_are_applied_or_refused: damaged(BASELINE) | JSON | st.binary(max_size=50),
-    resume_stores_are_used_or_refused: st.binary(max_size=50) | JSON.map(lambda value: json.dumps(value).encode()),
     reports_are_rendered: reports(),
 }
 """Each property with the values that it holds for."""

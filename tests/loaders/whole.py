@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -50,32 +47,6 @@ class Labelled(Dataset[tuple[Tensor, int]]):
         return torch.arange(8.0) + index, 2 if index == LATE else index % 2
 
 
-class Slow(Raising):
-    """It takes seconds to read them all, and some cannot be read."""
-
-    def __len__(self) -> int:
-        return 240
-
-    def __getitem__(self, index: int) -> Tensor:
-        time.sleep(0.014)
-        if index in (30, 200):
-            raise ValueError("a corrupt file")
-        return torch.tensor([float(index)])
-
-
-class Noted(Numbers):
-    """It takes seconds to read them all, and it writes down what is read."""
-
-    def __len__(self) -> int:
-        return 240
-
-    def __getitem__(self, index: int) -> Tensor:
-        with Path(os.environ["READ"]).open("a") as file:
-            file.write(f"{index}\n")
-        time.sleep(0.04)
-        return super().__getitem__(index)
-
-
 class Stream(IterableDataset[Tensor]):
     """Numbers dealt out among workers, which lose some of them."""
 
@@ -108,12 +79,3 @@ def healthy() -> DataLoader[Any]:
 
 
 several = {"shuffled": shuffled, "labelled": labelled, "raising": raising, "losing": losing}
-noted = {
-    "first": lambda: DataLoader(Noted(), batch_size=4, shuffle=True, num_workers=2),
-    "last": lambda: DataLoader(Numbers(), batch_size=8),
-}
-slow = {
-    "plain": lambda: DataLoader(Slow(), batch_size=4, num_workers=2),
-    "unbatched": lambda: DataLoader(Slow(), batch_size=None, num_workers=2),
-    "last": lambda: DataLoader(Slow(), batch_size=4, shuffle=True),
-}

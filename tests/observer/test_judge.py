@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dataguard.baseline import expected
 from dataguard.checks import CATALOGUE
 from dataguard.incident import Incident, LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
@@ -86,7 +87,7 @@ def test_a_bug_is_reported_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mild", "severity", "expected"),
+    ("mild", "severity", "shown"),
     [
         ((True, True), Severity.ERROR, Severity.WARNING),
         ((True, False), Severity.ERROR, Severity.ERROR),
@@ -94,18 +95,14 @@ def test_a_bug_is_reported_as_one() -> None:
         ((True,), Severity.NOTE, Severity.NOTE),
     ],
 )
-def test_mild_findings_are_a_warning_at_most(mild: tuple[bool, ...], severity: Severity, expected: Severity) -> None:
+def test_mild_findings_are_a_warning_at_most(mild: tuple[bool, ...], severity: Severity, shown: Severity) -> None:
     findings = (Finding("it", mild=one) for one in mild)
-    assert result(*findings, severity=severity).severity is expected
+    assert result(*findings, severity=severity).severity is shown
 
 
 def test_expectations() -> None:
-    known = {"DG206": "deliberate"}
-    failed, passed, skipped = (
-        result(Finding("it"), expect=known),
-        result(expect=known),
-        result(error=NotApplicable("no"), expect=known),
-    )
+    made = (result(Finding("it")), result(), result(error=NotApplicable("no")))
+    failed, passed, skipped = (expected(one, "deliberate") for one in made)
     assert (failed.status, failed.reason) == (Status.EXPECTED, "deliberate")
     assert passed.reason == "expected to fail (deliberate), but it passes: remove the expectation"
     assert (skipped.status, skipped.reason) == (Status.SKIPPED, "no")

@@ -1,25 +1,56 @@
-"""Write every generated page: `python -m tests.pages`."""
+"""Write everything that is generated, the catalogue of checks included: `python -m tests.pages`. Says what it wrote.
+
+A check that has no page yet is recorded first: its samples are scanned, which takes minutes.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from dataguard.checks import CATALOGUE
-from dataguard.render.check_pages import pages
-from tests.pages.reference import reference
-from tests.pages.report_image import SCAN, drawn, scanned
+from tests.pages.catalogue import CHECKS, catalogue
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 
 
 def main() -> None:
-    """Write the pages, and delete those of removed checks."""
-    current = {**{f"checks/{name}": text for name, text in pages(CATALOGUE).items()}, **reference(DOCS)}
+    """Write what is not current, and delete the pages of removed checks."""
+    _write({CHECKS / "__init__.py": catalogue()})
+    _write(_of_the_catalogue())
+
+
+def _of_the_catalogue() -> Mapping[Path, str]:
+    """Every other file by path; this imports the catalogue as it is now."""
+    from dataguard.checks import CATALOGUE
+    from dataguard.render.check_pages import pages
+    from dataguard.settings import settings_schema
+    from tests.bench import detection
+    from tests.pages.findings import findings
+    from tests.pages.reference import reference
+    from tests.pages.report_image import SCAN, described, drawn, scanned
+
+    for check in CATALOGUE:
+        if not (DOCS / "checks" / f"{check.stem}.md").exists():
+            subprocess.run([sys.executable, "-m", "tests.support.record", check.code], cwd=ROOT, check=True)
+    current = {f"checks/{name}": text for name, text in pages(CATALOGUE).items()}
     for stale in (DOCS / "checks").glob("dg*.md"):
         if f"checks/{stale.name}" not in current:
             stale.unlink()
-    for name, text in (current | {"report.svg": drawn(SCAN, scanned(SCAN))}).items():
-        (DOCS / name).write_text(text, encoding="utf-8")
+            print(f"deleted docs/checks/{stale.name}")  # noqa: T201
+    current |= {**reference(DOCS), "findings.md": findings(), "detection.md": detection.page()}
+    if described(drawn(SCAN, scan := scanned(SCAN))) != described((DOCS / "report.svg").read_text(encoding="utf-8")):
+        current["report.svg"] = drawn(SCAN, scan)
+    return {DOCS / name: text for name, text in current.items()} | {settings_schema.FILE: settings_schema.text()}
+
+
+def _write(files: Mapping[Path, str]) -> None:
+    for path, text in files.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -125,7 +125,8 @@ def _class(name: str, value: type) -> str:
 
 def _methods(owner: str, value: type) -> Iterator[str]:
     """The public methods and properties of a class that have a docstring."""
-    for name, member in vars(value).items():
+    owners = [base for base in reversed(value.__mro__) if base.__module__.startswith("dataguard.")]
+    for name, member in {name: member for base in owners for name, member in vars(base).items()}.items():
         function = member.fget if isinstance(member, property) else member
         if not name.startswith("_") and inspect.isfunction(function) and function.__doc__:
             shown = "" if isinstance(member, property) else _signature(function)

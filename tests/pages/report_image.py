@@ -11,8 +11,8 @@ from rich.text import Text
 
 import dataguard
 from dataguard.checks import CATALOGUE
-from dataguard.model import Report
 from dataguard.render.text import render
+from dataguard.report import Report
 
 SCAN = "sample_datasets.dg101_cloned_worker_rng:bad"
 WIDTH = 100

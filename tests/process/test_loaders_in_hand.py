@@ -16,10 +16,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import dataguard
-from dataguard import unnamed
+from dataguard import in_memory_targets
 from dataguard.lab.reading import loader_survey
-from dataguard.model import Report, UsageError
+from dataguard.model import UsageError
 from dataguard.observer import host
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.pytest_runs import LOADED
 
@@ -78,7 +79,7 @@ def test_a_loader_is_observed_as_it_is() -> None:
     assert repr(report).startswith("<Report 1 failed")
     assert len(repr(report)) < 100
     assert "DG101" in report._repr_html_()
-    assert not [name for name in vars(unnamed) if name.startswith("object_")]
+    assert not [name for name in vars(in_memory_targets) if name.startswith("object_")]
 
 
 def test_dicts_datasets_and_functions_are_as_good() -> None:

@@ -109,7 +109,6 @@ def test_every_setting_has_an_option() -> None:
         "contract": "a table of what only the user knows; it belongs into a file",
         "hypothesis": "hypothesis has options of its own",
         "pictures": "pytest draws no report",
-        "resume": "a test that was interrupted is run again as a whole",
     }
     reachable = {option.setting for option in OPTIONS} - {"config", "args"}
     assert reachable == {item.name for item in fields(Settings)} - set(without)

@@ -18,12 +18,13 @@ from jsonschema import Draft202012Validator
 from junitparser import Error, Failure, JUnitXml, Skipped
 from markdown_it import MarkdownIt
 
-from dataguard.model import Finding, Location, Report, Severity, Status
+from dataguard.model import Finding, Location, Severity, Status
 from dataguard.render.ci.github import render as github
 from dataguard.render.ci.junit import render as junit
 from dataguard.render.ci.markdown import LARGEST
 from dataguard.render.ci.markdown import render as markdown
 from dataguard.render.ci.sarif import render as sarif
+from dataguard.report import Report
 from tests.support.sample_reports import DOCS, clean, empty, full, result, undecided
 
 REPORTS = {"full": full, "clean": clean, "undecided": undecided, "empty": empty}

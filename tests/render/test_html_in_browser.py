@@ -16,8 +16,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from dataguard.checks import CATALOGUE
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.model import Finding, Report, Result, Status
+from dataguard.model import Finding, Result, Status
 from dataguard.render.formats import renderer
+from dataguard.report import Report
 from tests.support import sample_figures
 from tests.support.benches import FOUR, NONE, OWN, bench, timed
 from tests.support.sample_reports import DOCS, full

@@ -25,9 +25,10 @@ from dataguard.checks import CATALOGUE
 from dataguard.figures import Picture
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, NotTested, Report, Severity, Status, UsageError
+from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, NotTested, Severity, Status, UsageError
 from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
+from dataguard.report import Report
 from dataguard.sample_view import LeafView, SampleView, SampleViews
 from dataguard.timings import Bench
 from tests.support.sample_figures import png
@@ -37,9 +38,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 REPORTS = {"full": full, "clean": clean, "undecided": undecided, "empty": empty}
 RENDER = {form: renderer("scan", form) for form in formats_of("scan")}
 LOOKS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "report_full_w40.txt": ("full", "text", {"width": 40}),
     "report_full_w80.txt": ("full", "text", {"width": 80}),
-    "report_full_w120.txt": ("full", "text", {"width": 120}),
     "report_full_quiet.txt": ("full", "text", {"width": 80, "verbosity": -1}),
     "report_full_verbose.txt": ("full", "text", {"width": 100, "verbosity": 1}),
     "report_full_ascii.txt": ("full", "text", {"width": 80, "unicode": False}),

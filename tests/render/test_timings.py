@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataguard.render.timings import render
-from dataguard.timings import Timed, changes
+from dataguard.timings import Timed
 from tests.support.benches import FOUR, OWN, bench, timed
 
 
@@ -26,7 +26,3 @@ class TestText:
 
     def test_nothing_measured_is_said(self) -> None:
         assert "nothing could be measured" in render(bench(Timed(OWN, failed="x")))
-
-    def test_changes_are_said(self) -> None:
-        then, now = bench(timed(OWN, *[0.1] * 8)), bench(timed(OWN, *[0.2] * 8))
-        assert "slower: 2.00 x the time" in render(now, changes(now, then))

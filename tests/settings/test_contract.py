@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dataguard.model import UsageError
-from dataguard.settings.parsers import CONTRACT
+from dataguard.settings.contract import CONTRACT
 from dataguard.settings.settings import resolve
 
 VALUES: dict[str, Any] = {

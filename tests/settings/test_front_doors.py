@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dataguard.cli import main
-from dataguard.model import Report, Severity
+from dataguard.model import Severity
 from dataguard.pytest_plugin.plugin import OPTIONS
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.sample_reports import clean, stub_engine
 
@@ -37,7 +38,6 @@ REACHED = {
 }
 """How each setting is spelled on the command line."""
 COMMAND_LINE_ONLY = {
-    "resume": (["a:x", "--all", "--resume"], True),
     "pictures": (["a:x", "--pictures", "--format", "html"], True),
 }
 """A test session keeps nothing of a scan that was interrupted, and draws no report."""

@@ -30,7 +30,6 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "samples": (12, 12),
     "budget": (1.5, 1.5),
     "all": (True, True),
-    "resume": (False, False),
     "pictures": (True, True),
     "timeout": (3, 3.0),
     "seed": (0, 0),
@@ -62,7 +61,6 @@ BAD: list[tuple[str, Any, str]] = [
     ("samples", 1.5, "expected an integer"),
     ("samples", "many", "expected an integer"),
     ("all", "yes", "expected true or false, got 'yes'"),
-    ("resume", True, "--resume requires --all"),
     ("pictures", "yes", "expected true or false"),
     ("budget", 0, "expected a positive number of seconds, got 0"),
     ("budget", float("inf"), "expected a positive number of seconds"),
@@ -142,7 +140,6 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         ignore = "DG406"
         samples = 12
         all = true
-        resume = false
         pictures = true
         budget = 1.5
         timeout = 3

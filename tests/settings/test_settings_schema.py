@@ -13,7 +13,8 @@ import pytest
 from jsonschema import Draft7Validator, ValidationError
 
 from dataguard.model import UsageError
-from dataguard.settings import parsers, settings_schema
+from dataguard.settings import settings_schema
+from dataguard.settings.contract import CONTRACT
 from dataguard.settings.settings import Settings, resolve
 
 if sys.version_info >= (3, 11):
@@ -33,7 +34,7 @@ SNIPPETS = [
 
 
 def test_the_file_is_what_is_generated() -> None:
-    """`python -m dataguard.settings.settings_schema` writes it anew."""
+    """A stale one is renewed with `python -m tests.pages`."""
     assert settings_schema.FILE.read_text(encoding="utf-8") == settings_schema.text()
 
 
@@ -42,7 +43,7 @@ def test_it_is_a_schema_of_every_setting_with_words() -> None:
     names = [field.name for field in fields(Settings)]
     assert [name for name in SCHEMA["properties"] if "-" not in name and name not in names] == []
     assert all(SCHEMA["properties"][name]["description"] for name in names)
-    assert set(SCHEMA["properties"]["contract"]["properties"]) == set(parsers.CONTRACT)
+    assert set(SCHEMA["properties"]["contract"]["properties"]) == set(CONTRACT)
 
 
 @pytest.mark.parametrize(("document", "snippet"), SNIPPETS, ids=[f"{name}-{n}" for n, (name, _) in enumerate(SNIPPETS)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,23 @@ TRAINED: dict[str, Any] = {name: f"sample_datasets._training:{name}" for name in
 
 WHOLE = {"DG513"}
 """Checks that judge in scans of all samples."""
+
+
+EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
+"""Runs every face under every start method, and every check on each: about an hour, and so only when asked for."""
+FIFTHS = 5
+FIFTH = os.environ.get("DATAGUARD_FIFTH")
+"""The fifth of the faces, from 0 to 4, that runs as well; `.ci/run` takes another one each day."""
+
+
+def in_fifth(face: str, fifth: int) -> bool:
+    """Whether a face, `stem:name`, belongs to a fifth: the same one in every run."""
+    return zlib.crc32(face.encode()) % FIFTHS == fifth
+
+
+def runs(face: str) -> bool:
+    """Whether a face runs that does not always do."""
+    return EVERY_FACE or (FIFTH is not None and in_fifth(face, int(FIFTH)))
 
 
 @dataclass(frozen=True, slots=True)

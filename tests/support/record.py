@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import lzma
 import os
 import sys
 import sysconfig
@@ -27,7 +28,8 @@ from dataguard.model import Check, Status
 from dataguard.process.launcher import shared_zygote
 from dataguard.settings.settings import Settings
 from tests.support.faces import Face, samples, settings_of
-from tests.support.recordings import FOLDER, ROOT, Recording, recordings, save, shown, verdict_of
+from tests.support.plain_json import KIND
+from tests.support.recordings import FOLDER, ROOT, Recording, compressed, recordings, save, shown, verdict_of
 
 MOST = 8
 """How many faces one scan judges."""
@@ -146,13 +148,27 @@ def judged_again(check: Check) -> dict[str, Any]:
     }
 
 
+def rename(names: list[list[str]]) -> None:
+    """Write the new names of classes or modules into every recording."""
+    for path in sorted(FOLDER.glob("*.xz")):
+        text = before = lzma.decompress(path.read_bytes()).decode()
+        for old, new in names:
+            text = text.replace(f'{{"{KIND}":"{old}', f'{{"{KIND}":"{new}')
+        if text != before:
+            path.write_bytes(compressed(text))
+
+
 def main() -> None:
     """Record what the checks that were asked for read."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("codes", nargs="*")
     parser.add_argument("--others", type=int, default=4)
     parser.add_argument("--judge", action="store_true", help="scan nothing: judge what is recorded again")
+    parser.add_argument("--renamed", nargs=2, action="append", default=[], help="instead: a class or module, OLD NEW")
     asked = parser.parse_args()
+    if asked.renamed:
+        rename(asked.renamed)
+        return
     with shared_zygote():
         for check in CATALOGUE:
             if asked.codes and not check.code.startswith(tuple(asked.codes)):

@@ -253,7 +253,12 @@ def save(check: Check, recordings: Mapping[str, Any]) -> None:
     """Write the recordings of a check by face."""
     FOLDER.mkdir(exist_ok=True)
     text = json.dumps(recordings, separators=(",", ":"), ensure_ascii=False)
-    (FOLDER / f"{check.stem}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+    (FOLDER / f"{check.stem}.json.xz").write_bytes(compressed(text))
+
+
+def compressed(text: str) -> bytes:
+    """The content of the file of a recording."""
+    return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
 
 
 @cache

@@ -14,7 +14,8 @@ import pytest
 from dataguard.check_doc import Doc
 from dataguard.checks import CATALOGUE as REAL
 from dataguard.figures import Figure
-from dataguard.model import Check, Finding, Judgement, Location, Looked, Report, Result, Severity, Status
+from dataguard.model import Check, Finding, Judgement, Location, Looked, Result, Severity, Status
+from dataguard.report import Report
 
 CLONED_RNG = Doc(
     summary="Workers draw the same random numbers.",

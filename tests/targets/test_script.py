@@ -10,11 +10,12 @@ import pytest
 from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
-from dataguard.model import Report, UsageError
+from dataguard.in_memory_targets import script_of, script_spelling
+from dataguard.model import UsageError
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from dataguard.targets.script import _evaluates, _named
 from dataguard.targets.spelling import require_findable
-from dataguard.unnamed import script_of, script_spelling
 
 PRELUDE = """
 import argparse, atexit, pathlib, sys

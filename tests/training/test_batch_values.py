@@ -9,30 +9,30 @@ import pytest
 import torch
 
 from dataguard.training.batch_structure import arrays_of
-from dataguard.training.batch_values import Labels, Wrong, non_finite
+from dataguard.training.batch_values import InvalidValues, Labels, non_finite
 from tests.support.training_loops import Items, pair
 
 NAN, INF = float("nan"), float("inf")
 
 
-def bad_values(batch: Any) -> list[Wrong]:
+def bad_values(batch: Any) -> list[InvalidValues]:
     return list(non_finite(arrays_of(batch)))
 
 
 @pytest.mark.parametrize(
     ("batch", "wrong"),
     [
-        (torch.tensor([[0.0, NAN], [1.0, 2.0]]), Wrong("", "1 NaN", (0,), 2)),
-        ([torch.zeros(3, 2), torch.tensor([1.0, INF, NAN])], Wrong("[1]", "1 NaN and 1 Inf", (1, 2), 3)),
-        ({"x": torch.tensor([1.0, -INF]).half()}, Wrong("['x']", "1 Inf", (1,), 2)),
-        ({"x": torch.tensor([[1.0], [NAN]]).bfloat16()}, Wrong("['x']", "1 NaN", (1,), 2)),
-        (np.array([NAN, 1.0]), Wrong("", "1 NaN", (0,), 2)),
-        (torch.tensor([INF, -INF, 1.0]), Wrong("", "2 Inf", (0, 1), 3)),
-        (torch.tensor(NAN), Wrong("", "1 NaN", (0,), 1)),
+        (torch.tensor([[0.0, NAN], [1.0, 2.0]]), InvalidValues("", "1 NaN", (0,), 2)),
+        ([torch.zeros(3, 2), torch.tensor([1.0, INF, NAN])], InvalidValues("[1]", "1 NaN and 1 Inf", (1, 2), 3)),
+        ({"x": torch.tensor([1.0, -INF]).half()}, InvalidValues("['x']", "1 Inf", (1,), 2)),
+        ({"x": torch.tensor([[1.0], [NAN]]).bfloat16()}, InvalidValues("['x']", "1 NaN", (1,), 2)),
+        (np.array([NAN, 1.0]), InvalidValues("", "1 NaN", (0,), 2)),
+        (torch.tensor([INF, -INF, 1.0]), InvalidValues("", "2 Inf", (0, 1), 3)),
+        (torch.tensor(NAN), InvalidValues("", "1 NaN", (0,), 1)),
     ],
     ids=["rows", "nan and inf", "half", "bfloat16", "numpy", "infinities that cancel", "scalar"],
 )
-def test_values_that_are_not_finite_are_counted_with_their_rows(batch: Any, wrong: Wrong) -> None:
+def test_values_that_are_not_finite_are_counted_with_their_rows(batch: Any, wrong: InvalidValues) -> None:
     assert bad_values(batch) == [wrong]
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_computed_in_several_threads(monkeypatch: pytest.MonkeyPatch)
     assert bad_values([torch.zeros(4), torch.zeros(4).half()]) == []
 
 
-def wrong_labels(labels: Labels, *batches: Any) -> list[Wrong]:
+def wrong_labels(labels: Labels, *batches: Any) -> list[InvalidValues]:
     return [wrong for batch in batches for wrong in labels.wrong(arrays_of(batch))]
 
 
@@ -117,7 +117,7 @@ def test_the_classes_of_a_dataset_count_once_a_leaf_is_seen_to_hold_them() -> No
     labels = Labels.of(dataset, None, None, None)
     assert wrong_labels(labels, *[(X, torch.arange(16) % 4)] * 2) == []
     (wrong,) = wrong_labels(labels, (X, torch.tensor([0, 1, 4, 2])))
-    assert wrong == Wrong("[1]", "4", (2,), 4)
+    assert wrong == InvalidValues("[1]", "4", (2,), 4)
     assert labels.source == "dataset.classes"
 
 

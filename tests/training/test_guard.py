@@ -430,5 +430,7 @@ def test_the_page_lists_every_check_and_argument() -> None:
 
 
 def test_the_code_of_the_page_is_python() -> None:
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for number, code in enumerate(blocks):
         compile(code, f"{PAGE.name}, block {number}", "exec")

@@ -65,6 +65,8 @@ def test_a_seed_that_numpy_does_not_take_is_refused(seed: int) -> None:
 
 def test_the_largest_seed_is_taken() -> None:
     seed_everything(2**32 - 1)
+    assert torch.initial_seed() == 2**32 - 1
+    assert np.random.rand() == np.random.RandomState(2**32 - 1).rand()
 
 
 def test_the_names_are_in_the_package() -> None:

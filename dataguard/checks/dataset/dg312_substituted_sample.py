@@ -39,7 +39,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     for substitute in replaced:
         if substitute.opened:
             name = substitute.source.shown
-            raise NotTested(f"a library opens {name} past Python: it cannot be made to look missing")
+            raise NotTested(f"{name} is opened by native code; a missing file cannot be simulated")
     if replaced and set(unlike(sample, replaced[0].answer)) & unsteady(lab):
         raise Undecided("the sample under test varies from read to read")
     note: str | None = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.figures.pairs import beside_original
 from dataguard.figures import Pictures, Swatches
 from dataguard.lab.pictures.views import Undo, View
-from dataguard.settings.normalization import KNOWN, Statistics, near_miss, read, recovered
+from dataguard.stats.normalization import KNOWN, Statistics, near_miss, read, recovered
 
 if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit

@@ -10,7 +10,6 @@ from dataguard.model import Finding, Judgement, Location, Looked, NotTested, Sev
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.reading.epoch_trace import EpochTrace
     from dataguard.process.progress import Unreadable
 
 
@@ -36,15 +35,7 @@ def dg513_unreadable_sample(lab: Lab) -> Judgement:
     requested = (epoch.read or 0) + len(epoch.unreadable)
     for group in groups.values():
         yield _finding(lab, group, requested)
-    return Looked({**epoch.exercised, "samples": requested}, note=_resumed(epoch, requested))
-
-
-def _resumed(epoch: EpochTrace, requested: int) -> str | None:
-    """How much had been read before an interruption, or why the scan started over."""
-    count = "all" if epoch.before == requested else f"{epoch.before} of {requested}"
-    before = f"{count} samples were read before the interruption" if epoch.before else None
-    restarted = f"restarted from the beginning: {epoch.afresh}" if epoch.afresh else None
-    return "; ".join(filter(None, (before, restarted))) or None
+    return Looked({**epoch.exercised, "samples": requested})
 
 
 def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
 from dataguard.model import Judgement, Looked, NotApplicable, NotTested, Severity, Undecided
-from dataguard.settings.normalization import KNOWN, plain_factor, read
+from dataguard.stats.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit

@@ -8,7 +8,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, image_finding
 from dataguard.incident import observed_or_none
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
-from dataguard.settings.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
+from dataguard.stats.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit

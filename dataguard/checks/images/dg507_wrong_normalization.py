@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
 from dataguard.model import Judgement, Looked, NotApplicable, Severity
-from dataguard.settings.normalization import KNOWN, Statistics, mixed_scales, muddled, near_miss, read, recovered, shown
+from dataguard.stats.normalization import KNOWN, Statistics, mixed_scales, muddled, near_miss, read, recovered, shown
 
 if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit

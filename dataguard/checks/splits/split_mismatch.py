@@ -12,7 +12,7 @@ from dataguard.checks.common.label_kinds import Kind
 from dataguard.checks.common.labels import candidates, records_of, samples_of
 from dataguard.checks.splits.sound_mismatch import sound_mismatch
 from dataguard.incident import LoaderFailed, observed_or_none
-from dataguard.settings.normalization import recovered, shown
+from dataguard.stats.normalization import recovered, shown
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import BatchRecord, LeafRecord

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, NotTested, Severity, Undecided, known
 from dataguard.settings.parsers import EVALUATION
+from dataguard.stats.coincidence import ORDERED
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 BARELY = 0.9
 """The correlation of the places of samples in two epochs above which a shuffle buffer is too small for the stream."""
-FEWEST = 13
-"""Distinct indices from which on two orders are the same by chance with odds below 1e-9: 13! is 6e9."""
 
 
 @check("DG206", "replayed-order", Severity.ERROR)
@@ -59,7 +58,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable(f"{facts.sampler} does not shuffle")
     if orders.replayed and None in first:
         raise Undecided("the sampler yields custom index objects in one order, which may be the order of the data")
-    if orders.replayed and len(set(first)) < FEWEST:
+    if orders.replayed and len(set(first)) < ORDERED:
         raise Undecided(f"two orders of {len(set(first))} indices may be the same by chance")
     if orders.replayed:
         seeding = orders.seeds[0] if orders.seeds and orders.advanced != first else None

@@ -90,7 +90,7 @@ class LoaderFacts:
         if self.role not in roles:
             raise NotApplicable(f"the role is {self.role}: {otherwise}")
 
-    def stretch(self, samples: int) -> int:
+    def stream_sample_count(self, samples: int) -> int:
         """How many samples of a stream are read: so many for each of its own workers, whatever process reads them."""
         return samples * max(self.num_workers, 1)
 

@@ -15,7 +15,7 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.process import isolation
 from dataguard.lab.process.budgets import Budget
 from dataguard.lab.process.computing_time import Charge, TookTooLong, charged
-from dataguard.lab.process.side_by_side import Turns, wait_until
+from dataguard.lab.process.side_by_side import ConcurrencySlots, wait_until
 from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
 
@@ -51,10 +51,10 @@ def recalling(only: bool = True) -> Iterator[None]:
 class ObservationCache:
     """Observations of one loader by key, made in the `turns` that all loaders of a target share."""
 
-    def __init__(self, settings: Settings, folder: Path, turns: Turns | None = None) -> None:
+    def __init__(self, settings: Settings, folder: Path, turns: ConcurrencySlots | None = None) -> None:
         self.settings = settings
         self._folder = folder
-        self._turns = turns or Turns()
+        self._turns = turns or ConcurrencySlots()
         self._made: dict[object, object] = {}
         self._afforded: set[object] = set()
         self._refused: dict[object, float] = {}
@@ -125,7 +125,6 @@ class ObservationCache:
         *,
         unbounded: bool = ...,
         alone: bool = ...,
-        folder: Path | None = ...,
         watch: Callable[[Path], Callable[[], None]] | None = ...,
     ) -> T: ...
 
@@ -137,7 +136,6 @@ class ObservationCache:
         *,
         unbounded: bool = False,
         alone: bool = False,
-        folder: Path | None = None,
         watch: Callable[[Path], Callable[[], None]] | None = None,
     ) -> Any:
         """Make an observation, or return the cached one; failures are cached too.
@@ -145,9 +143,9 @@ class ObservationCache:
         `run` is called with a scratch folder in a separate process. `read` is called in this process with that folder
         and the result of `run` (None if the budget cut it short), and returns the observation, which otherwise is that
         result. An `unbounded` observation continues as long as it makes progress, whatever the budget; one that takes
-        times or measures what processes share is made `alone`, others run side by side. `folder` replaces a new one;
-        `watch` returns, for that folder, a function that is called meanwhile. Raises Undecided if the budget ran out
-        before there was anything to read.
+        times or measures what processes share is made `alone`, others run side by side. `watch` returns, for that
+        folder, a function that is called meanwhile. Raises Undecided if the budget ran out before there was anything to
+        read.
         """
         if _recalling.get() and self._made.get(key, _UNFINISHED) is _UNFINISHED:
             raise Undecided("this was not observed")
@@ -156,7 +154,7 @@ class ObservationCache:
             if key not in self._made:
                 self._made[key] = _UNFINISHED
                 try:
-                    self._made[key] = self._observed(_Request(run, read, unbounded, folder, watch), alone=alone)
+                    self._made[key] = self._observed(_Request(run, read, unbounded, watch), alone=alone)
                 except BaseException:  # a bug of ours: whoever asks next meets it as well
                     del self._made[key]
                     raise
@@ -168,7 +166,7 @@ class ObservationCache:
     def _observed(self, request: _Request, *, alone: bool) -> Any:
         """The observation, or the exception that prevented it."""
         outcome, accompanied = self._make(request, alone=alone)
-        if isinstance(outcome, LoaderFailed) and accompanied and request.folder is None:
+        if isinstance(outcome, LoaderFailed) and accompanied:
             outcome, _ = self._make(request, alone=True)  # what ran beside it may have made it fail
         return outcome
 
@@ -176,7 +174,7 @@ class ObservationCache:
         """The outcome of one attempt, and whether another observation ran meanwhile."""
         try:
             self._folder.mkdir(exist_ok=True)  # user code may remove all temporary files
-            folder = request.folder or Path(tempfile.mkdtemp(dir=self._folder))
+            folder = Path(tempfile.mkdtemp(dir=self._folder))
         except OSError as error:
             return Undecided(f"no folder can be made in {self._folder.parent}: {error.strerror}"), False
         clock = nullcontext() if request.unbounded else self._budget
@@ -224,5 +222,4 @@ class _Request:
     run: Callable[[Path], Any]
     read: Callable[[Path, Any], Any]
     unbounded: bool
-    folder: Path | None
     watch: Callable[[Path], Callable[[], None]] | None

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dataguard.process.imported_modules import namespace, references
+from dataguard.lab.process.imported_modules import namespace, references
 
 
 class _Wrapper:

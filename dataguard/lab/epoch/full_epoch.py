@@ -14,8 +14,7 @@ from dataguard.lab.core.index_schedules import in_use
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop
 from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition, Turns
-from dataguard.lab.epoch.interrupted_scan import PositionLog, Run, with_ends
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, RankAssignment
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
@@ -36,53 +35,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Driven:
+class PortionRun:
     """What the main process of a portion reports.
 
     `sizes` are those of all batches that the sampler plans for the epoch, other ranks included, and `plan` is a digest
-    of all its indices; both are None if it does not plan batches. `whole`: the sampler was drawn to its end. `done` is
-    the number of fetches of each worker before an interruption.
+    of all its indices; both are None if it does not plan batches. `whole`: the sampler was drawn to its end.
     """
 
     ride: Ride
-    turns: Turns
+    turns: RankAssignment
     sizes: array[int] | None
     plan: bytes | None
     whole: bool
-    done: int = 0
-
-    @property
-    def before(self) -> int:
-        """How many samples were requested before an interruption."""
-        if self.sizes is None:
-            return self.done * self.turns.workers
-        taken = (number for number in range(len(self.sizes)) if self.turns.takes(number))
-        return sum(self.sizes[number] for number in taken if self.turns.fetch(number) < self.done)
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What one process read of a full epoch: the records that were kept, and the number of samples.
+    """What one process read of a full epoch: the records that were kept, and the number of samples."""
 
-    `before` of them, unreadable ones included, were requested before an interruption; `afresh` says why an interrupted
-    scan started over.
-    """
-
-    driven: Driven
+    driven: PortionRun
     samples: tuple[SampleRecord, ...]
     batches: tuple[BatchRecord, ...]
     stops: tuple[Incident, ...]
     read: int
     value_summaries: tuple[ValueSummary, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
-    before: int = 0
     hashes: SampleHashes = field(default_factory=SampleHashes)
-    afresh: str | None = None
 
 
-def run_portion(
-    subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None, start: ScanPosition | None = None
-) -> Driven:
+def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, team: Team | None) -> PortionRun:
     """Iterate one epoch, or this rank's part of it, without indices of `limit` and above.
 
     Ranks take turns with the batches of a map-style dataset. The workers of a stream, at least one, are numbered across
@@ -91,11 +72,11 @@ def run_portion(
     stream = subject.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
     shared = world > 1 and stream
-    turns = Turns(rank, world, max(subject.facts.num_workers, 1))
+    turns = RankAssignment(rank, world, max(subject.facts.num_workers, 1))
     planned: list[FullSchedule] = []
 
     def schedule(inner: Any, batched: bool) -> FullSchedule:
-        planned.append(FullSchedule(inner, limit, turns, batched=batched, start=start))
+        planned.append(FullSchedule(inner, limit, turns, batched=batched))
         return planned[-1]
 
     asked: dict[str, Any] = {"num_workers": turns.workers} if shared else {}
@@ -110,12 +91,10 @@ def run_portion(
         # Hashes are compared between the loaders of a target.
         instruments += [ContentHashes()] if subject.facts.role and len(subject.siblings) > 1 else []
     plan = Plan(folder, tuple(instruments), keep_going=True)
-    log = PositionLog(folder, own, turns.workers) if own and skips and getattr(loader, "in_order", True) else None
-    arrived = log.arrived if log else lambda _: None
-    ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf, arrived=arrived)[0]
+    ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf)[0]
     if own is None:
-        return Driven(ride, turns, None, None, ride.ended)
-    return Driven(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole, own.done)
+        return PortionRun(ride, turns, None, None, ride.ended)
+    return PortionRun(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole)
 
 
 def skips_unreadable(facts: LoaderFacts) -> bool:
@@ -123,43 +102,23 @@ def skips_unreadable(facts: LoaderFacts) -> bool:
     return facts.kind == "map" and not facts.own_iter
 
 
-def known_portion(folder: Path, driven: Driven, earlier: tuple[Run, ...]) -> Portion:
-    """Load a portion that was read to its end before an interruption."""
-    portion = read_portion(folder, driven, earlier)
-    return replace(portion, before=portion.read + len(portion.unreadable))
-
-
-def read_portion(
-    folder: Path, driven: Driven | None, earlier: tuple[Run, ...] = (), afresh: str | None = None
-) -> Portion:
-    """Merge the records of one portion with those of the earlier runs that it continues."""
+def read_portion(folder: Path, driven: PortionRun | None) -> Portion:
+    """The records of one portion."""
     assert driven is not None  # nothing cuts a full epoch short
     records = list(read_spools(folder))
-    begun = driven.done
-    kept: list[Any] = [replace(one, batch=one.batch + begun) for one in records if isinstance(one, _KEPT)]
-    skipped = [replace(one, batch=one.batch + begun) for one in UnreadableLog(folder).new()]
-    past = list(with_ends(earlier, begun)) if begun else []
-    found = [one for run, until in past for one in run.unreadable(until)]
-    kept += [record for run, until in past for record in run.records(until)]
-    before = driven.before
-    if not begun and earlier and earlier[-1].position.done:
-        afresh = "its sampler draws a different order"
-    read = before - len(found) + FlightRecorder(folder).counted()
+    unreadable = tuple(UnreadableLog(folder).new())
+    read = FlightRecorder(folder).counted()
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
-    if not read and skipped and skipped[0].incident:
-        raise LoaderRaised(skipped[0].incident)
+    if not read and unreadable and unreadable[0].incident:
+        raise LoaderRaised(unreadable[0].incident)
     if not read and not driven.ride.batches:
         raise EmptyEpoch(stops)
     if not read:
         raise Undecided(why_nothing(driven.ride))
-    samples = tuple(record for record in kept if isinstance(record, SampleRecord))
-    batches = tuple(record for record in kept if isinstance(record, BatchRecord))
-    summaries = tuple(record for record in kept if isinstance(record, ValueSummary))
-    hashes = read_hashes([*(run.folder for run, _ in past), folder])
-    return Portion(driven, samples, batches, stops, read, summaries, (*found, *skipped), before, hashes, afresh)
-
-
-_KEPT = (SampleRecord, BatchRecord, ValueSummary)
+    samples = tuple(record for record in records if isinstance(record, SampleRecord))
+    batches = tuple(record for record in records if isinstance(record, BatchRecord))
+    summaries = tuple(record for record in records if isinstance(record, ValueSummary))
+    return Portion(driven, samples, batches, stops, read, summaries, unreadable, read_hashes([folder]))
 
 
 def merge(portions: Sequence[Portion | Exception], limit: int | None, keep: int) -> EpochTrace:
@@ -182,9 +141,8 @@ def merge(portions: Sequence[Portion | Exception], limit: int | None, keep: int)
     batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sampler.keeps(record))
     sizes = read[0].driven.sizes
     rides = [portion.driven.ride for portion in read]
-    earlier = sum(portion.driven.done * portion.driven.turns.workers for portion in read)
     ride = Ride(
-        earlier + sum(ride.batches for ride in rides),
+        sum(ride.batches for ride in rides),
         all(ride.ended for ride in rides),
         max(ride.seconds for ride in rides),
         max(ride.start_seconds for ride in rides),
@@ -200,9 +158,7 @@ def merge(portions: Sequence[Portion | Exception], limit: int | None, keep: int)
         sum(portion.read for portion in read),
         tuple(one for portion in read for one in _placed(portion)),
         tuple(_in_order(read, lambda one: one.unreadable)),
-        sum(portion.before for portion in read),
         SampleHashes.merged([portion.hashes for portion in read]),
-        next((portion.afresh for portion in read if portion.afresh), None),
     )
 
 

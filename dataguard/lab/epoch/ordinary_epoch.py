@@ -9,7 +9,6 @@ from typing import Any
 from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
 from dataguard.lab.dataset.index_ends import first_failing
 from dataguard.lab.epoch import full_epoch
-from dataguard.lab.epoch.interrupted_scan import Runs
 from dataguard.lab.epoch.rank_exchange import exchange
 from dataguard.lab.epoch.scan_job import ScanJob
 from dataguard.lab.randomness.shared_offsets import find_shared_offsets
@@ -79,28 +78,15 @@ class Epochs:
         return full_epoch.merge(portions, limit, self._subject.settings.samples)
 
     def _portion(self, limit: int | None) -> full_epoch.Portion:
-        subject, job, key = self._subject, self._job, ("portion", limit)
-        samples, saved = subject.settings.samples, job.saved
-        skips = full_epoch.skips_unreadable(subject.facts)
-        runs = Runs(saved.folder, subject.facts) if saved.folder and skips else None
-        earlier = runs.earlier if runs else ()
-        afresh = saved.afresh or (runs.afresh if runs else None)
-        if runs and runs.finished:
-            folder, driven = runs.finished
-            before = tuple(run for run in earlier if run.folder != folder)
-            return subject.cache.observe(
-                key, lambda _: driven, lambda _, same: full_epoch.known_portion(folder, same, before), unbounded=True
-            )
-        start = earlier[-1].position if earlier else None
-        past = start.done * max(subject.facts.num_workers, 1) * (subject.facts.batch_size or 1) if start else 0
+        subject, job = self._subject, self._job
+        samples = subject.settings.samples
         return subject.cache.observe(
-            key,
-            lambda folder: full_epoch.run_portion(subject, folder, limit, samples, job.team, start),
-            lambda folder, driven: full_epoch.read_portion(folder, driven, earlier, afresh),
+            ("portion", limit),
+            lambda folder: full_epoch.run_portion(subject, folder, limit, samples, job.team),
+            full_epoch.read_portion,
             unbounded=True,
             alone=True,
-            folder=runs.begin() if runs else None,
-            watch=job.progress(subject.facts, past),
+            watch=job.progress(subject.facts),
         )
 
     def _without_end(self, trace: EpochTrace) -> EpochTrace:

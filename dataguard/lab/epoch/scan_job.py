@@ -1,4 +1,4 @@
-"""How all samples of a loader are read: by which ranks, with which saved state and progress reports."""
+"""How all samples of a loader are read: by which ranks, and with which progress reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.spy.skip_unreadable import UnreadableLog
 from dataguard.process.progress import ProgressListener, ReadingProgress
-from dataguard.process.resume_store import NOTHING, Kept
 from dataguard.process.torchrun import Team
 
 if TYPE_CHECKING:
@@ -23,20 +22,19 @@ _EVERY = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ScanJob:
-    """`team` shares the work, `saved` is the state that survives an interruption, `report` receives the progress."""
+    """`team` shares the work, `report` receives the progress."""
 
     team: Team | None = None
-    saved: Kept = NOTHING
     report: ProgressListener | None = None
 
-    def progress(self, facts: LoaderFacts, before: int) -> Callable[[Path], Callable[[], None]]:
+    def progress(self, facts: LoaderFacts) -> Callable[[Path], Callable[[], None]]:
         """For the folder of an observation, a function to call regularly that reports its progress."""
         total = total_of(facts)
         world = self.team.world if self.team else 1
         share = None if total is None else -(-total // world)
 
         def begin(folder: Path) -> Callable[[], None]:
-            return _Progress(facts.name, share, before, folder, self.report) if self.report else lambda: None
+            return _Progress(facts.name, share, folder, self.report) if self.report else lambda: None
 
         return begin
 
@@ -44,10 +42,9 @@ class ScanJob:
 class _Progress:
     """Reports at intervals how far an observation got."""
 
-    def __init__(self, loader: str, total: int | None, before: int, folder: Path, report: ProgressListener) -> None:
+    def __init__(self, loader: str, total: int | None, folder: Path, report: ProgressListener) -> None:
         self._loader = loader
         self._total = total
-        self._before = before
         self._recorder = FlightRecorder(folder)
         self._log = UnreadableLog(folder)
         self._report = report
@@ -61,8 +58,8 @@ class _Progress:
         self._reported = now
         unreadable = tuple(self._log.new())
         self._skipped += len(unreadable)
-        read = self._before + self._skipped + self._recorder.counted()
-        self._report(ReadingProgress(self._loader, read, self._total, unreadable, self._before))
+        read = self._skipped + self._recorder.counted()
+        self._report(ReadingProgress(self._loader, read, self._total, unreadable))
 
 
 def total_of(facts: LoaderFacts) -> int | None:

@@ -16,7 +16,7 @@ from dataguard.lab.images.weight_statistics import statistics_of
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided, known
-from dataguard.settings.normalization import KNOWN, Statistics, applied, declared, recovered, shown
+from dataguard.stats.normalization import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.targets.variants import Loader
 
 ITEMS = 24

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dataguard.model import Undecided
-from dataguard.settings.normalization import Statistics
 from dataguard.settings.suggestions import suggest
+from dataguard.stats.normalization import Statistics
 
 Preset = tuple[tuple[float, ...], tuple[float, ...]]
 """Mean and standard deviation."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from dataguard.in_memory_targets import shown as shown_target
 from dataguard.incident import LoaderFailed
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.observation_cache import recalling
@@ -20,7 +21,6 @@ from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.sample_view import SampleView, SampleViews, Wanted
-from dataguard.unnamed import shown as shown_target
 
 T = TypeVar("T")
 

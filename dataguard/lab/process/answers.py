@@ -51,7 +51,7 @@ def answer_in(folder: Path) -> Any:
     raise Broke(value)
 
 
-def leave(answer: tuple[str, Any], folder: Path) -> None:
+def write_answer(answer: tuple[str, Any], folder: Path) -> None:
     """Write the answer, whatever the user's code has done to this process; ends it if the answer cannot be written."""
     content = dumps(answer)
     try:

@@ -65,5 +65,5 @@ def is_scarcity(error: BaseException) -> bool:
 
 def scarcity(error: BaseException) -> str:
     """What an observation had too little of."""
-    words = str(error).partition("\n")[0]
-    return f"the machine has too little for this observation: {type(error).__name__}{f': {words}' if words else ''}"
+    words = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
+    return f"the machine ran out of resources during this observation: {words}"

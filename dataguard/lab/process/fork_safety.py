@@ -65,7 +65,7 @@ class OpenFile:
         os.close(own)
 
 
-class Before:
+class ProcessSnapshot:
     """The state of this process before the factory runs, to compare with what it leaves. Linux only."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from dataguard.lab.process.answers import (
     forget_answer,
     has_answered,
     kind_in,
-    leave,
+    write_answer,
 )
 from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -84,7 +84,7 @@ def isolated(
     parent = os.getpid()
     pid = _fork()
     if pid == 0:
-        live(function, folder, parent)
+        run_child(function, folder, parent)
     _running.add(pid)
     try:
         status = _await(pid, recorder, folder, timeout, allowed, meanwhile)
@@ -120,7 +120,7 @@ def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> 
     raise LoaderDied(death_of(pid, status, recorder, folder))
 
 
-def succeeded(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
+def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
     """Run `function` in a fork that replaces this process, if its result `stays`.
 
     The fork returns the result, and this process does not return: it waits for the fork to end, and ends in the same
@@ -164,7 +164,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
             kind, value = answer
             stayed = kind == RETURNED and stays(value)
             wait_for_children()
-            leave((STAYS, None) if stayed else answer, folder)
+            write_answer((STAYS, None) if stayed else answer, folder)
             if not stayed:
                 inherited.drop()
                 exits.run_exit_handlers()
@@ -174,14 +174,14 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
     return cast(T, value)
 
 
-def live(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
+def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
     """The life of a fork: call the function, write the outcome into the folder, and run its own exit handlers."""
     try:
         own = _begin(folder, parent)
         exits.InheritedHandlers().drop()
         answer = _outcome(function, folder)
         if os.getpid() == own:  # not in a fork that the user's code forgot to end
-            leave(answer, folder)
+            write_answer(answer, folder)
             exits.run_exit_handlers()
     finally:
         _exit(0)

@@ -103,7 +103,7 @@ class Turn:
     accompanied: bool = False
 
 
-class Turns:
+class ConcurrencySlots:
     """Lets at most `most` observations run side by side, and those that must be alone by themselves.
 
     `time` is what the budgets of the loaders share.

@@ -72,7 +72,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DrawPlan:
     """How much one observation draws: `items` indices, in `scale` times as many rounds as the constants above say.
 
     A batch holds `size` samples, more than one if the user's collate_fn may mix them.
@@ -180,7 +180,7 @@ def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None =
     )
 
 
-def shape_of(subject: Subject, request: Request) -> Shape:
+def shape_of(subject: Subject, request: Request) -> DrawPlan:
     """Choose how much to draw. Raises Undecided when the rest of the budget is too short for it."""
     facts = subject.facts
     number = facts.num_workers if request.num_workers is None else request.num_workers
@@ -190,12 +190,12 @@ def shape_of(subject: Subject, request: Request) -> Shape:
     items, scale = (UNSEEDED[request.effort][0], 0) if request.effort in UNSEEDED else AMOUNTS[request.effort]
     size = batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
-    shape = Shape(request, workers, items, scale, size, epochs)
+    shape = DrawPlan(request, workers, items, scale, size, epochs)
     subject.afford(request, seconds_of(subject, shape))
     return shape
 
 
-def seconds_of(subject: Subject, shape: Shape) -> float:
+def seconds_of(subject: Subject, shape: DrawPlan) -> float:
     """How long the reads take: workers share the cores."""
     reads = shape.draws * shape.size * shape.epochs * shape.workers
     return reads * subject.epoch.seconds_per_sample / min(shape.workers, subject.machine.usable_cores)
@@ -206,7 +206,9 @@ def is_quick(subject: Subject) -> bool:
     facts = subject.facts
     workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
     items, scale = AMOUNTS[0]
-    return subject.cache.takes_little(seconds_of(subject, Shape(Request(), workers, items, scale, batch_size(facts))))
+    return subject.cache.takes_little(
+        seconds_of(subject, DrawPlan(Request(), workers, items, scale, batch_size(facts)))
+    )
 
 
 def batch_size(facts: LoaderFacts) -> int:
@@ -215,7 +217,7 @@ def batch_size(facts: LoaderFacts) -> int:
 
 
 def run_same_items(
-    build: Callable[..., Loader], folder: Path, shape: Shape, kind: type[Schedule] = Schedule
+    build: Callable[..., Loader], folder: Path, shape: DrawPlan, kind: type[Schedule] = Schedule
 ) -> list[Ride]:
     """Run the schedule with the user's persistence, generator, worker_init_fn and start method."""
 
@@ -237,7 +239,7 @@ def run_same_items(
     return drive(loader, plan, batches=(None,) * shape.epochs)
 
 
-def read_same_items(folder: Path, rides: list[Ride] | None, shape: Shape) -> SameItems:
+def read_same_items(folder: Path, rides: list[Ride] | None, shape: DrawPlan) -> SameItems:
     """Group all draws by leaf, worker and epoch. Raises Undecided when the budget cut the pass short."""
     if rides is None:
         raise Undecided("the budget ran out while the same items were drawn in every worker")

@@ -48,7 +48,7 @@ Moved = tuple[OpenFile, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class SingleProcessRead:
     """The result of reading in one process.
 
     `shared` are the files whose offset the items move, `dealt` the items of each worker, and `leaves` the content of
@@ -111,11 +111,11 @@ def find_shared_offsets(subject: Subject) -> SharedOffsets:
     )
 
 
-def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
+def read_alone(loader: Loader, folder: Path, workers: int) -> SingleProcessRead:
     """Read some items in this process, as they would be distributed to so many workers."""
     files = open_files(folder.parent)
     if not files:
-        return Alone(())
+        return SingleProcessRead(())
     files = with_holders(files, _roots(loader))  # before reading, which may move them to other holders
     dealt = _deal(loader, workers)
     recorder, deadline = FlightRecorder(folder), time.monotonic() + SECONDS
@@ -150,10 +150,10 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> Alone:
     for file, offset in zip(files, start, strict=True):
         file.seek(offset)  # later observations share it if the user's module opened it
     kept = tuple(tuple(index for index in items if index in leaves) for items in dealt)
-    return Alone(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
+    return SingleProcessRead(tuple(shared), kept, leaves, reordered=_deal(loader, workers) != dealt)
 
 
-def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> SharedOffsets:
+def run_together(build: Callable[..., Loader], folder: Path, alone: SingleProcessRead) -> SharedOffsets:
     """Read the same items in forked workers, each only its own, and watch the offsets.
 
     If only one worker reads some files, a second epoch gives its items to other workers, as happens in training unless
@@ -197,7 +197,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: Alone) -> Sh
     return SharedOffsets(alone.shared, at_once, later, workers, raised=raised, locked=watch.taken)
 
 
-def read_together(folder: Path, seen: SharedOffsets | None, alone: Alone) -> SharedOffsets:
+def read_together(folder: Path, seen: SharedOffsets | None, alone: SingleProcessRead) -> SharedOffsets:
     """Compare the samples of the workers with those of one process. Raises Undecided when workers could not read."""
     records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
     if seen is None or not (records or seen.raised):

@@ -18,7 +18,7 @@ from dataguard.lab.core.object_graph import FEW
 from dataguard.lab.core.pickled_parts import parts_of
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, TooMuch, as_if_spawning, send
+from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, PickleLimitExceeded, as_if_spawning, send
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.targets.variants import Loader
 
@@ -94,7 +94,7 @@ class _Search:
         if error is None:
             return None
         self.entered[id(value)] = value
-        unsettled = isinstance(error, TooMuch)
+        unsettled = isinstance(error, PickleLimitExceeded)
         if self.may_blame_parts(value, error):
             for step, part in self.suspects(value):
                 found = self.smallest(path + step, part, value if _place(value) else holder)
@@ -119,7 +119,7 @@ class _Search:
         while len(parts) > FEW:
             half = parts[: len(parts) // 2]
             error = self.attempt([part for _, part in half])
-            if isinstance(error, TooMuch):
+            if isinstance(error, PickleLimitExceeded):
                 return parts[:: len(parts) // FEW]
             parts = half if error else parts[len(half) :]
         return parts

@@ -28,7 +28,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.reading.fresh_import import become_new_process
 from dataguard.lab.reading.sample_reader import emulate_worker
-from dataguard.lab.reading.spawn_transfer import TooMuch, as_if_spawning, send
+from dataguard.lab.reading.spawn_transfer import PickleLimitExceeded, as_if_spawning, send
 from dataguard.lab.rng.frozen_rng import FrozenRngs, RngFreezer
 from dataguard.lab.rng.global_rng import SEED, seed_global_generators
 from dataguard.lab.spy.drive import announce_epoch, drive
@@ -160,7 +160,7 @@ def _emulate_spawned(subject: Subject, run: int, overwritten: bool, folder: Path
             become_new_process(subject.target.spelling, run, folder)
             dataset, collate_fn, worker_init_fn = sent.received(overwritten=overwritten)
             indices = sent_indices.received()
-    except TooMuch:
+    except PickleLimitExceeded:
         return {}
     except Exception:  # noqa: BLE001 - whatever the user's code raises when it is pickled or imported
         return {"start": None}

@@ -133,7 +133,7 @@ class Ranks:
         subject = self._subject
         streams = Streams(subject)
         request = streams.whole_if_asked(Request(self.workers_per_rank, key=subject.settings.key, **asked))
-        samples, seconds = subject.facts.stretch(subject.settings.samples), streams.seconds_of(request)
+        samples, seconds = subject.facts.stream_sample_count(subject.settings.samples), streams.seconds_of(request)
         build = partial(subject.build, same_seed=same_seed)
         found: tuple[StreamTrace, ...] = self._look(
             ("streamed on ranks", request, world, same_seed),

@@ -24,7 +24,7 @@ import torch.distributed as dist
 from dataguard.incident import LoaderDied
 from dataguard.lab.process.answers import answer_in, has_answered
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.isolation import live
+from dataguard.lab.process.isolation import run_child
 from dataguard.lab.process.process_incidents import death_of
 from dataguard.model import Undecided
 from dataguard.process.process_tree import wait_for_children
@@ -86,7 +86,7 @@ def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[An
         rank.folder.mkdir()
         pid = os.fork()
         if pid == 0:
-            live(partial(_join_and_work, rank, folder, port, work), rank.folder, own)
+            run_child(partial(_join_and_work, rank, folder, port, work), rank.folder, own)
         pids[pid] = rank.number
     try:
         return _await(pids, ranks, FlightRecorder(folder))

@@ -11,7 +11,7 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import SameItems as Schedule
 from dataguard.lab.core.records import WorkerEpoch
-from dataguard.lab.randomness.same_items import SameItems, Shape, read_same_items, run_same_items
+from dataguard.lab.randomness.same_items import DrawPlan, SameItems, read_same_items, run_same_items
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
 from dataguard.lab.rng.shared_states import Pair
 from dataguard.lab.spy.drive import Ride
@@ -35,7 +35,7 @@ class _Common(Schedule):
 
 
 def run_rank_items(
-    build: Callable[..., Loader], folder: Path, shape: Shape, workers: int, world: int
+    build: Callable[..., Loader], folder: Path, shape: DrawPlan, workers: int, world: int
 ) -> list[list[Ride]]:
     """Run the schedule on all ranks at once; with 0 `workers` a rank reads in its main process."""
 
@@ -47,7 +47,7 @@ def run_rank_items(
     return run_ranks(world, folder, ride)
 
 
-def _on_rank(shape: Shape, rank: int) -> Shape:
+def _on_rank(shape: DrawPlan, rank: int) -> DrawPlan:
     """What one rank is asked: a generator is advanced in a worker of one rank only."""
     if shape.asked.advance is None:
         return shape
@@ -57,7 +57,7 @@ def _on_rank(shape: Shape, rank: int) -> Shape:
     return replace(shape, asked=replace(shape.asked, advance=own))
 
 
-def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: Shape) -> SameItems:
+def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: DrawPlan) -> SameItems:
     """The draws of all ranks; worker w of rank r has number `r * shape.workers + w`.
 
     Raises Undecided when the budget cut the pass short.

@@ -22,9 +22,9 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.global_rng import SEED
-from dataguard.lab.spy.sample_ledger import Depth
+from dataguard.lab.spy.sample_ledger import LedgerResolution
 from dataguard.lab.streams.sampler_order import PROBES
-from dataguard.lab.streams.stream_trace import Drive, Request, StreamTrace, read_stream, run_stream
+from dataguard.lab.streams.stream_trace import Request, StreamRun, StreamTrace, read_stream, run_stream
 from dataguard.model import Undecided
 from dataguard.targets.variants import Loader
 
@@ -214,17 +214,19 @@ def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices], of: str = "dat
 
 def run_streams_on_ranks(
     build: Callable[..., Loader], folder: Path, request: Request, world: int, samples: int, seconds: float
-) -> list[Drive]:
+) -> list[StreamRun]:
     """Read an epoch of the stream on all ranks at once."""
 
-    def ride(rank: Rank) -> Drive:
+    def ride(rank: Rank) -> StreamRun:
         build_here = partial(build, rank.arguments)
         return run_stream(build_here, rank.folder, request, samples, seconds, again=request.twice)
 
     return run_ranks(world, folder, ride)
 
 
-def read_streams_on_ranks(folder: Path, drives: Sequence[Drive] | None, depth: Depth) -> tuple[StreamTrace, ...]:
+def read_streams_on_ranks(
+    folder: Path, drives: Sequence[StreamRun] | None, depth: LedgerResolution
+) -> tuple[StreamTrace, ...]:
     """What every rank yielded. Raises Undecided when the budget cut the pass short."""
     if drives is None:
         raise Undecided("the budget ran out while ranks read the stream")

@@ -46,9 +46,8 @@ class EpochTrace:
     `sizes` counts the samples of each batch of the whole epoch as the sampler plans it; None if it plans no batches.
     `whole`: every batch was really read. `ride` is None if the budget cut the pass short. Indices of `limit` and above
     were skipped because they do not exist. `stops` are the places where a StopIteration ended the epoch too early. If
-    more samples were `read` than `samples` holds, this is their number, and `before` of them were read before an
-    interruption; `unreadable` ones were skipped. `value_summaries` hold the values in samples and batches, `hashes` the
-    content hashes of all samples, if requested. `afresh` says why an interrupted epoch started over.
+    more samples were `read` than `samples` holds, this is their number; `unreadable` ones were skipped.
+    `value_summaries` hold the values in samples and batches, `hashes` the content hashes of all samples, if requested.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -61,9 +60,7 @@ class EpochTrace:
     read: int | None = None
     value_summaries: tuple[ValueSummary, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
-    before: int = 0
     hashes: SampleHashes | None = None
-    afresh: str | None = None
 
     @property
     def seconds_per_sample(self) -> float:
@@ -162,7 +159,7 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
         raise EmptyEpoch(stops)
     refused = next((record.incident for record in records if isinstance(record, Refusal)), None)
     if not samples and refused:
-        raise Undecided(f"the samples refuse to be looked at: {refused.headline}")
+        raise Undecided(f"the samples raise when inspected: {refused.headline}")
     if not samples:
         raise Undecided(why_nothing(ride))
     summaries = tuple(record for record in records if isinstance(record, ValueSummary))

@@ -21,7 +21,7 @@ from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.decoding.decoders import decoding_noted
 from dataguard.lab.process import isolation
 from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.fork_safety import Before, can_be_known
+from dataguard.lab.process.fork_safety import ProcessSnapshot, can_be_known
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.construction_lines import construction_lines
 from dataguard.lab.reading.epoch_trace import gate
@@ -81,7 +81,7 @@ def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> 
     """
     own = Path(tempfile.mkdtemp(dir=folder))
     if alone and can_be_known() and WITHOUT_CHECKPOINT not in os.environ:
-        found = isolation.succeeded(
+        found = isolation.fork_and_replace(
             lambda: _built(target, settings, own, stay=True),
             lambda made: made.checkpoint is not None,
             own,
@@ -107,7 +107,7 @@ def _collect() -> None:
 
 def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:
     FlightRecorder(folder).mark(None, target.stage)
-    imported, before = set(sys.modules), Before() if can_be_known() else None
+    imported, before = set(sys.modules), ProcessSnapshot() if can_be_known() else None
     started = time.monotonic()
     with infrequent_gc():
         if settings.key and not callable(load(settings.key).source):

@@ -31,7 +31,7 @@ MOST_BYTES = 100_000_000
 _LOCKS = (synchronize.SemLock, synchronize.Lock, synchronize.RLock, synchronize.Semaphore, synchronize.BoundedSemaphore)
 
 
-class TooMuch(Exception):
+class PickleLimitExceeded(Exception):
     """Pickling would take too much time or memory."""
 
 
@@ -91,7 +91,7 @@ class _Sink(io.BytesIO):
 
     def write(self, data: Any) -> int:
         if self.tell() > MOST_BYTES or time.monotonic() > self.deadline:
-            raise TooMuch
+            raise PickleLimitExceeded
         return super().write(data)
 
 

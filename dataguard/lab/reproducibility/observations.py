@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.fingerprint import Fingerprint, Part
+from dataguard.in_memory_targets import is_held
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reproducibility import entropy
 from dataguard.lab.reproducibility.digests import dataset_parts, run_parts
@@ -21,7 +22,6 @@ from dataguard.lab.reproducibility.use_log import UseLog, used_in
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, NotTested, Undecided
 from dataguard.targets.variants import Loader
-from dataguard.unnamed import is_held
 
 _READS, _FEW_READS = 12, 4
 """About how many samples a run reads, and how many of those that are slow."""

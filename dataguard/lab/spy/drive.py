@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from typing import Any
@@ -48,15 +48,13 @@ def drive(
     *,
     batches: Sequence[int | None] = (None,),
     seconds: float = math.inf,
-    arrived: Callable[[int], None] = lambda _: None,
     hurried: bool = False,
 ) -> list[Ride]:
     """Iterate one epoch for each entry of `batches`, of at most so many batches and about `seconds` seconds.
 
     Seconds count from the first batch: spawned workers take long to start. If `hurried`, they count from the start for
     forked ones, and the epoch ends before a batch that would come too late, but not before each worker has made one;
-    it is the last one then, and its workers are left to whoever ends this process. `arrived` is called with the number
-    of batches that have arrived in the epoch.
+    it is the last one then, and its workers are left to whoever ends this process.
 
     Raises LoaderFailed with the incident when the user's code fails; an exception of dataguard's own passes through.
     """
@@ -72,7 +70,7 @@ def drive(
             watcher.process.recorder.mark(None, "iterate")
             iterator = iter(loader)
             pace = _Pace(seconds, loader.num_workers, forked=start_method(loader) == "fork") if hurried else None
-            rides.append(_ride(iterator, watcher, most, pace or _Pace(seconds), arrived))
+            rides.append(_ride(iterator, watcher, most, pace or _Pace(seconds)))
             if pace is not None and pace.late:
                 _abandoned.append(iterator)
                 return rides
@@ -130,9 +128,7 @@ class _Pace:
         return not self.late
 
 
-def _ride(
-    iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace, arrived: Callable[[int], None]
-) -> Ride:
+def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace) -> Ride:
     started = time.monotonic()
     count, first, ended = 0, 0.0, False
     while batches is None or count < batches:
@@ -143,7 +139,6 @@ def _ride(
             break
         count += 1
         watcher.process.recorder.mark(None, "iterate")
-        arrived(count)
         elapsed = time.monotonic() - started
         first = first or elapsed
         if not pace.allows(count, first, elapsed):

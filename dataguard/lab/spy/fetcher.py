@@ -110,7 +110,7 @@ class WatchedFetcher:
 
     @contextlib.contextmanager
     def _looking(self) -> Iterator[None]:
-        """Record that the user's objects refuse to be looked at, which is no fault of the loader."""
+        """Record that the user's objects raise when inspected, which is no fault of the loader."""
         try:
             yield
         except DataguardError:

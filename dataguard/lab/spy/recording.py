@@ -16,7 +16,7 @@ from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord, sample_records
 from dataguard.lab.spy.content_hashes import shingles_of
 from dataguard.lab.spy.library_threads import threads_of_libraries
-from dataguard.lab.spy.sample_ledger import Depth, Ledger
+from dataguard.lab.spy.sample_ledger import Ledger, LedgerResolution
 from dataguard.targets.loading import load
 
 MOST_STRUCTURES = 256
@@ -39,7 +39,7 @@ class Records(Instrument):
 
     key: str | None = None
     keep: int | None = None
-    ledger: Depth | None = None
+    ledger: LedgerResolution | None = None
     rows: bool = False
     shingles: bool = False
 

@@ -28,14 +28,14 @@ _SPAN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
+class LedgerResolution:
     """How much of each sample is kept: numbers below 2 to the power of (64 - `level`), of at most so many `leaves`."""
 
     level: int = 0
     leaves: int = 64
 
 
-CLOSE = Depth()
+CLOSE = LedgerResolution()
 """The depth for a stream of which only some samples are read."""
 
 
@@ -57,9 +57,9 @@ class Account:
         return [path for path in self.columns if path != _WHOLE]
 
 
-def depth_of(samples: int) -> Depth:
+def depth_of(samples: int) -> LedgerResolution:
     """The depth for so many samples: at most 72 bytes of each are kept, and of at most a million."""
-    return Depth(level=max(0, (max(samples, 1) - 1) // MOST).bit_length(), leaves=8)
+    return LedgerResolution(level=max(0, (max(samples, 1) - 1) // MOST).bit_length(), leaves=8)
 
 
 def identity_of(record: SampleRecord) -> int:
@@ -74,7 +74,7 @@ def identity_of(record: SampleRecord) -> int:
 class Ledger:
     """Records the digests of all samples of one process; written digests survive a crash."""
 
-    def __init__(self, folder: Path, worker: int | None, depth: Depth) -> None:
+    def __init__(self, folder: Path, worker: int | None, depth: LedgerResolution) -> None:
         self._stem = folder / ("main" if worker is None else str(worker))
         self._depth = depth
         self._columns: dict[str, int] = {}

@@ -37,7 +37,7 @@ class Streams:
         if subject.facts.kind != "stream":
             raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
         ranks = rank_awareness.world(subject) if rank_awareness.is_declared(subject) else 1
-        samples = subject.facts.stretch(subject.settings.samples) * ranks
+        samples = subject.facts.stream_sample_count(subject.settings.samples) * ranks
         return subject.vary(
             request,
             lambda folder: run_stream(subject.build, folder, request, samples, self.seconds_of(request)),

@@ -21,7 +21,7 @@ from dataguard.lab.rng.rng_census import RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.sample_ledger import CLOSE, Account, Depth, identity_of, read_ledgers
+from dataguard.lab.spy.sample_ledger import CLOSE, Account, LedgerResolution, identity_of, read_ledgers
 from dataguard.model import Undecided
 from dataguard.targets.variants import Loader
 
@@ -66,7 +66,7 @@ class Request:
     key: str | None = None
     count: bool = False
     whole: bool = False
-    depth: Depth = CLOSE
+    depth: LedgerResolution = CLOSE
     run: int = 0
 
     def plan(self, folder: Path, most: int) -> Plan:
@@ -90,7 +90,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Drive:
+class StreamRun:
     """The epochs of a stream as the main process saw them.
 
     `workers` is how many were requested, and `planned` is `len(loader)`, if it has one; at most `most` samples of each
@@ -238,7 +238,7 @@ class StreamTrace:
 
 def run_stream(
     build: Callable[..., Loader], folder: Path, request: Request, samples: int, seconds: float, *, again: bool = True
-) -> Drive:
+) -> StreamRun:
     """Iterate one epoch, of at most about `samples` samples from all workers; with `again`, also start a second."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
@@ -247,10 +247,10 @@ def run_stream(
     second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
     first = most * COUNTED if most and request.count else most
     rides = drive(loader, plan, batches=(first, *second), seconds=seconds)
-    return Drive(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)
+    return StreamRun(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)
 
 
-def read_stream(folder: Path, answer: Drive | None, depth: Depth) -> StreamTrace:
+def read_stream(folder: Path, answer: StreamRun | None, depth: LedgerResolution) -> StreamTrace:
     """Build the trace from the files of all processes."""
     first, second = (read_ledgers(folder, epoch) for epoch in (0, 1))
     rides = answer.rides if answer else ()

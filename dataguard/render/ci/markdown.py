@@ -18,7 +18,7 @@ from dataguard.render.escapes import one_line, without_commands
 from dataguard.render.failure import MARKS
 from dataguard.render.layout import fold
 from dataguard.render.summary import counts
-from dataguard.timings import Bench, Change
+from dataguard.timings import Bench
 
 LARGEST = 1_000_000
 """GitHub shows no summary of more than 1 MiB."""
@@ -51,9 +51,9 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     return _encoded(without_commands("\n".join(parts)), unicode=unicode)
 
 
-def render_bench(bench: Bench, found: Iterable[Change] = (), *, unicode: bool = True, **look: Any) -> str:
+def render_bench(bench: Bench, *, unicode: bool = True, **look: Any) -> str:
     """Return the text of the measurements in a code block; `look` is ignored."""
-    return f"## dataguard bench\n\n{_block(timings.render(bench, tuple(found), unicode=unicode))}"
+    return f"## dataguard bench\n\n{_block(timings.render(bench, unicode=unicode))}"
 
 
 def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:

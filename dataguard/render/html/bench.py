@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from typing import Any
 
 from dataguard.figures import Line, Plot
-from dataguard.render.html.figures import Studio, View
+from dataguard.render.html.figures import FigureRenderer, View
 from dataguard.render.html.templating import page
 from dataguard.render.timings import (
-    change_rows,
     device_lines,
     epoch_size,
     machine,
@@ -22,13 +20,13 @@ from dataguard.render.timings import (
     step_rows,
     verdict,
 )
-from dataguard.timings import Bench, Change, LoaderTimes, Timed
+from dataguard.timings import Bench, LoaderTimes, Timed
 
 
-def render(bench: Bench, found: Sequence[Change] = (), *, unicode: bool = True, **look: Any) -> str:
-    """Return the measurements as one HTML document, with the changes since an earlier run; `look` is ignored."""
+def render(bench: Bench, *, unicode: bool = True, **look: Any) -> str:
+    """Return the measurements as one HTML document; `look` is ignored."""
     plots = {loader.name: plot for loader in bench.loaders if (plot := throughput(loader))}
-    studio = Studio(plots.values())
+    studio = FigureRenderer(plots.values())
     return page(
         "bench.html.j2",
         unicode=unicode,
@@ -36,7 +34,6 @@ def render(bench: Bench, found: Sequence[Change] = (), *, unicode: bool = True, 
         machine=machine(bench),
         method=method(bench),
         loaders=[_loader(loader, plots.get(loader.name), studio) for loader in bench.loaders],
-        changes=change_rows(found) if found else [],
     )
 
 
@@ -62,7 +59,7 @@ def throughput(loader: LoaderTimes) -> Plot | None:
     )
 
 
-def _loader(loader: LoaderTimes, plot: Plot | None, studio: Studio) -> View:
+def _loader(loader: LoaderTimes, plot: Plot | None, studio: FigureRenderer) -> View:
     return {
         "name": loader.name,
         "size": epoch_size(loader),

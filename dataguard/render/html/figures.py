@@ -34,7 +34,7 @@ _KINDS = 4
 View = dict[str, Any]
 
 
-class Studio:
+class FigureRenderer:
     """Draws the figures of one page, the most important first, and keeps to what a page may hold."""
 
     def __init__(self, figures: Iterable[Figure]) -> None:
@@ -245,7 +245,7 @@ def _timeline(figure: Timeline, most: int) -> View:
     }
 
 
-def sentence(studio: Studio) -> str:
+def sentence(studio: FigureRenderer) -> str:
     """What a page says of the images it contains."""
     if not studio.images and not studio.left_out:
         return "This report contains no images of your data."

@@ -11,7 +11,7 @@ from dataguard.machine.units import counted
 from dataguard.model import Finding, Report, Result, Severity, Status
 from dataguard.render.failure import MARKS
 from dataguard.render.html.evidence import Evidence
-from dataguard.render.html.figures import Studio, View, sentence
+from dataguard.render.html.figures import FigureRenderer, View, sentence
 from dataguard.render.html.templating import line, page
 from dataguard.render.summary import duration, lines, not_judged, severities, tally, verdict
 from dataguard.render.text import BUG, NOTABLE, REQUEST, UNSET, by_reason, checks_and_loaders, exercised, versions
@@ -35,7 +35,7 @@ def _context(report: Report, docs: Mapping[str, Doc]) -> View:
     of = {status: [result for result in report.results if result.status is status] for status in Status}
     failed = report.failed
     shown = [*failed, *of[Status.EXPECTED], *of[Status.INCONCLUSIVE], *of[Status.PASSED]]
-    studio = Studio(figure for result in shown for figure in result.figures)
+    studio = FigureRenderer(figure for result in shown for figure in result.figures)
     evidence = Evidence.here()
     every = tuple(dict.fromkeys(result.loader for result in report.results))
     noted = [result for result in of[Status.PASSED] if result.reason]
@@ -115,7 +115,7 @@ def _line(found: Any, evidence: Evidence) -> View:
     }
 
 
-def _card(results: Sequence[Result], docs: Mapping[str, Doc], studio: Studio, evidence: Evidence) -> View:
+def _card(results: Sequence[Result], docs: Mapping[str, Doc], studio: FigureRenderer, evidence: Evidence) -> View:
     first = results[0]
     groups: list[tuple[Result, list[str]]] = []
     for result in results:
@@ -143,7 +143,7 @@ def _alike(one: Result, other: Result) -> bool:
     return (one.findings, one.reason, one.figures) == (other.findings, other.reason, other.figures)
 
 
-def _failure(result: Result, loaders: Iterable[str], studio: Studio, evidence: Evidence) -> View:
+def _failure(result: Result, loaders: Iterable[str], studio: FigureRenderer, evidence: Evidence) -> View:
     findings = [_finding(finding, evidence) for finding in result.findings[:_MOST]]
     beyond = len(result.findings) - len(findings)
     return {
@@ -165,7 +165,7 @@ def _finding(finding: Finding, evidence: Evidence) -> View:
     }
 
 
-def _aside(result: Result, studio: Studio, evidence: Evidence) -> View:
+def _aside(result: Result, studio: FigureRenderer, evidence: Evidence) -> View:
     """A result that is known: its reason, and in a line what was found."""
     return {
         "id": result.id,

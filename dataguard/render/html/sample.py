@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dataguard.figures import Pictures
-from dataguard.render.html.figures import Studio
+from dataguard.render.html.figures import FigureRenderer
 from dataguard.render.html.templating import page
 from dataguard.render.sample import shape_of
 from dataguard.sample_view import SampleViews
@@ -17,7 +17,7 @@ def render(views: SampleViews, *, unicode: bool = True, document: bool = True, *
         Pictures(sample.name, "", ("",), tuple(picture.label for picture in sample.pictures), (sample.pictures,))
         for sample in views.samples
     ]
-    studio = Studio(figures)
+    studio = FigureRenderer(figures)
     samples = [
         {
             "name": sample.name,

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from dataguard.engine import scan
-from dataguard.model import Report, Severity, Status
+from dataguard.model import Severity, Status
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan

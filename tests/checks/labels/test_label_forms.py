@@ -13,7 +13,7 @@ from dataguard.checks.common.label_forms import Table, divided, fits, inferred, 
 from dataguard.checks.labels.dg503_label_form import dg503_label_form
 from dataguard.lab.spy.value_summaries import numbers_of
 from dataguard.model import Looked, NotApplicable
-from dataguard.settings.parsers import TARGET_FORMS
+from dataguard.settings.contract import TARGET_FORMS
 from tests.support.epochs import lab
 from tests.support.recordings import Verdict, verdict_of
 

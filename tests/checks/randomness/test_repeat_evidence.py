@@ -18,7 +18,8 @@ from dataguard.lab.core.records import GeneratorState, Seeding
 from dataguard.lab.process.isolation import isolated
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.rng.seed_watch import SeedWatch
-from dataguard.model import Finding, Report, Result, Status
+from dataguard.model import Finding, Result, Status
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 
 LOADERS = Path(__file__).parents[2] / "loaders" / "culprits.py"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dataguard.engine import scan
-from dataguard.model import Report, Severity, Status
+from dataguard.model import Severity, Status
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders import sent
 

@@ -9,7 +9,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
-from dataguard.model import Report, Result, Status
+from dataguard.model import Result, Status
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.bench.stages import is_named
 from tests.loaders import reproducible

@@ -4,34 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
 
 from dataguard.engine import scan
-from dataguard.lab.core.loader_facts import facts_of
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.epoch.epoch_schedule import FullSchedule, ScanPosition, Turns
-from dataguard.lab.epoch.interrupted_scan import Runs
+from dataguard.lab.epoch.epoch_schedule import FullSchedule, RankAssignment
 from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.recording import MOST_STRUCTURES, RecordSampler
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
-from dataguard.model import Report, UsageError
-from dataguard.process.progress import ReadingProgress
-from dataguard.process.resume_store import Kept, _lock, forget, opened, state_of
-from dataguard.process.torchrun import Team, clear_torchrun_variables, team_of
+from dataguard.model import UsageError
+from dataguard.process.torchrun import clear_torchrun_variables, team_of
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders import whole
 
@@ -102,7 +94,7 @@ BATCHES = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=4), max_siz
 
 @given(BATCHES, st.integers(1, 5), st.integers(1, 3))
 def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int, workers: int) -> None:
-    ranks = [FullSchedule(batches, None, Turns(rank, world, workers), batched=True) for rank in range(world)]
+    ranks = [FullSchedule(batches, None, RankAssignment(rank, world, workers), batched=True) for rank in range(world)]
     dealt = [(rank.turns.place(*divmod(number, workers)), batch) for rank in ranks for number, batch in enumerate(rank)]
     assert [batch for _, batch in sorted(dealt)] == batches
     assert [place for place, _ in sorted(dealt)] == list(range(len(batches)))
@@ -111,8 +103,8 @@ def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int,
 
 
 def test_indices_that_do_not_exist_are_left_out() -> None:
-    assert list(FullSchedule([[1, 5], [6, 7]], 6, Turns(), batched=True)) == [[1, 5]]
-    assert list(FullSchedule([1, 5, 6], 6, Turns(), batched=False)) == [1, 5]
+    assert list(FullSchedule([[1, 5], [6, 7]], 6, RankAssignment(), batched=True)) == [[1, 5]]
+    assert list(FullSchedule([1, 5, 6], 6, RankAssignment(), batched=False)) == [1, 5]
 
 
 @pytest.mark.parametrize(("samples", "level"), [(0, 0), (10**6, 0), (10**6 + 1, 1), (3 * 10**6, 2), (10**8, 7)])
@@ -125,7 +117,7 @@ def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everyw
     many = 20_000
     accounts = []
     for level, worker in ((0, 0), (2, 1), (2, 2)):
-        ledger = Ledger(tmp_path, worker, sample_ledger.Depth(level, 8))
+        ledger = Ledger(tmp_path, worker, sample_ledger.LedgerResolution(level, 8))
         order = range(many) if worker < 2 else range(many - 1, -1, -1)
         ledger.enter(0, (record(hash((number, "mixed")) & (2**64 - 1)) for number in order))
         accounts.append(read_ledgers(tmp_path, 0)[worker])
@@ -143,122 +135,6 @@ def test_a_ledger_counts_each_epoch_by_itself(tmp_path: Path) -> None:
     for epoch, samples in enumerate((5, 3)):
         ledger.enter(epoch, map(record, range(samples)))
     assert [read_ledgers(tmp_path, epoch)[-1].samples for epoch in (0, 1)] == [5, 3]
-
-
-@pytest.mark.scan
-def test_an_interrupted_scan_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of three loaders one was read to its end, one was interrupted, and one was not begun."""
-    monkeypatch.chdir(tmp_path)
-
-    def listen(told: object) -> None:
-        if (
-            isinstance(told, ReadingProgress)
-            and told.loader == "unbatched"
-            and list(tmp_path.rglob("unbatched/0/position.json"))
-        ):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        scan("tests.loaders.whole:slow", Settings(all=True, select=("DG513",)), listen)
-    report = scan("tests.loaders.whole:slow", Settings(all=True, resume=True, select=("DG501", "DG513")))
-    results = {(result.loader, result.code): result for result in report.results}
-    for loader in ("plain", "unbatched", "last"):
-        (finding,) = results[loader, "DG513"].findings
-        assert {one["index"] for one in finding.evidence["samples"]} == {"30", "200"}
-        assert finding.evidence["unreadable"] == "2 of 240 samples"
-        assert results[loader, "DG501"].exercised["samples"] == 238
-    notes = {loader: results[loader, "DG513"].reason or "" for loader in ("plain", "unbatched", "last")}
-    assert notes["plain"] == "all samples were read before the interruption"
-    assert notes["unbatched"].endswith(" of 240 samples were read before the interruption")
-    assert notes["last"] == ""
-    assert not list(tmp_path.iterdir()), "what was kept is removed once the scan is finished"
-
-
-def test_what_was_kept_is_used_on_request_only_and_by_the_same_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dataguard.process.resume_store._lock", lambda path: 0)  # which this process would keep
-    state = state_of("a:x", Settings(all=True))
-    assert state is not None
-    assert state_of("a:x", Settings()) is None
-    assert state_of("a:x", Settings(all=True, seed=1)) != state != state_of("a:y", Settings(all=True))
-
-    def kept(team: Team | None = None, *, resume: bool = True) -> str | None:
-        found = opened(state, team, resume=resume)
-        assert found.folder is not None
-        again = (found.folder / "kept").exists()
-        (found.folder / "kept").touch()
-        return "gone on with" if again else found.afresh
-
-    assert kept() == "no interrupted scan with these settings"
-    assert kept() == "gone on with"
-    assert kept(resume=False) is None
-    assert kept() == "gone on with"
-    assert kept(team_of(LAUNCHED)) == "the saved state is from one process"
-    monkeypatch.setattr("dataguard.process.resume_store._own_sources", lambda: {"mypkg/data.py": 1})
-    assert str(kept()).endswith(".py has changed")
-    (state / "alone" / "sources.json").write_text("{")
-    assert kept() == "the saved state is damaged"
-    forget(state)
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_another_process_is_at_work_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    state = state_of("a:x", Settings(all=True))
-    assert state is not None
-    state.mkdir(parents=True)
-    theirs = _lock(state / "alone.lock")
-    assert theirs is not None
-    monkeypatch.setattr("dataguard.process.resume_store._PATIENCE", 0.1)
-    assert opened(state, None, resume=False) == Kept(None)
-    assert opened(state, None, resume=True) == Kept(None, "another scan of it is running")
-    forget(state)
-    assert state.exists()
-    os.close(theirs)
-    forget(state)
-    assert not list(tmp_path.iterdir())
-
-
-def test_what_was_kept_of_another_loader_or_is_damaged_is_left_out(tmp_path: Path) -> None:
-    def runs(samples: int = 240, workers: int = 2) -> Runs:
-        loader: DataLoader[int] = DataLoader(range(samples), batch_size=4, num_workers=workers)  # type: ignore[arg-type]
-        return Runs(tmp_path, facts_of("a/b", loader, {}, "make"))
-
-    def interrupted(samples: int = 240, workers: int = 2) -> None:
-        folder = runs(samples, workers).begin()
-        (folder / "position.json").write_text(json.dumps(asdict(ScanPosition(0, 3, 9, "x"))))
-
-    assert runs().afresh is None
-    interrupted()
-    assert [run.position.done for run in runs().earlier] == [3]
-    assert runs(samples=241).afresh == "its length changed from 240 to 241"
-    interrupted(samples=241)
-    assert runs(samples=241, workers=1).afresh == "its number of workers changed from 2 to 1"
-    for damaged in ("position.json", "answer", "../loader.json"):
-        interrupted()
-        (tmp_path / "a%2Fb" / "0" / damaged).write_text("{")
-        seen = runs()
-        assert (seen.afresh, seen.earlier, seen.finished) == ("the saved state is damaged", (), None)
-    assert runs().afresh is None
-
-
-@given(BATCHES, st.integers(1, 3), st.integers(1, 3), st.integers(0, 9), st.integers(0, 9))
-def test_a_schedule_goes_on_behind_what_was_read(
-    batches: list[list[int]], world: int, workers: int, done: int, ahead: int
-) -> None:
-    turns = Turns(0, world, workers)
-    first = FullSchedule(batches, None, turns, batched=True)
-    list(islice(first, done * workers + ahead))
-    start = ScanPosition(0, done, first.drawn, first.digest.hexdigest())
-    rest = list(FullSchedule(batches, None, turns, batched=True, start=start))
-    assert rest == list(FullSchedule(batches, None, turns, batched=True))[done * workers :]
-    if first.drawn:
-        other = FullSchedule([[21], *batches], None, turns, batched=True, start=start)
-        assert list(other) == list(FullSchedule([[21], *batches], None, turns, batched=True)), (
-            "another order starts over"
-        )
 
 
 def test_a_process_of_its_own_is_no_team() -> None:
@@ -321,29 +197,3 @@ def test_any_number_of_ranks_finds_the_same(everything: Report) -> None:
             for result in shared["results"]
         ]
         assert done.stderr.count("exitcode  : 1") == ranks
-
-
-@pytest.mark.scan
-def test_ranks_that_are_interrupted_go_on_each_where_it_was(tmp_path: Path) -> None:
-    reads = tmp_path / "reads"
-    environ = {"READ": str(reads)}
-    target = ("tests.loaders.whole:noted", "--select", "DG513")
-    stopped = launch(2, *target, cwd=tmp_path, environ=environ)
-    deadline = time.monotonic() + 60
-    while len(list(tmp_path.rglob("position.json"))) < 2 and stopped.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    stopped.send_signal(signal.SIGINT)
-    output, errors = stopped.communicate(timeout=60)
-    assert (output, errors.count("run the same command with --resume")) == ("", 2)
-    ranks = {path.relative_to(tmp_path).parts[2] for path in tmp_path.rglob("position.json")}
-    assert ranks == {"0 of 2", "1 of 2"}
-    reads.unlink()
-    report, done = launched(2, *target, "--resume", cwd=tmp_path, environ=environ)
-    assert done.returncode == 0, "ranks leave in peace when nothing is found"
-    first, last = report["results"]
-    assert (first["status"], first["exercised"]["samples"]) == ("passed", 240)
-    before = int(first["reason"].removesuffix(" of 240 samples were read before the interruption"))
-    ends = 12  # DG001 always runs, and reads both ends of the range
-    assert len(reads.read_text().split()) == 240 - before + ends < 240, "what had arrived is not read again"
-    assert (last["status"], last["reason"], last["exercised"]["samples"]) == ("passed", None, whole.MANY)
-    assert [path.name for path in tmp_path.iterdir()] == ["reads"], "every rank removes what it kept"

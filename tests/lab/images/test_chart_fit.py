@@ -9,7 +9,7 @@ import torch
 from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, _pixels, fit, follows, paths_of, response_to
 from dataguard.lab.images.colour_chart_reader import ColourChartReader, _mixing
 from dataguard.lab.images.painter import RGB
-from dataguard.settings.normalization import (
+from dataguard.stats.normalization import (
     KNOWN,
     plain_factor,
     recovered,

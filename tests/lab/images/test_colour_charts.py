@@ -13,7 +13,7 @@ import torch
 from dataguard.lab.images.colour_charts import Colours, run_charts
 from dataguard.lab.images.painter import Painter
 from dataguard.lab.process.isolation import isolated
-from dataguard.settings.normalization import (
+from dataguard.stats.normalization import (
     KNOWN,
     read,
     recovered,

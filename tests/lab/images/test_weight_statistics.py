@@ -8,7 +8,7 @@ import pytest
 
 from dataguard.lab.images.weight_statistics import statistics_of
 from dataguard.model import Undecided
-from dataguard.settings.normalization import (
+from dataguard.stats.normalization import (
     KNOWN,
 )
 

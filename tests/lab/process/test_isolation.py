@@ -55,7 +55,7 @@ def line_of(function: Callable[..., Any], text: str) -> int:
 
 
 REFUSAL = BlockingIOError(11, "Resource temporarily unavailable")
-REFUSED = r"too little .*: BlockingIOError: .*temporarily unavailable"
+REFUSED = r"ran out of resources .*: BlockingIOError: .*temporarily unavailable"
 
 
 def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkey
     with pytest.raises(Undecided, match=REFUSED):
         run(lambda: None, tmp_path)
     with pytest.raises(Undecided, match=REFUSED):
-        isolation.succeeded(lambda: None, lambda _: True, tmp_path, timeout=5)
+        isolation.fork_and_replace(lambda: None, lambda _: True, tmp_path, timeout=5)
 
 
 @pytest.mark.scan

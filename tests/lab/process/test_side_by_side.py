@@ -14,7 +14,14 @@ from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
 from dataguard.incident import LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.process.side_by_side import MOST_BEGUN, Turns, pause, seconds_waited, side_by_side, wait_until
+from dataguard.lab.process.side_by_side import (
+    MOST_BEGUN,
+    ConcurrencySlots,
+    pause,
+    seconds_waited,
+    side_by_side,
+    wait_until,
+)
 from dataguard.model import Status
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
@@ -61,7 +68,7 @@ def test_outside_a_job_a_pause_sleeps_and_nothing_is_waited_for() -> None:
 
 
 def test_what_must_be_alone_is_alone_and_the_rest_shares_the_turns() -> None:
-    turns, at_once, most = Turns(2), 0, {True: 0, False: 0}
+    turns, at_once, most = ConcurrencySlots(2), 0, {True: 0, False: 0}
 
     def work(alone: bool) -> bool:
         nonlocal at_once
@@ -80,7 +87,7 @@ def test_what_must_be_alone_is_alone_and_the_rest_shares_the_turns() -> None:
 @pytest.mark.scan
 class TestObservations:
     def run(self, folder: Path, *observations: Callable[[Path], object], most: int = 2) -> ObservationCache:
-        cache = ObservationCache(Settings(), folder, Turns(most))
+        cache = ObservationCache(Settings(), folder, ConcurrencySlots(most))
         jobs = [partial(cache.observe, number, one) for number, one in enumerate(observations)]
         for number, result in side_by_side(jobs):
             assert result == number
@@ -105,7 +112,7 @@ class TestObservations:
             time.sleep(0.05)
             return 7
 
-        cache = ObservationCache(Settings(), tmp_path, Turns(2))
+        cache = ObservationCache(Settings(), tmp_path, ConcurrencySlots(2))
         assert dict(side_by_side([lambda: cache.observe("one", make)] * 2)) == {0: 7, 1: 7}
         assert made.read_text() == "made\n"
 

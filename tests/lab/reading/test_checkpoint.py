@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dataguard.engine import scan
-from dataguard.lab.process.fork_safety import Before
-from dataguard.model import Report, Status
+from dataguard.lab.process.fork_safety import ProcessSnapshot
+from dataguard.model import Status
+from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders.standing import LEAVES
 
@@ -43,7 +44,7 @@ def test_a_factory_is_called_once_for_all_observations(factory: str, calls: Path
 
 def test_a_fork_reads_a_file_from_where_the_factory_left_it(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"abcdefgh")
-    before = Before()
+    before = ProcessSnapshot()
     with (tmp_path / "data").open("rb", buffering=0) as file:
         assert file.read(2) == b"ab"
         opened = before.files(tmp_path / "session")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dataguard.lab.reading.memory_ranges import overlapping
-from dataguard.lab.reading.spawn_transfer import TooMuch, as_if_spawning, send
+from dataguard.lab.reading.spawn_transfer import PickleLimitExceeded, as_if_spawning, send
 
 
 def received(value: object) -> Any:
@@ -61,5 +61,5 @@ def test_what_overlaps() -> None:
 
 
 def test_an_object_that_takes_too_long_is_given_up() -> None:
-    with pytest.raises(TooMuch):
+    with pytest.raises(PickleLimitExceeded):
         send([str(number) for number in range(1_000_000)], deadline=0.0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dataguard.settings.normalization import (
+from dataguard.stats.normalization import (
     BIG_MEAN,
     BIG_STD,
     KNOWN,
