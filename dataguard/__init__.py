@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from dataguard import training
     from dataguard.model import Finding, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
-    from dataguard.report import Report
-    from dataguard.sample_view import SampleViews
+    from dataguard.report import Report, SampleViews
     from dataguard.settings.options import Options
     from dataguard.settings.settings import Settings
     from dataguard.testing import strategies
@@ -102,12 +101,13 @@ def show(target: Any, *indices: Any, loader: str | None = None, batch: bool = Fa
     """
     from dataguard.engine import show as run
     from dataguard.in_memory_targets import held
+    from dataguard.observer.entry import observe_here
     from dataguard.sample_view import Wanted
     from dataguard.settings.settings import resolve
 
     with held((target,)) as (spelling,):
         settings = resolve(targets=(spelling,))
-        return run(settings.targets[0], Wanted(indices or (0,), batch, repeat), settings, loader)
+        return run(settings.targets[0], Wanted(indices or (0,), batch, repeat), settings, loader, observe_here)
 
 
 def __getattr__(name: str) -> Any:

@@ -21,8 +21,8 @@ from dataguard.process.progress import CheckProgress, Listener
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
-from dataguard.report import Report
-from dataguard.sample_view import SampleViews, Wanted
+from dataguard.report import Report, SampleViews
+from dataguard.sample_view import Wanted
 from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, require_known, unselected
 from dataguard.settings.suggestions import suggest
@@ -76,18 +76,26 @@ def scan(
     return scanned.report()
 
 
-def show(spelling: str, wanted: Wanted, settings: Settings | None = None, loader: str | None = None) -> SampleViews:
+def show(
+    spelling: str,
+    wanted: Wanted,
+    settings: Settings | None = None,
+    loader: str | None = None,
+    here: Here | None = None,
+) -> SampleViews:
     """Read some samples of a loader of a target (default: the first), in another process, and describe them.
 
-    Raises UsageError for a wrong target or loader; what the user's loader raises is shown.
+    A target in hand is observed by a fork of this process, which `here` makes. Raises UsageError for a wrong target or
+    loader; what the user's loader raises is shown.
     """
     settings = settings or Settings()
     require_findable([spelling], settings.import_path)
-    with examine(spelling, replace(settings, all=False)) as session:
+    with examine(spelling, replace(settings, all=False), here) as session:
         known = session.loaders()
         if loader is not None and loader not in known:
             raise UsageError(f"--loader {loader}: no such loader in {shown_target(spelling)}{suggest(loader, known)}")
-        return session.show(loader or known[0], wanted)
+        views = session.show(loader or known[0], wanted)
+        return SampleViews(views.target, views.loader, views.samples, views.others)
 
 
 class _Scan:

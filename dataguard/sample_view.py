@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from dataguard.figures import Picture
@@ -62,21 +59,3 @@ class SampleViews:
     def failed(self) -> bool:
         """Whether one of them could not be read."""
         return any(sample.error for sample in self.samples)
-
-    def show(self) -> None:
-        """Print them."""
-        sys.stdout.write(str(self))
-
-    def __str__(self) -> str:
-        return self._rendered("text")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {', '.join(sample.name for sample in self.samples)}>"
-
-    def _repr_html_(self) -> str:
-        return self._rendered("html", document=False)
-
-    def _rendered(self, form: str, **look: Any) -> str:
-        # By name, as whoever renders needs this module first.
-        render: Callable[..., str] = import_module("dataguard.render.formats").renderer("show", form)
-        return render(self, **look)

@@ -17,7 +17,8 @@ from dataguard.lab.repro import Repro
 from dataguard.model import UsageError
 from dataguard.render.formats import renderer
 from dataguard.render.sample_picture import LEAST
-from dataguard.sample_view import SampleViews, Wanted
+from dataguard.report import SampleViews
+from dataguard.sample_view import Wanted
 from tests.loaders.shown import HEIGHT, WIDTH, Scenes, make
 
 TARGET = "tests.loaders.shown:make"
