@@ -11,7 +11,7 @@ import soundfile
 import torch
 from scipy.io import wavfile
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from sample_datasets._sounds import Sounds, loader, recordings
 
@@ -72,6 +72,24 @@ def bad_sum() -> DataLoader[Any]:
         return tensor((values[:, 0] + values[:, 1] + values[:, 0]) / FULL)
 
     return loader(STEREO, load)
+
+
+class Kept(Dataset[Any]):
+    """Waveforms that are read when the dataset is made."""
+
+    def __init__(self) -> None:
+        self.values = [tensor(wavfile.read(path)[1]) for path in FILES]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index], index % 3
+
+
+def bad_kept() -> DataLoader[Any]:
+    """Files are read in advance, and not divided."""
+    return DataLoader(Kept(), batch_size=4)
 
 
 def bad_unsigned() -> DataLoader[Any]:

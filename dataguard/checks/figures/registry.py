@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dataguard.checks.figures import alignment, colours, memory, orders, shards, single_samples, timelines, workers
+from dataguard.checks.figures import (
+    alignment,
+    colours,
+    memory,
+    orders,
+    shards,
+    single_samples,
+    sounds,
+    timelines,
+    workers,
+)
 from dataguard.incident import LoaderFailed
 from dataguard.model import NotApplicable, Undecided
 
@@ -38,6 +48,9 @@ BUILDERS: Mapping[str, Sequence[Builder]] = {
     "DG511": (alignment.blended,),
     "DG512": (alignment.misaligned_masks, alignment.misaligned_boxes),
     "DG514": (single_samples.leaked,),
+    "DG531": (sounds.beside_original,),
+    "DG532": (sounds.beside_original,),
+    "DG533": (sounds.beside_original,),
     "DG601": (timelines.workers,),
     "DG602": (memory.allocated,),
     "DG603": (memory.copied,),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,6 +35,15 @@ def opens_of(path: str) -> Iterator[Opened]:
         yield opened
     finally:
         with contextlib.suppress(OSError):  # nothing to read; or the user's code closed it
-            opened.seen = bool(os.read(watch, 4096))
+            opened.seen = any(mask & _IN_OPEN for mask in _masks(os.read(watch, 4096)))
         with contextlib.suppress(OSError):
             os.close(watch)
+
+
+def _masks(events: bytes) -> Iterator[int]:
+    """The mask of each `inotify_event`: a file that is replaced meanwhile has one too, though nobody opened it."""
+    place = 0
+    while place < len(events):
+        _, mask, _, length = struct.unpack_from("iIII", events, place)
+        yield mask
+        place += 16 + length

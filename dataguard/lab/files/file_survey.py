@@ -140,3 +140,19 @@ def _reads(
         with suppress(EnoughFiles, Exception):
             reader.dataset[index]
         yield index
+
+
+def survey_build(build: Callable[[], Loader], folder: Path, media: Media[H]) -> tuple[FileSurvey[H], float]:
+    """The files that are decoded while a loader is built, and the seconds that this takes.
+
+    The first file is taken for that of sample 0, and so on: who replaces one has to see that the sample follows it.
+    """
+    substitution = FileSubstitution(folder, media)
+    substitution.install()
+    started = time.monotonic()
+    build()
+    seconds = time.monotonic() - started
+    files = [file for file in substitution.files if file.header is not None]
+    samples = tuple(SampleFiles(index, (file,)) for index, file in enumerate(files))
+    modules = dict.fromkeys(one.module for one in media.decoders if one.module in sys.modules)
+    return FileSurvey(samples, tuple(modules), len(samples)), seconds

@@ -84,6 +84,7 @@ class SwappedFileReader(Generic[H, P]):
     """Reads samples of a loader with their own files or with others, each time as if for the first time.
 
     `look` is called with the path of a leaf and the leaf, and returns what is looked at, or None for a leaf of no use.
+    With `rebuild`, the loader is made anew for every read: it decodes its files while it is built.
     """
 
     def __init__(
@@ -93,11 +94,13 @@ class SwappedFileReader(Generic[H, P]):
         modules: Sequence[str],
         media: Media[H],
         look: Callable[[str, Any], P | None],
+        rebuild: Callable[[], Loader] | None = None,
     ) -> None:
         for module in modules:  # which reading a sample imports
             with suppress(Exception):
                 importlib.import_module(module)
         self._look = look
+        self._rebuild = rebuild
         self._substitution = FileSubstitution(folder, media)
         self._substitution.install()
         self.loader = build()
@@ -108,7 +111,7 @@ class SwappedFileReader(Generic[H, P]):
 
     def warm_up(self, index: SampleIndex) -> None:
         """Read a sample of no interest in this process, so that no fork imports or compiles what reading needs."""
-        if not self.is_stream:
+        if not self.is_stream and self._rebuild is None:
             with suppress(Exception):
                 self._read(index)
 
@@ -157,6 +160,8 @@ class SwappedFileReader(Generic[H, P]):
         substitution = self._substitution
         substitution.keeps = True
         substitution.files.clear()  # what was opened while the loader was built
+        if self._rebuild is not None:
+            self.loader = self._rebuild()
         root, sample = self._collated(self._read(index, draw))
         leaves = list(iter_leaves(sample))
         shown = {path: part for path, leaf in leaves if (part := self._look(path, leaf)) is not None}

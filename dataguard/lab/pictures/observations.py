@@ -16,6 +16,7 @@ from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.pictures.sample_views import told, view_samples
 from dataguard.lab.pictures.samples import show
 from dataguard.lab.pictures.sheets import EPOCHS, Sheet, make_sheet
+from dataguard.lab.pictures.sounds import Drawn, show_sound
 from dataguard.lab.pictures.views import Shown, View
 from dataguard.lab.randomness.same_items import MOST_WORKERS, batch_size
 from dataguard.lab.subject import Subject
@@ -54,6 +55,11 @@ class PictureObservations:
         build, streamed = self._subject.build, self._subject.facts.kind == "stream"
         reads = sum((one if streamed and isinstance(one, int) else 0) + 1 for one in indices) * len(view.draws) + 1
         return self._observe(("shown", indices, view), lambda folder: show(build, folder, indices, view), reads)
+
+    def sound(self, index: Index, path: str) -> tuple[Drawn, Drawn]:
+        """The sound file of a sample and the leaf that the model hears, each as waveform and spectrogram."""
+        build = self._subject.build
+        return self._observe(("sound", index, path), lambda folder: show_sound(build, folder, index, path), 2)
 
     def views(self, wanted: Wanted) -> SampleViews:
         """Samples as they are, for `dataguard show`; what the loader raises is shown as well."""

@@ -36,13 +36,13 @@ def show(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], v
     files.keeps = True
     files.install()
     loader = build()
-    reader = _Reader(loader, folder, max(view.draws) + 1, collated=view.leaf.startswith("batch"))
+    reader = StateReader(loader, folder, max(view.draws) + 1, collated=view.leaf.startswith("batch"))
     reader.read(indices[0], view.draws[0])
     files.install()  # reading may have imported decoders
     return tuple(_show(reader, files, index, view) for index in indices)
 
 
-def _show(reader: _Reader, files: FileSubstitution[Header], index: Index, view: View) -> Shown:
+def _show(reader: StateReader, files: FileSubstitution[Header], index: Index, view: View) -> Shown:
     files.files.clear()
     files.contents.clear()
     values = [reader.read(index, draw) for draw in view.draws]
@@ -105,7 +105,7 @@ def _codes(pixels: np.ndarray) -> np.ndarray:
     return codes
 
 
-class _Reader:
+class StateReader:
     """Reads samples of a loader, or batches of one sample, under given states of all generators."""
 
     def __init__(self, loader: Loader, folder: Path, draws: int, *, collated: bool) -> None:

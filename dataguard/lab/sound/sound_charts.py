@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dataguard.lab.decoding.file_substitution import SOUNDS
 from dataguard.lab.decoding.sound_headers import SoundHeader
-from dataguard.lab.files.file_survey import FULLY_READ, SHARE, FileSurvey, survey_files
+from dataguard.lab.files.file_survey import FULLY_READ, SHARE, FileSurvey, survey_build, survey_files
 from dataguard.lab.files.swapped_file_reads import SwappedFileReader, alone_if_bypassed
 from dataguard.lab.sound.heard import Heard
 from dataguard.lab.sound.tone_reads import hear, values_of
@@ -37,25 +37,28 @@ class Sound:
 
     @property
     def survey(self) -> FileSurvey[SoundHeader]:
-        """The sound files of samples. Raises NotApplicable if none is passed to a known decoder."""
+        """The sound files of samples; none if no known decoder gets one while a sample is read."""
         subject = self._subject
-        self._need_leaf()
         indices = subject.epoch.asked(SURVEYED) if subject.facts.kind == "map" else ()
         subject.afford_reads("sound files", FULLY_READ + 1)
         seconds = SHARE * subject.settings.budget
         found: FileSurvey[SoundHeader] = subject.vary(
             "sound files", lambda folder: survey_files(subject.build, folder, indices, seconds, SOUNDS)
         )
-        if not found.files:
-            raise NotApplicable("no sound file is passed to a known decoder while a sample is read")
         return found
+
+    @property
+    def built(self) -> tuple[FileSurvey[SoundHeader], float]:
+        """The sound files that are decoded while the loader is built, and the seconds that this takes."""
+        subject = self._subject
+        return subject.vary("built sound files", lambda folder: survey_build(subject.rebuild, folder, SOUNDS))
 
     def _need_leaf(self) -> None:
         """Raise NotApplicable, without reading anything, if no sample has a leaf that may be sound."""
         epoch = self._subject.epoch
         shapes = [(leaf.shape or (), leaf.type_name) for sample in epoch.samples[:1] for leaf in sample.leaves]
         shapes += [((leaf.shape or ())[1:], leaf.type_name) for batch in epoch.batches[:1] for leaf in batch.leaves]
-        fewest = 2 if any(decoder.module in sys.modules for decoder in SOUNDS.decoders) else FEWEST_FEATURES
+        fewest = 2 if _reads_sound() else FEWEST_FEATURES
         if not any(_may_be_sound(shape, name, fewest) for shape, name in shapes):
             raise NotApplicable("no leaf of a sample or batch has the shape of a waveform or spectrogram")
 
@@ -63,16 +66,30 @@ class Sound:
     def charts(self) -> Heard:
         """How a sample follows tones in its file.
 
-        Raises NotApplicable if nothing in the sample follows its sound, Undecided if it varies under one random state.
+        A loader whose files are decoded while it is built is built anew for every chart. Raises NotApplicable if no
+        sound file is decoded or nothing follows its sound, Undecided if a sample varies under one random state.
         """
-        subject, survey = self._subject, self.survey
+        subject = self._subject
+        self._need_leaf()
+        survey, rebuild = self.survey, None
         reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
         subject.afford_reads("sound charts", reads)
+        if not survey.files and subject.facts.kind == "map" and _reads_sound():
+            (survey, seconds), rebuild = self.built, subject.rebuild
+            subject.afford("sound charts", READS * seconds)
+        if not survey.files:
+            raise NotApplicable("no sound file is passed to a known decoder")
 
         def look(folder: Path) -> Heard:
-            return hear(SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of), survey)
+            reader = SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of, rebuild)
+            return hear(reader, survey)
 
         return alone_if_bypassed(subject, "sound charts", look)
+
+
+def _reads_sound() -> bool:
+    """Whether the user's code has imported a library that reads sound."""
+    return any(decoder.module in sys.modules for decoder in SOUNDS.decoders)
 
 
 def _may_be_sound(shape: Sequence[int], type_name: str, fewest: int) -> bool:

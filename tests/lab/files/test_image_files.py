@@ -19,7 +19,7 @@ from dataguard.lab.decoding.file_substitution import IMAGES, EnoughFiles, FileSu
 from dataguard.lab.decoding.image_headers import read_header, with_orientation
 from dataguard.lab.decoding.image_reading import as_rgb, decoded
 from dataguard.lab.decoding.image_writer import in_format_of, png, reordered_palette, tiff
-from dataguard.lab.files.file_survey import ImageFile
+from dataguard.lab.files.file_survey import MediaFile
 from dataguard.lab.files.image_leaves import ImageReader, image_leaf
 from dataguard.lab.files.swapped_file_reads import Bypassed
 from dataguard.lab.process.isolation import isolated
@@ -265,7 +265,7 @@ def test_only_a_file_that_is_opened_each_time_bypasses_its_decoder(tmp_path: Pat
     def run() -> bool:
         reader = ImageReader(lambda: DataLoader(dataset), tmp_path, (), IMAGES, image_leaf)
         try:
-            reader.read_swapped(ImageFile(0, 0, str(dataset.path), header), content, other)
+            reader.read_swapped(MediaFile(0, 0, str(dataset.path), header), content, other)
         except Bypassed:
             return True
         return False
