@@ -14,12 +14,14 @@ from typing import Any
 
 import cv2
 import numpy as np
+import soundfile
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from sample_datasets._parts import PHOTOGRAPHS, Pictures, scratch
+from sample_datasets._sounds import Sounds, recordings
 
 CLASSES = ("cat", "coffee", "rocket")
 Sample = tuple[Tensor, int]
@@ -420,3 +422,29 @@ class Optional(Photographs):
 def good_optional_mask() -> DataLoader[Any]:
     """A mask that is not there is empty; one that cannot be decoded raises."""
     return DataLoader(Optional(), batch_size=4, shuffle=True)
+
+
+class Recordings(Sounds):
+    """Recordings; one that cannot be read is silence."""
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            values = soundfile.read(self.paths[index], dtype="float32")[0][:6_000]
+        except RuntimeError:
+            values = np.zeros(6_000, np.float32)
+        return torch.from_numpy(values), index % 3
+
+
+def bad_silent() -> DataLoader[Any]:
+    """Silence with the label of the recording."""
+    return DataLoader(Recordings(recordings("mono", (16_000,)), Path), batch_size=4)
+
+
+def read(path: Path) -> Any:
+    """A recording, which must be there."""
+    return torch.from_numpy(soundfile.read(path, dtype="float32")[0][:6_000])
+
+
+def good_recordings() -> DataLoader[Any]:
+    """A recording that cannot be read raises."""
+    return DataLoader(Sounds(recordings("mono", (16_000,)), read), batch_size=4)

@@ -106,6 +106,13 @@ class Decoder:
         """How users write it."""
         return ".".join(filter(None, (self.module, self.owner, self.name)))
 
+    @property
+    def function(self) -> Any:
+        """The function itself; None unless its module is imported."""
+        owner: Any = sys.modules.get(self.module)
+        owner = getattr(owner, self.owner, None) if self.owner else owner
+        return None if owner is None else getattr(owner, self.name, None)
+
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The file argument of a call."""
         own = args[1:] if self.owner else args
@@ -150,10 +157,10 @@ DECODERS = (
     Decoder("av", "to_ndarray", "", Gives.FRAME, order=_of_pyav, owner="VideoFrame"),
     Decoder("av", "to_image", "", Gives.FRAME, owner="VideoFrame"),
     Decoder("numpy", "load", "file", Gives.ARRAY),
-    Decoder("torchaudio", "load", "uri", Gives.SOUND),
-    Decoder("torchaudio", "info", "uri", Gives.SOUND),
-    Decoder("torchcodec.decoders", "__init__", "source", Gives.SOUND, owner="AudioDecoder"),
-    Decoder("soundfile", "__init__", "file", Gives.SOUND, owner="SoundFile"),
+    Decoder("torchaudio", "load", "uri", Gives.SOUND, missing=_raises),
+    Decoder("torchaudio", "info", "uri", Gives.SOUND, missing=_raises),
+    Decoder("torchcodec.decoders", "__init__", "source", Gives.SOUND, owner="AudioDecoder", missing=_raises),
+    Decoder("soundfile", "__init__", "file", Gives.SOUND, owner="SoundFile", missing=_raises),
     Decoder("scipy.io.wavfile", "read", "filename", Gives.SOUND),
     Decoder("wave", "open", "f", Gives.SOUND),
     Decoder("audioread", "audio_open", "path", Gives.SOUND),
@@ -183,16 +190,14 @@ def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
 
     Nothing is done if its module is not imported, or for a function that is `patched` already.
     """
-    owner: Any = sys.modules.get(decoder.module)
-    owner = getattr(owner, decoder.owner, None) if decoder.owner else owner
-    function = None if owner is None else getattr(owner, decoder.name, None)
+    function = decoder.function
     if not callable(function) or id(function) in patched:
         return
     patched[id(function)] = function
 
     replaced = _around(decoder, around)
     if decoder.owner:
-        redirect_method(owner, decoder.name, replaced)
+        redirect_method(getattr(sys.modules[decoder.module], decoder.owner), decoder.name, replaced)
     elif redirect(function, replaced) is None:  # an object that somebody else put in its place
         rebind({id(function): (function, replaced(function))})
 
@@ -218,7 +223,7 @@ def redirected(decoders: Iterable[Decoder], around: Around) -> Iterator[None]:
     """Like `patch`, of functions of the modules that are imported, and undone after the context."""
     with contextlib.ExitStack() as stack:
         for decoder in decoders:
-            function = getattr(sys.modules.get(decoder.module), decoder.name, None)
+            function = decoder.function
             undo = None if function is None else redirect(function, _around(decoder, around))
             if undo is not None:
                 stack.callback(undo)

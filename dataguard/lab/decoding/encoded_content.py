@@ -37,7 +37,7 @@ def decoded(fails: Callable[[str], bool], garbage: bytes | None = None) -> Itera
 
         return decode
 
-    with redirected(giving(Gives.PILLOW, Gives.PIXELS, Gives.ARRAY), watching):
+    with redirected(giving(Gives.PILLOW, Gives.PIXELS, Gives.ARRAY, Gives.SOUND), watching):
         yield
 
 

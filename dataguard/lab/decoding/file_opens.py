@@ -7,7 +7,6 @@ import contextlib
 import errno
 import io
 import os
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -47,7 +46,7 @@ def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterat
         for module in (builtins, io):
             stack.enter_context(replaced(module, "open", watched_open))
         for decoder in DECODERS:
-            function = getattr(sys.modules.get(decoder.module), decoder.name, None)
+            function = decoder.function
             if function is not None and decoder.missing is not None:
                 undo = redirect(function, partial(watched_decoder, decoder=decoder, missing=decoder.missing))
                 if undo is not None:
