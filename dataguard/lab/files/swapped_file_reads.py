@@ -84,7 +84,7 @@ class SwappedFileReader(Generic[H, P]):
     """Reads samples of a loader with their own files or with others, each time as if for the first time.
 
     `look` is called with the path of a leaf and the leaf, and returns what is looked at, or None for a leaf of no use.
-    With `rebuild`, the loader is made anew for every read: it decodes its files while it is built.
+    With `rebuild`, the loader is rebuilt for every read, because it decodes its files while it is built.
     """
 
     def __init__(

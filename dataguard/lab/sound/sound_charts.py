@@ -66,7 +66,7 @@ class Sound:
     def charts(self) -> Heard:
         """How a sample follows tones in its file.
 
-        A loader whose files are decoded while it is built is built anew for every chart. Raises NotApplicable if no
+        A loader whose files are decoded while it is built is rebuilt for every chart. Raises NotApplicable if no
         sound file is decoded or nothing follows its sound, Undecided if a sample varies under one random state.
         """
         subject = self._subject
