@@ -184,6 +184,6 @@ def test_a_finding_is_reproduced_with_the_arguments(
     typed = ["shop_with_arguments:build", "--arg", "size=5", "--arg", "split=it's val", "--select", "DG301"]
     assert main.main(["scan", *typed, "--format", "json"]) == 1
     (result,) = json.loads(capsys.readouterr().out)["results"]
-    words = shlex.split(result["findings"][0]["repro"])
-    outcome = subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert outcome.stderr.splitlines()[-1] == "IndexError: 5"
+    command = [sys.executable, "-m", *shlex.split(result["findings"][0]["repro"])]
+    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "IndexError: 5" in outcome.stdout
