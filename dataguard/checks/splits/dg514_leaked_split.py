@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.splits.leaked_text import leaked_series, leaked_text
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven:
     first = pairs[0]
     count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
     one, two = other.facts.name, lab.facts.name
-    matched = {key.name: f"{key.pairs} pairs" for key in seen.matches if any(pair.same for pair in key.compared)}
+    matched = {key.name: counted(key.pairs, "pairs") for key in seen.matches if any(pair.same for pair in key.compared)}
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
         evidence={
@@ -96,5 +97,6 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
     if not seen.complete:
         if seen.whole:
             return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
-        return [f"only {seen.samples} samples were compared with {seen.others} of {other}: use --all to compare all"]
+        few = counted(seen.samples, "samples were")
+        return [f"only {few} compared with {seen.others} of {other}: use --all to compare all"]
     return []
