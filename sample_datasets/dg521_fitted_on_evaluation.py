@@ -73,6 +73,48 @@ def bad_listed() -> Loaders:
     return loaders(Listed(values[:180]), Listed(values[180:]))
 
 
+class Windows(Dataset[Any]):
+    """Windows of a series, and the steps that follow each."""
+
+    LENGTH, AHEAD = 24, 8
+
+    def __init__(self, series: np.ndarray) -> None:
+        self.series = torch.from_numpy(series).float()
+
+    def __len__(self) -> int:
+        return len(self.series) - self.LENGTH - self.AHEAD + 1
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        end = index + self.LENGTH
+        return self.series[index:end], self.series[end : end + self.AHEAD]
+
+
+def windows(values: np.ndarray) -> Loaders:
+    """The windows to be predicted in validation begin where training ends: their inputs are older."""
+    return loaders(Windows(values[:TRAIN]), Windows(values[TRAIN - Windows.LENGTH :]))
+
+
+def bad_windows() -> Loaders:
+    """A series is standardized, then split; validation begins with the last window of training."""
+    return windows(standardized(table(), table()))
+
+
+def good_windows() -> Loaders:
+    """A series that is standardized by the part for training."""
+    return windows(standardized(table(), table()[:TRAIN]))
+
+
+def good_unscaled_windows() -> Loaders:
+    """Series of which nothing was fitted: they come from an instrument."""
+    return windows(table())
+
+
+def good_whole_series() -> Loaders:
+    """Splits that hold one standardized series, so that nothing is known of their parts."""
+    values = standardized(table(), table()[:TRAIN])
+    return loaders(Windows(values), Windows(values))
+
+
 def good() -> Loaders:
     """Split, then standardized by the training rows."""
     train, val = table()[:TRAIN], table()[TRAIN:]

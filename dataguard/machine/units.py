@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 _SINGULAR = {"batches": "batch", "boxes": "box", "indices": "index", "leaves": "leaf", "processes": "process"}
+_VERBS = {"are": "is", "have": "has", "were": "was"}
 
 
 def counted(count: int, units: str) -> str:
-    """`1 batch`, `2 padded leaves`, `1,024 samples`: `units` is the plural."""
+    """`1 batch`, `2 padded leaves`, `1,024 samples`, `1 sample was`: `units` is the plural, perhaps with a verb."""
     if count != 1:
         return f"{count:,} {units}"
-    *before, last = units.split()
-    return " ".join(["1", *before, _SINGULAR.get(last, last.removesuffix("s"))])
+    words = units.split()
+    verbs = [_VERBS[words.pop()]] if words[-1] in _VERBS else []
+    last = words.pop()
+    return " ".join(["1", *words, _SINGULAR.get(last, last.removesuffix("s")), *verbs])
 
 
 def size(count: float) -> str:

@@ -1,4 +1,4 @@
-"""Loaders whose samples take long, for a small budget: one that is right, and three with a bug."""
+"""Loaders whose samples take long, or the first of which does; two of them have a bug."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 SECONDS = 0.05
+IMPORTING = 1.5
+LENGTH = 24
 
 
 class Crops(Dataset):
@@ -47,6 +49,21 @@ class InPlace(Crops):
         return self.images[index]
 
 
+class Lazy(Dataset):
+    """Imports what it needs at the first sample that a process reads."""
+
+    ready = False
+
+    def __len__(self) -> int:
+        return LENGTH
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if not Lazy.ready:
+            time.sleep(IMPORTING)
+            Lazy.ready = True
+        return torch.full((4,), float(range(LENGTH)[index]))
+
+
 def _loader(dataset: Crops) -> dict[str, DataLoader[Any]]:
     return {"train": DataLoader(dataset, batch_size=4, shuffle=True, num_workers=2)}
 
@@ -61,3 +78,15 @@ def held() -> dict[str, DataLoader[Any]]:
 
 def in_place() -> dict[str, DataLoader[Any]]:
     return _loader(InPlace())
+
+
+def lazy() -> dict[str, DataLoader[Any]]:
+    return {"train": DataLoader(Lazy(), batch_size=4, shuffle=True)}
+
+
+def lazy_single() -> dict[str, DataLoader[Any]]:
+    return {"train": DataLoader(Lazy(), shuffle=True)}
+
+
+def lazy_workers() -> dict[str, DataLoader[Any]]:
+    return {"train": DataLoader(Lazy(), batch_size=4, shuffle=True, num_workers=2)}

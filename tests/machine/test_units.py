@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataguard.machine.units import size, span
+from dataguard.machine.units import counted, size, span
 
 
 def test_sizes_and_spans_in_words() -> None:
@@ -20,3 +20,8 @@ def test_sizes_and_spans_in_words() -> None:
         "10 days",
         "years",
     ]
+
+
+def test_one_of_a_kind_is_singular_with_its_verb() -> None:
+    assert [counted(count, "padded leaves") for count in (1, 2)] == ["1 padded leaf", "2 padded leaves"]
+    assert [counted(count, "samples were") for count in (1, 1024)] == ["1 sample was", "1,024 samples were"]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
+from dataguard.lab.reading.epoch_trace import read_epoch, run_epoch
 from dataguard.lab.spy.drive import _Pace
 from dataguard.model import Result, Status
 from dataguard.observer.judging_order import URGENT, _rank
 from dataguard.settings.settings import Settings
+from dataguard.targets.loading import load
+from tests.loaders.slow import IMPORTING, LENGTH, Lazy
 
 BUDGET = 14
 """Seconds: as many reads as a sample of a fifth of a second allows within the default budget."""
@@ -76,3 +80,34 @@ def test_an_epoch_ends_before_a_batch_that_comes_too_late(
     allowed = [pace.allows(count, arrivals[0], elapsed) for count, elapsed in enumerate(arrivals, 1)]
     assert allowed == [*[True] * (len(arrivals) - 1), not late]
     assert pace.late is late
+
+
+@pytest.mark.parametrize(
+    ("workers", "arrivals", "starting", "late"),
+    [
+        (0, [5.0], 4.9, False),  # nearly all of it were imports
+        (0, [5.0], 0.5, True),
+        (4, [4.5, 4.5, 4.5, 4.5], 4.0, False),
+        (2, [4.5, 4.5, 7.9, 7.9], 3.0, True),
+        (2, [8.5, 8.5], 8.0, True),
+    ],
+)
+def test_what_the_first_reads_took_is_not_expected_of_others(
+    workers: int, arrivals: list[float], starting: float, late: bool
+) -> None:
+    pace = _Pace(8.0, workers, forked=True, starting=lambda: starting)
+    allowed = [pace.allows(count, arrivals[0], elapsed) for count, elapsed in enumerate(arrivals, 1)]
+    assert allowed == [*[True] * (len(arrivals) - 1), not late]
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("factory", ["lazy", "lazy_single", "lazy_workers"])
+def test_a_slow_first_sample_ends_no_epoch_and_counts_for_no_estimate(
+    factory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lazy, "ready", False)
+    target = load(f"tests.loaders.slow:{factory}")
+    ridden = run_epoch(lambda **asked: target.build("train", {}, **asked), tmp_path, LENGTH, None, 1.8 * IMPORTING)
+    trace = read_epoch(tmp_path, ridden, None)
+    assert (trace.whole, len(trace.samples)) == (True, LENGTH)
+    assert trace.seconds_per_sample < IMPORTING / 4

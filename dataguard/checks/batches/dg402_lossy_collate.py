@@ -70,7 +70,7 @@ def _apart(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
     if pair:
         one, two = (_name(collation, sample) for sample in pair.samples)
         message = f"row {pair.row} of batch{pair.leaf} is {one}, but row {pair.row} of batch{pair.other} is {two}"
-        yield message, {"batch": f"{len(pair.order)} samples, {pair.form}"}
+        yield message, {"batch": f"{counted(len(pair.order), 'samples')}, {pair.form}"}
 
 
 def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:

@@ -10,6 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dataguard.figures import Line, Plot, Span, Timeline
+from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import BatchRecord
@@ -42,7 +43,7 @@ def workers(lab: Lab, findings: Sequence[Finding]) -> Iterator[Timeline]:
     )
     summary = (
         f"In an ordinary epoch without a training step, reading the samples of a batch takes {_ms(read)}, "
-        f"collating them {_ms(collate)} (medians of {len(batches)} batches)."
+        f"collating them {_ms(collate)} (medians of {counted(len(batches), 'batches')})."
     )
     yield Timeline("Batches by worker", summary, lanes)
 
@@ -52,7 +53,7 @@ def _spans(batches: Sequence[BatchRecord], start: float) -> Iterator[Span]:
         began = batch.began - start
         read = began + batch.fetch_seconds
         done = read + batch.collate_seconds
-        yield Span(began, read, READ, f"batch {batch.batch}, {batch.size} samples")
+        yield Span(began, read, READ, f"batch {batch.batch}, {counted(batch.size, 'samples')}")
         yield Span(read, done, COLLATE, f"batch {batch.batch}")
         if later is not None and later.began - start > done:
             yield Span(done, later.began - start, WAIT, f"after batch {batch.batch}")

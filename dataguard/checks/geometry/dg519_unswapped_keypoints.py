@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def dg519_unswapped_keypoints(lab: Lab) -> Judgement:
                 message=f"{name} is flipped horizontally, but {pair} are not swapped",
                 evidence={
                     "sides": f"{one.sides.where}: {len(one.sides.partner)} names",
-                    "compared": f"{one.kept} pairs of reads that differ by a flip",
+                    "compared": f"{counted(one.kept, 'pairs')} of reads that differ by a flip",
                 },
                 at=lab.dataset.location,
                 repro=lab.repro.samples(one.index, one.index, one.index, one.index),

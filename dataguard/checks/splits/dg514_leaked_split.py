@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.splits.leaked_text import leaked_series, leaked_text
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -60,17 +61,15 @@ def _shared(seen: Comparison) -> tuple[int, bool]:
     best = (0, False)
     for match in seen.matches:
         proven = sum(pair.same for pair in match.compared)
-        whole = bool(match.compared) and proven == len(match.compared)
-        best = max(best, (match.pairs if whole else proven, whole))
+        best = max(best, (match.pairs, True) if 0 < proven == len(match.compared) else (proven, False))
     return best
 
 
 def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven: bool) -> Finding:
-    pairs = [pair for match in seen.matches for pair in match.compared if pair.same]
-    first = pairs[0]
-    count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
+    first, *_ = pairs = [pair for match in seen.matches for pair in match.compared if pair.same]
     one, two = other.facts.name, lab.facts.name
-    matched = {key.name: f"{key.pairs} pairs" for key in seen.matches if any(pair.same for pair in key.compared)}
+    count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
+    matched = {key.name: counted(key.pairs, "pairs") for key in seen.matches if any(pair.same for pair in key.compared)}
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
         evidence={
@@ -93,8 +92,9 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
     """Why it is undecided whether two splits share samples, if it is."""
     for pair in (pair for match in seen.matches for pair in match.compared if pair.file):
         return [f"index {pair.index} and index {pair.earlier} of {other} read one file, perhaps in parts: {pair.file}"]
-    if not seen.complete:
-        if seen.whole:
-            return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
-        return [f"only {seen.samples} samples were compared with {seen.others} of {other}: use --all to compare all"]
-    return []
+    if seen.complete:
+        return []
+    if seen.whole:
+        return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
+    few = counted(seen.samples, "samples were")
+    return [f"only {few} compared with {seen.others} of {other}: use --all to compare all"]

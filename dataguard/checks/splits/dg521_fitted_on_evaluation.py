@@ -11,6 +11,8 @@ from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dataguard.lab.lab import Lab
     from dataguard.lab.splits.tables import Table
 
@@ -35,11 +37,11 @@ def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
     fitted = others[earlier.index(training)]
     names = [name for name in own if name in fitted and _fits(own[name], fitted[name])]
     if not names:
-        raise NotApplicable("samples of both splits are not known to be rows of one table of floats")
+        raise NotApplicable("samples of both splits are not known to be rows or windows of one table of floats")
     for name in names:
-        apart = [each[name].columns for each in others if name in each and _fits(own[name], each[name])]
+        apart = [each[name] for each in others if name in each and _fits(own[name], each[name])]
         for before in (apart[:1], apart):
-            found = scaled_together(fitted[name].columns, [*before, own[name].columns])
+            found = _together([*before, own[name]])
             if found:
                 break
         if found:
@@ -58,6 +60,15 @@ def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
             )
             break
     return Looked({"columns": sum(len(own[name].columns) for name in names), "loaders": 1 + len(earlier)})
+
+
+def _together(splits: Sequence[Table]) -> tuple[list[int], str] | None:
+    """See `scaled_together`; splits of a series may begin with the last window of the split before."""
+    first, *others = splits
+    found = scaled_together(first.columns, [one.columns for one in splits])
+    if found or not all(one.later for one in others):
+        return found
+    return scaled_together(first.columns, [first.columns, *(one.later for one in others)])
 
 
 def _fits(one: Table, other: Table) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import are_generated, find_duplicates, first_duplicate
 from dataguard.incident import observed_or_none
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
         raise NotApplicable("workers generate the same samples from the same random numbers: see DG101")
     if doubled:
         yield Finding(
-            message=f"{doubled} samples are yielded by more than one of {workers} workers",
+            message=f"{counted(doubled, 'samples are')} yielded by more than one of {workers} workers",
             evidence=known(
                 {
                     "samples per worker": shared.table,

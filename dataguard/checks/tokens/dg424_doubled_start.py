@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotTested, Severity, Undecided, known
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
         raise NotTested("the start token is unknown or pads rows: no tokenizer found, and none in the contract (bos)")
     if seen.rows and seen.twice == seen.rows:
         if seen.rows < FEWEST:
-            raise Undecided(f"only {seen.rows} rows seen")
+            raise Undecided(f"only {counted(seen.rows, 'rows')} seen")
         yield Finding(
             message=f"all {seen.rows} rows begin with {seen.name} twice",
             evidence=known({"rows": seen.rows, "a row": seen.shown}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.machine.units import counted
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ def dg426_cut_image_tokens(lab: Lab) -> Judgement:
     if seen.cut and seen.place:
         batch, row = seen.place
         yield Finding(
-            message=f"{seen.cut} rows of full width have fewer than the {seen.count} tokens {seen.name} "
-            f"that an image has in {seen.rows} other rows: row {row} of batch {batch} has {seen.fewest}",
+            message=f"{counted(seen.cut, 'rows')} of full width {'has' if seen.cut == 1 else 'have'} fewer than the "
+            f"{seen.count} tokens {seen.name} that an image has in {seen.rows} other rows: "
+            f"row {row} of batch {batch} has {seen.fewest}",
             evidence=known({"rows": seen.rows, "cut rows": seen.cut, "the row": seen.shown}),
         )
     return Looked(read.exercised | {"rows with an image": seen.rows + seen.cut})

@@ -13,7 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from dataguard.incident import is_library
+from dataguard.incident import OWN, is_library
 
 _HEAP_TYPE = 1 << 9
 """The flag of a type created at run time, as every Python class is (`Py_TPFLAGS_HEAPTYPE`)."""
@@ -34,6 +34,17 @@ def caller(*, qualified: bool = False) -> Place | None:
     code = frame.f_code
     name = getattr(code, "co_qualname", code.co_name) if qualified else code.co_name
     return code.co_filename, frame.f_lineno, name
+
+
+def in_package() -> bool:
+    """Whether an installed package runs in this thread, called by the innermost line of the user's code, if any."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame.f_code.co_filename):
+        file = frame.f_code.co_filename
+        if not file.startswith(OWN) and _INSTALLED.intersection(Path(file).parts):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def samples_at(dataset: Any) -> Place | None:

@@ -154,7 +154,7 @@ def _is_salted(value: Any) -> bool:
 def _ordered(items: list[Any]) -> Iterator[Any]:
     """The items in the order of this process, if it depends on string hashes."""
     if len(items) > 1 and all(map(_is_salted, items)):
-        _Order.places.setdefault(caller())
+        _Order.places.setdefault(caller(), False)
         items.sort(key=lambda item: hashlib.blake2b(repr(item).encode()).digest(), reverse=_Order.backward)
     return iter(items)
 
@@ -162,7 +162,7 @@ def _ordered(items: list[Any]) -> Iterator[Any]:
 def _ordered_hash(value: Any) -> int:
     if not _is_salted(value):
         return hash(value)
-    _Order.places.setdefault(caller())
+    _Order.places.setdefault(caller(), False)
     return hash((value, _Order.backward))
 
 

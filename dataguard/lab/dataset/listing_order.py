@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from dataguard.lab.core.source_location import Place, caller
+from dataguard.lab.core.source_location import Place, caller, in_package
 from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.reading.fresh_import import Places
 
@@ -26,7 +26,7 @@ def listed(places: Places, *, backward: bool, only: Place | None = None) -> Iter
         at = caller()
         found = sorted(entries, key=key, reverse=backward and only in (None, at))
         if len(found) > 1:
-            places.setdefault(at)
+            places[at] = places.get(at, True) and in_package()
         return found
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,6 +24,7 @@ from dataguard.lab.pictures.display import boxes_of, displayed, overlay, reduced
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.value_summaries import box_layout
+from dataguard.machine.units import counted
 from dataguard.sample_view import LeafView, SampleView, Wanted
 from dataguard.targets.variants import Loader
 
@@ -102,7 +103,7 @@ def _streamed(loader: Loader, positions: Sequence[Any]) -> Iterator[_Read]:
     except LoaderFailed as failure:
         ended = failure.incident
     for position in positions:
-        missing = ended or Incident("sample", f"the stream ends after {len(found)} samples")
+        missing = ended or Incident("sample", f"the stream ends after {counted(len(found), 'samples')}")
         yield f"sample {position} of the stream", found.get(position, missing)
 
 

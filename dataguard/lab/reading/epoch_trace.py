@@ -15,7 +15,7 @@ from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Spread, evenly, in_use
 from dataguard.lab.core.loader_facts import start_method
-from dataguard.lab.core.records import BatchRecord, Refusal, SampleRecord, Stop
+from dataguard.lab.core.records import BatchRecord, Refusal, SampleRecord, Stop, read_seconds
 from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -64,10 +64,10 @@ class EpochTrace:
 
     @property
     def seconds_per_sample(self) -> float:
-        """The median time to get one sample from the dataset, in seconds."""
-        times = [sample.seconds for sample in self.samples if sample.seconds]
-        if times:
-            return statistics.median(times)
+        """The median time to get one sample from the dataset, in seconds; without first reads, if there are others."""
+        first, later = read_seconds(self.samples)
+        if first:
+            return statistics.median(later or first)
         fetched = [batch.fetch_seconds / max(batch.size, 1) for batch in self.batches]
         return statistics.median(fetched) if fetched else 0.0
 

@@ -61,8 +61,11 @@ _replaced: list[Mapping[str, ModuleType]] = []
 FEWEST = 2
 """How many samples are read to see whether one needs an order."""
 
-Places = dict[Place | None, None]
-"""Lines of the user's code, in order of occurrence; None is a library without a caller in the user's code."""
+Places = dict[Place | None, bool]
+"""Lines of the user's code, in order of occurrence, and whether what they reach is only in an installed package.
+
+None is a library without a caller in the user's code.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def read_rebuilt(
         answers = [reader.ask(index) for index in indices[:FEWEST]]
         answers += [reader.ask(index) for index in (indices[FEWEST:] if any(places) else ())]
     listed, iterated = places
-    return Rebuilt(tuple(answers), tuple(listed), tuple(iterated), _numbered(answers))
+    return Rebuilt(tuple(answers), tuple(sorted(listed, key=listed.__getitem__)), tuple(iterated), _numbered(answers))
 
 
 def _numbered(answers: Sequence[Answer]) -> frozenset[str]:

@@ -20,6 +20,8 @@ WIDEST = 4096
 """Most columns of a table."""
 LARGEST = 1 << 24
 """Most values of a table."""
+STARTS = 64
+"""Most rows at which a window may begin."""
 NEAR = 1e-5
 """Relative differences between a row in memory and in a sample that are those of another float type."""
 
@@ -39,19 +41,47 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The columns of an array of floats, of which each sample is a row."""
+    """The columns of an array of floats, of which each sample is a row, or a window of rows.
+
+    `later` are those without the first window, which splits of a series often share with the split before.
+    """
 
     name: str
     columns: tuple[Column, ...]
+    later: tuple[Column, ...] = ()
 
 
 def find_tables(dataset: Any, indices: Sequence[int], sample: Any, index: Index) -> tuple[Table, ...]:
     """The tables of a dataset and of those that it wraps whose row at an index is a leaf of the sample there."""
     leaves = [array_of(leaf) for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
-    rows = [leaf.reshape(-1).astype(np.float64) for leaf in leaves if leaf.dtype.kind == "f"]
+    leaves = [leaf.astype(np.float64) for leaf in leaves if leaf.dtype.kind == "f"]
+    rows = [leaf.reshape(-1) for leaf in leaves]
     found = asked_columns(dataset, _arrays, indices, LARGEST) if isinstance(index, int) and rows else {}
     read = [(name, column) for name, (_, column) in found.items() if any(_is_row(column[index], row) for row in rows)]
-    return tuple(Table(name, columns_of_rows(column[np.asarray(indices)])) for name, column in read)
+    tables = [Table(name, columns_of_rows(column[np.asarray(indices)])) for name, column in read]
+    return (*tables, *_series(dataset, leaves))
+
+
+def _series(dataset: Any, leaves: Sequence[np.ndarray]) -> Iterator[Table]:
+    """The arrays of a dataset, with a row for each step, of which a leaf is a window, perhaps transposed."""
+    for name, value in [] if isinstance(dataset, Subset) else list(getattr(dataset, "__dict__", {}).items()):
+        rows = _floats(value)
+        if rows is None or rows.size > LARGEST or rows.shape[1] > WIDEST:
+            continue
+        windows = (each for leaf in leaves if leaf.ndim == 2 for each in (leaf, leaf.T))
+        window = next((each for each in windows if _holds_window(rows, each)), None)
+        if window is not None:
+            yield Table(name, columns_of_rows(rows), columns_of_rows(rows[len(window) :]))
+
+
+def _holds_window(rows: np.ndarray, window: np.ndarray) -> bool:
+    """Whether some of these rows, but not all, are those of the window."""
+    if window.shape[1] != rows.shape[1] or not 1 < len(window) < len(rows):
+        return False
+    starts = np.arange(len(rows) - len(window) + 1)
+    for column, value in enumerate(window[0]):
+        starts = starts[np.isclose(rows[starts, column], value, NEAR, NEAR)]
+    return any(_is_row(rows[start : start + len(window)], window) for start in starts[:STARTS])
 
 
 def recorded_tables(epoch: EpochTrace) -> tuple[Table, ...]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import math
+import statistics
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
 from dataguard.lab.core.loader_facts import attribute, overrides_iter, start_method
-from dataguard.lab.core.records import Failure
+from dataguard.lab.core.records import Failure, SampleRecord, read_seconds
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -54,7 +57,8 @@ def drive(
 
     Seconds count from the first batch: spawned workers take long to start. If `hurried`, they count from the start for
     forked ones, and the epoch ends before a batch that would come too late, but not before each worker has made one;
-    it is the last one then, and its workers are left to whoever ends this process.
+    it is the last one then, and its workers are left to whoever ends this process. What the first read of a worker took
+    longer than others is not expected of later ones.
 
     Raises LoaderFailed with the incident when the user's code fails; an exception of dataguard's own passes through.
     """
@@ -69,9 +73,12 @@ def drive(
             spy.epoch = epoch
             watcher.process.recorder.mark(None, "iterate")
             iterator = iter(loader)
-            pace = _Pace(seconds, loader.num_workers, forked=start_method(loader) == "fork") if hurried else None
-            rides.append(_ride(iterator, watcher, most, pace or _Pace(seconds)))
-            if pace is not None and pace.late:
+            pace = _Pace(seconds)
+            if hurried:
+                start = partial(_starting_seconds, plan.folder, epoch)
+                pace = _Pace(seconds, loader.num_workers, forked=start_method(loader) == "fork", starting=start)
+            rides.append(_ride(iterator, watcher, most, pace))
+            if hurried and pace.late:
                 _abandoned.append(iterator)
                 return rides
             if not loader.persistent_workers:
@@ -110,12 +117,16 @@ _abandoned: list[Any] = []
 
 @dataclass(slots=True)
 class _Pace:
-    """When an epoch is `late`, after so many `seconds`; with `workers`, before a batch that would come too late."""
+    """When an epoch is `late`, after so many `seconds`; with `workers`, before a batch that would come too late.
+
+    `starting` says how many of the elapsed seconds no later batch takes.
+    """
 
     seconds: float
     workers: int | None = None
     forked: bool = False
     late: bool = False
+    starting: Callable[[], float] = float
 
     def allows(self, count: int, first: float, elapsed: float) -> bool:
         """Whether to wait for another batch, `elapsed` seconds from the start; the first one came after `first`."""
@@ -124,8 +135,18 @@ class _Pace:
         elif count >= self.workers:
             begun = 0.0 if self.forked or not self.workers else first
             starts_a_round = not self.workers or count % self.workers == 0
-            self.late = elapsed - begun + (elapsed / count * max(self.workers, 1)) * starts_a_round > self.seconds
+            share, left = max(self.workers, 1) / count, self.seconds - (elapsed - begun)
+            self.late = left < elapsed * share * starts_a_round
+            if self.late and left > 0:
+                self.late = left < (elapsed - self.starting()) * share
         return not self.late
+
+
+def _starting_seconds(folder: Path, epoch: int) -> float:
+    """How much longer the slowest first read of a worker took than later reads; all of it, if there are none yet."""
+    samples = (one for one in read_spools(folder) if isinstance(one, SampleRecord) and one.epoch == epoch)
+    first, later = read_seconds(samples)
+    return max(0.0, max(first, default=0.0) - (statistics.median(later) if later else 0.0))
 
 
 def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace) -> Ride:
