@@ -21,6 +21,11 @@ _ENTRY = re.compile(r".\[\d+\]")
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
 
 
+def key_of(path: str) -> str:
+    """The last step of a path, as a word: `labels` of `['text']['labels']`."""
+    return path.rpartition("[")[2].rstrip("]").strip("'\"").rpartition(".")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class LeafRecord:
     """One value at the bottom of a sample or batch.
