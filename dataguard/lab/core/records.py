@@ -93,7 +93,11 @@ def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One sample as the dataset returned it, before collating. `worker` is None in the main process."""
+    """One sample as the dataset returned it, before collating. `worker` is None in the main process.
+
+    `batch` numbers the fetches of that worker and epoch, and `position` is the place in the batch. `shown` is the index
+    as messages show it, and `seconds` is how long reading took.
+    """
 
     worker: int | None
     epoch: int
