@@ -19,7 +19,6 @@ from dataguard.targets.spelling import require_findable
 
 DIFFERS = 1
 """The exit code when a fingerprint differs."""
-SEED = Settings().seed
 BATCHES = 4
 """How many batches are digested unless asked otherwise."""
 _EXAMPLES = """\b

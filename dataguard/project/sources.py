@@ -43,13 +43,6 @@ class Source:
         ]
 
     @property
-    def assigned(self) -> set[str]:
-        """The variables that importing the module sets."""
-        outside = [node for node in self.tree.body if not is_main_guard(node) and not isinstance(node, Definition)]
-        names = (inner for node in outside for inner in ast.walk(node) if isinstance(inner, ast.Name))
-        return {name.id for name in names if isinstance(name.ctx, ast.Store)}
-
-    @property
     def runs_on_import(self) -> bool:
         """Whether importing it does work: it has loops, or calls what it defines."""
         for node in self.tree.body:

@@ -68,12 +68,10 @@ def render_result(
     *,
     width: int = 100,
     colour: bool = False,
-    verbosity: int = 0,
-    unicode: bool = True,
 ) -> str:
     """Return one failed result as it appears in the report."""
-    page = Page.blank(width, colour=colour, unicode=unicode)
-    write_failure(page, result, doc, verbosity)
+    page = Page.blank(width, colour=colour, unicode=True)
+    write_failure(page, result, doc, verbosity=0)
     return page.finish()
 
 

@@ -70,7 +70,6 @@ _TARGET = {
     ]
 }
 _REASONS = {"additionalProperties": {"type": "string", "pattern": r"\S"}, "propertyNames": {"minLength": 1}}
-_DESCRIBED = {name: {**kind.shape, "description": words} for name, (kind, words) in CONTRACT.items()}
 PARSERS: Mapping[str, Kind] = {
     "targets": Kind(as_targets, {"anyOf": [*_TARGET["anyOf"], {"type": "array", "items": _TARGET}]}),
     "pythonpath": WORDS,

@@ -12,13 +12,14 @@ Points = Sequence[tuple[float, float]]
 """The number of samples read so far, and the measurement at that point."""
 
 STEADY = 0.6
-"""Growth is steady if the last third grows by at least this share of the growth of the middle third."""
+"""Growth is steady if the last third grows by at least this share of the growth of the middle third. Chosen: what
+levels off, as a cache that fills, grows by less from third to third."""
 FEWEST = 4
-"""The minimum number of readings for a trend."""
+"""The minimum number of readings for a trend. A line needs two, and its scatter two more."""
 CLEAR = 4.0
-"""The minimum ratio of the growth to the scatter around a straight line."""
+"""The minimum ratio of the growth to the scatter around a straight line. Chosen, not derived."""
 HINT = 0.5
-"""The share of the thresholds from which on growth is examined for longer."""
+"""The share of the thresholds from which on growth is examined for longer. Chosen, not derived."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ IDENTIFIES = 0.8
 REPEATS = 0.5
 """The share of distinct values above which a leaf identifies samples and is not a class."""
 RUNS = 6
-"""Runs that must agree if a leaf varies only between the two orders."""
+"""Runs that must agree if a leaf varies only between the two orders. Chosen, not derived."""
 
 
 class Cause(Enum):

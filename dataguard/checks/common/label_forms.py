@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.class_indices import FEWEST, MANY, is_presumed_label
 from dataguard.checks.common.label_kinds import SMALLER
-from dataguard.checks.common.labels import batches_of, candidates, classes_of, is_named, samples_of
+from dataguard.checks.common.labels import VOID, batches_of, candidates, classes_of, is_named, samples_of
 
 if TYPE_CHECKING:
     from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
@@ -20,8 +20,6 @@ SUM = 1e-3
 """The tolerance for the sum of probabilities."""
 FEWEST_VALUES = 3
 """Fewest different integers that count as classes: two may be binary targets, which binary losses take as floats."""
-
-
 _MOST_WRONG = 0.1
 """The most different values that are no class index, as a share of the classes, in a leaf that holds such indices."""
 
@@ -268,11 +266,8 @@ def divided(lab: Lab, classes: int) -> Mapping[str, str]:
     return {
         path: f"holds class indices divided by 255, up to {max(values) / 255:.3g}"
         for path, values in found.items()
-        if path not in whole and max(values - {_VOID}) < classes
+        if path not in whole and max(values - {VOID}) < classes
     }
-
-
-_VOID = 255
 
 
 def _masks(lab: Lab) -> Iterator[tuple[str, Numbers]]:

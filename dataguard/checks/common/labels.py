@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 REPEATS = 0.5
 """The share of distinct values above which a leaf identifies samples and is not a class."""
 MOSTLY, NEARLY = 0.5, 0.95
-"""The share of valid class indices from which on a leaf counts as a label: if its values repeat, or if not."""
+"""The share of valid class indices from which on a leaf counts as a label: if its values repeat, or if not. Chosen, not
+derived."""
 UNLABELLED = -1
+"""The conventional class index of samples without a label."""
 VOID = 255
 """The conventional value of pixels without a class in 8-bit masks."""
 IGNORED = -100

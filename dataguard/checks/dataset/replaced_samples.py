@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.sample_reader import Answer
 
 FEWEST = 8
-"""A leaf of fewer values is not what a decoder made of a file."""
+"""A leaf of fewer values is not what a decoder made of a file. Chosen: two boxes have as many."""
 FEW = 0.25
 """The share of distinct values below which a leaf counts as a class or a flag."""
 

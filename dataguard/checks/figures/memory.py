@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dataguard.model import Finding
 
 _MB = 1e6
+"""Bytes in a megabyte, the unit of the axis."""
 
 
 def allocated(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:

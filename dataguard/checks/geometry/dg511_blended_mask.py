@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LEAST, MOST = 0.004, 0.5
 """Shares of a mask between two labels: below, noise; above, along one edge, a distance map or heat map."""
 SCALES = (255.0, 65535.0)
+"""The largest value of 8-bit and of 16-bit masks."""
 FAR = 20
 """How far apart labels are that lossy compression leaves distinct."""
 SMALL = 0.1

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 RAW = (255.0, 65535.0)
 """The value of white in unscaled images."""
 SHALLOW = FACTORS[257.0]
+"""The cause of this factor, by which FACTORS lists 16-bit data that is scaled as 8-bit data."""
 
 
 @check("DG506", "wrong-scale", Severity.ERROR)

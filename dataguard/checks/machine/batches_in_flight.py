@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace
 
 PAGE = 4096
+"""The size in bytes of a page of shared memory on Linux."""
 HELD = 2
 """Batches beyond those that workers prepare: the one in use and the next one, for which a worker starts another before
 the loop releases the first (measured on torch 2.15: the peak is num_workers x prefetch_factor + 2)."""

@@ -20,7 +20,7 @@ MUCH, TOO_MUCH = 0.1, 0.9
 """The share of memory above which cached data is noted, and above which it does not fit."""
 
 NOTICED = 1 << 28
-"""Bytes cached in all workers together up to which a dataset is small, and cached on purpose."""
+"""Bytes cached in all workers together up to which a dataset is small, and cached on purpose. Chosen, not derived."""
 FILE = 1 << 16
 """The most bytes that an open file and its buffer take."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dataguard.lab.machine.copied_containers import CopiedContainer
 
 SHARE, MUCH = 0.1, 1 << 29
-"""Copies of this share of memory or this many bytes, whichever is less, are worth a warning."""
+"""Copies of this share of memory or this many bytes, whichever is less, are worth a warning. Chosen, not derived."""
 LEAST = 1 << 16
 """Bytes that a worker must copy once it has settled; less is what the interpreter itself touches."""
 

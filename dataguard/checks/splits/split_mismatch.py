@@ -28,6 +28,7 @@ APART = 40
 FEWEST = 4
 """The least number of samples that show which index a class name has."""
 _CHANNELS = (1, 3, 4)
+"""Channels of grey, RGB and RGBA images."""
 _ENTRY = re.compile(r"(?<=\])\[\d+\]")
 
 

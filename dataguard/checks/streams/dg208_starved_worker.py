@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 FEWEST = 4
-"""Average number of samples per worker from which on an idle worker is not just due to a short stream."""
+"""Average number of samples per worker from which on an idle worker is not just due to a short stream. Chosen, not
+derived."""
 
 
 @check("DG208", "starved-worker", Severity.WARNING)

@@ -62,9 +62,7 @@ def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> s
     """What is wrong with the batches that are yielded after restoring at a point."""
     if run.refused:
         return f"fails: {run.refused}"
-    yielded, expected = run.epochs[0], resumes.reference.rest(point)
-    if not resumes.reference.ended:  # what comes after the batches that were read is not known
-        yielded = yielded[: len(expected)]
+    yielded, expected = resumes.reference.compared(point, run)
     if point.end and (not yielded or len(yielded) == len(expected)):
         return None  # either the end once more, or a new epoch, in whatever order
     wrong = [path for path in stable if _only(yielded, path) != _only(expected, path)]

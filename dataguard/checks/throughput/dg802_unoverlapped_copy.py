@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 _NOTABLE = 0.05
-"""The smallest share of the step that a copy must take to be reported."""
+"""The smallest share of the step that a copy must take to be reported. Chosen, not derived."""
 _OVERLAP = 0.5
 """The share of a copy that has to overlap with computation."""
 

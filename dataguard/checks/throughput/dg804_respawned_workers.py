@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace
 
 _SHARE = 0.3
-"""The share of an epoch that starting workers must take to be reported."""
+"""The share of an epoch that starting workers must take to be reported. Chosen, not derived."""
 _SAVED, _EPOCH = 0.5, 1.0
 """The fewest seconds to save, and of an epoch beyond its start: a shorter one is a test run."""
 

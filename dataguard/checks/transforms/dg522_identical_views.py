@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import seeded_leaves
+from dataguard.lab.core.records import key_of
 from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
 from dataguard.stats.coincidence import CERTAIN
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _ENTRY = re.compile(r"(.+)\[\d+\]")
 """An entry of a list inside a sample; the entries of a sample that is a list are fields."""
-_NAME = re.compile(r"(?:\['|\.)(\w+?)(?:'\])?$")
 _NUMBER = re.compile(r"_?(\d+|(?<=_)[abijkq])$")
 _VIEW = re.compile(r"view|aug|crop|anchor|positive", re.IGNORECASE)
 _NO_VIEWS = 'two equal images are right where one is input and target: say views = "independent" if they are views'
@@ -85,10 +85,10 @@ def _are_views(paths: Sequence[str], images: Sequence[LeafRecord]) -> bool:
         shapes = {leaf.path: leaf.shape for leaf in images if leaf.path.startswith(f"{holder}[")}
         alike = [path for path, shape in shapes.items() if shape == shapes[paths[0]]]
         return len(alike) == len(paths) and (len(paths) == 2 or len(set(shapes.values())) > 1)
-    names = [match[1] for match in map(_NAME.search, paths) if match]
+    names = list(map(key_of, paths))
     stems = {_NUMBER.sub("", name) for name in names}
     numbered = len(stems) == 1 < len(set(names)) and "" not in stems
-    return len(names) == len(paths) and (numbered or all(map(_VIEW.search, names)))
+    return numbered or all(map(_VIEW.search, names))
 
 
 def _repeats(readings: Readings, path: str) -> float:

@@ -48,10 +48,9 @@ class Padded:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """The padded leaves of one batch. `unequal` are leaves of samples whose shapes differ."""
+    """The padded leaves of one batch of so many samples."""
 
     padded: tuple[Padded, ...]
-    unequal: tuple[str, ...]
     samples: int
 
 
@@ -74,7 +73,7 @@ def find_padding(inputs: CollateInputs, batch: Any, alone: Sequence[Mapping[str,
         padded += [one for one in (next(filter(None, ways), None),) if one]
     known = [one for one in padded if one.distinct or one.lengths_from]
     complete = tuple(one if one.lengths_from else _with_shared_lengths(one, known) for one in padded)
-    return Padding(complete, tuple(unequal), count)
+    return Padding(complete, count)
 
 
 def _unequal(path: str, contents: Sequence[Mapping[str, Content]]) -> list[Tensor] | None:

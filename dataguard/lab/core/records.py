@@ -21,6 +21,11 @@ _ENTRY = re.compile(r".\[\d+\]")
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
 
 
+def key_of(path: str) -> str:
+    """The last step of a path, as a word: `labels` of `['text']['labels']`."""
+    return path.rpartition("[")[2].rstrip("]").strip("'\"").rpartition(".")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class LeafRecord:
     """One value at the bottom of a sample or batch.
@@ -88,7 +93,11 @@ def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class SampleRecord:
-    """One sample as the dataset returned it, before collating. `worker` is None in the main process."""
+    """One sample as the dataset returned it, before collating. `worker` is None in the main process.
+
+    `batch` numbers the fetches of that worker and epoch, and `position` is the place in the batch. `shown` is the index
+    as messages show it, and `seconds` is how long reading took.
+    """
 
     worker: int | None
     epoch: int

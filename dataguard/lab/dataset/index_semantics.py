@@ -44,8 +44,8 @@ class IndexSemantics:
     """Samples at and beyond the ends of the range.
 
     `far` is the result of an index far below zero; `seeded`: generators are seeded for each sample, as when drawing by
-    index. `stable` are leaves that two reads of the last index share, and `unlike` those of them that differ for -1.
-    `typed` are the results of indices of other types.
+    index. `unlike` are leaves that two reads of the last index share and -1 does not. `typed` are the results of
+    indices of other types.
 
     `repeats` are the datasets whose content repeats, among those that torch's own `Subset` and `ConcatDataset` wrap.
     """
@@ -55,7 +55,6 @@ class IndexSemantics:
     far: Answer
     seeded: bool
     unlike: tuple[str, ...]
-    stable: tuple[str, ...]
     typed: tuple[TypedIndex, ...]
     repeats: tuple[Period, ...]
     reads: int
@@ -80,7 +79,7 @@ def probe_semantics(loader: Loader, folder: Path, hints: Hints, *, few: bool = F
     far = reader.ask(-FAR * length)
     negative, unlike = _negative(reader, length, stable) if stable else (Answer(-1), ())
     seeded = bool(unlike) and _seeds(reader, length - 1)
-    return IndexSemantics(last, negative, far, seeded, unlike, stable, tuple(typed), repeats, reader.reads)
+    return IndexSemantics(last, negative, far, seeded, unlike, tuple(typed), repeats, reader.reads)
 
 
 def _typed(reader: Reader, index: int, expression: str, value: Any, stable: Sequence[str]) -> TypedIndex:

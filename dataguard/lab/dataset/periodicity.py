@@ -30,7 +30,6 @@ MOST_FACTOR = 8
 VARIOUS = 0.25
 """The share of distinct values over an epoch above which a leaf is more than a class."""
 MOST_BASES = 2
-MOST_READS = MOST_BASES * (BLOCK + 2 + MOST_PERIODS + 2 + 2 * PAIRS)
 _NEAREST = 400
 """How many objects, nearest to the dataset first, are considered for their length."""
 

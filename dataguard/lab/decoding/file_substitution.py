@@ -51,7 +51,6 @@ class DecodedFile(Generic[H]):
 
     header: H | None
     name: str
-    decoder: str
 
 
 class FileSubstitution(Generic[H]):
@@ -110,7 +109,7 @@ class FileSubstitution(Generic[H]):
         def decode(*args: Any, **kwargs: Any) -> Any:
             if getattr(self._in_decoder, "busy", False):  # a decoder that calls another one
                 return original(*args, **kwargs)
-            file = self._substituted_argument(decoder.given(args, kwargs), decoder.spelling)
+            file = self._substituted_argument(decoder.given(args, kwargs))
             args, kwargs = decoder.exchanged(args, kwargs, file)
             self._in_decoder.busy = True
             try:
@@ -120,7 +119,7 @@ class FileSubstitution(Generic[H]):
 
         return decode
 
-    def _substituted_argument(self, given: Any, decoder: str) -> Any:
+    def _substituted_argument(self, given: Any) -> Any:
         """The argument that the decoder gets in place of the given one."""
         by_path = isinstance(given, str | os.PathLike)
         path = _path_of(given if by_path else getattr(given, "name", None))
@@ -129,7 +128,7 @@ class FileSubstitution(Generic[H]):
             return given
         name = path or digest_of(content).hex()
         if name not in [one.name for one in self.files]:
-            self.files.append(DecodedFile(self._media.read_header(content), name, decoder))
+            self.files.append(DecodedFile(self._media.read_header(content), name))
             if self.keeps:
                 self.contents.append(bytes(content))
         if self.enough is not None and len(self.files) >= self.enough:

@@ -28,7 +28,7 @@ class Colours(Rooted):
     """How image leaves follow the colours of charts.
 
     `source` names where images were replaced; it is a decoder if `decoded`, so that the channel order is known. `grey`
-    images have no colours. `unclear` leaves change with the colour, but not by a fixed linear function. `collated`
+    images have no colours. `fits` are the leaves that change with the colour by a fixed linear function. `collated`
     leaves are those of a batch of one, from collate_fn; `index` is that of one sample. `at` is the line that decodes.
     """
 
@@ -36,7 +36,6 @@ class Colours(Rooted):
     decoded: bool
     grey: bool
     fits: tuple[Fit, ...]
-    unclear: tuple[str, ...]
     charts: int
     collated: bool
     index: Index
@@ -128,12 +127,11 @@ def run_charts(
         responses = reader.responses()
         fits = fits_of(responses)
     clear = tuple(one for one in fits.values() if one)
-    unclear = tuple(path for path, one in fits.items() if one is None)
     if not fits:
         raise NotApplicable("nothing in the sample follows the colour of its image")
     if not clear:
-        raise Undecided(f"sample{unclear[0]} is not a fixed linear function of the image colour")
+        raise Undecided(f"sample{next(iter(fits))} is not a fixed linear function of the image colour")
     at = painter.places.get(reader.source)
     return Colours(
-        reader.source, reader.decoded, painter.grey, clear, unclear, len(responses), reader.collated, reader.index, at
+        reader.source, reader.decoded, painter.grey, clear, len(responses), reader.collated, reader.index, at
     )

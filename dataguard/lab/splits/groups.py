@@ -14,14 +14,13 @@ from xxhash import xxh3_64
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.records import key_of
 from dataguard.lab.core.wrapped_datasets import asked_columns
 from dataguard.lab.reading.epoch_trace import EpochTrace
 
 WORDS = frozenset({"patient", "subject", "speaker", "participant", "session", "group"})
 """What names a group whose samples belong together; `site`, `device` and `class` name what splits are to share."""
 _IDS = frozenset({"id", "ids", "no", "number", "name", "names", "key", "keys", "idx", "index", "code", "codes"})
-_NAME = re.compile(r"(\w+)(?:'\])?$")
-"""The last step of a path."""
 MOST = 500_000
 """Datasets with more indices are skipped."""
 
@@ -63,14 +62,14 @@ def recorded_groups(epoch: EpochTrace, declared: str | None) -> tuple[Groups, ..
     found: dict[str, dict[Index, str]] = {}
     for sample in epoch.samples:
         for leaf in sample.leaves:
-            name = _NAME.search(leaf.path)
-            if sample.index is not None and leaf.shown and name and is_group(name[1], declared):
-                found.setdefault(name[1], {})[sample.index] = leaf.shown.strip("'\"")
-    for one in epoch.value_summaries:
-        for each in one.numbers if one.index is not None else ():
-            name = _NAME.search(each.path)
-            if each.whole and each.size == 1 and name and is_group(name[1], declared):
-                found.setdefault(name[1], {})[one.index] = str(int(each.low))
+            name = key_of(leaf.path)
+            if sample.index is not None and leaf.shown and is_group(name, declared):
+                found.setdefault(name, {})[sample.index] = leaf.shown.strip("'\"")
+    for summary in epoch.value_summaries:
+        for numbers in summary.numbers if summary.index is not None else ():
+            name = key_of(numbers.path)
+            if numbers.whole and numbers.size == 1 and is_group(name, declared):
+                found.setdefault(name, {})[summary.index] = str(int(numbers.low))
     return tuple(Groups(name, of) for name, of in found.items())
 
 

@@ -8,13 +8,14 @@ from itertools import islice
 from typing import Any
 
 from dataguard.lab.core.index_schedules import Spread, in_use
+from dataguard.lab.core.records import key_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.lab.tokens.label_facts import EmptyRows, PaddingLabels, Stops, empty_rows, padding_labels, stops
 from dataguard.lab.tokens.label_shift import LabelShift, find_shift, is_for_causal_model
 from dataguard.lab.tokens.narrow_storage import NarrowStorage, narrow_storage
-from dataguard.lab.tokens.roles import group_of, key_of, roles_of
+from dataguard.lab.tokens.roles import group_of, roles_of
 from dataguard.lab.tokens.token_facts import Ids, ImageTokens, Packs, Starts, ids, image_tokens, packs, starts
 from dataguard.lab.tokens.token_rows import IGNORED, TokenRow, lag_of, rows_of, targets_of
 from dataguard.lab.tokens.tokenizers import Vocabulary, tokenizers_in, vocabulary_of, word_of

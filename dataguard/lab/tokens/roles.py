@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dataguard.lab.core.records import key_of
+
 NAMES: Mapping[str, tuple[str, ...]] = {
     "tokens": ("input_ids",),
     "labels": ("labels", "targets", "target_ids"),
@@ -32,11 +34,6 @@ def roles_of(paths: Iterable[str], contract: Mapping[str, Any]) -> dict[str, str
         roles |= {role: path} if path is not None and path != tokens else {}
     loss_mask = next((path for path in beside if _LOSS_MASK.search(key_of(path))), None)
     return roles | ({"loss mask": loss_mask} if loss_mask is not None and loss_mask not in roles.values() else {})
-
-
-def key_of(path: str) -> str:
-    """The last step of a path, as a word: `labels` of `['text']['labels']`."""
-    return path.rpartition("[")[2].rstrip("]").strip("'\"").rpartition(".")[2]
 
 
 def group_of(path: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from dataguard.checks.streams.resume import faults
 from dataguard.engine import scan
-from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, through_json
+from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, find_resumes, through_json
 from dataguard.model import Status, Undecided
 from dataguard.settings.settings import Settings
 
@@ -75,6 +77,23 @@ def test_other_batches_of_known_samples_are_an_order() -> None:
     mixed = Run((batches("ab1 cd2"),), ended=True, samples=REFERENCE.samples)
     resumes = Resumes(REFERENCE, REFERENCE, {Point(0, 2): mixed}, {})
     assert faults(resumes) == {"after 2 batches": "yields other batches than without the interruption"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "came", "after_resume"),
+    [("stream", "c2 d2", False), ("stream", "d2 c2", True), ("stream", "c2", True), ("map", "d2 c2", False)],
+)
+def test_another_seed_is_run_only_where_a_restored_stream_differs(kind: str, came: str, after_resume: bool) -> None:
+    runs = {"reference": REFERENCE, "asked": replace(REFERENCE, states={Point(0, 2): b""}), "reseeded": REFERENCE}
+    asked = []
+
+    def vary(key: tuple[str, int, Any], *_: object, **__: object) -> Run:
+        asked.append(key[2])
+        return runs.get(key[2]) or run(came)
+
+    subject: Any = SimpleNamespace(facts=SimpleNamespace(kind=kind, own_iter=False), vary=vary, build=dict)
+    resumes = find_resumes(subject, workers=0)
+    assert ("reseeded" in asked) == (resumes.reseeded is not None) == after_resume
 
 
 def test_a_leaf_that_tells_batches_apart_is_enough() -> None:
