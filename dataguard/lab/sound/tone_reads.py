@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ LOUD = SOFT * LOUDER
 FULL = 0.95
 """The levels of the charts: two to see how values follow, and one that is as loud as a file can be."""
 CHOICES = 16
-"""Random states in which a channel is missing before it counts as dropped: one may be chosen at random."""
+"""Reads in which a channel is missing before it counts as dropped: it may be chosen at random, or by the index."""
 _NOTHING = 0.02
 """A channel that is weaker than this share of the strongest one is missing."""
 _SAME = 1e-3
@@ -58,6 +59,7 @@ class _Trial:
         self.file = max(survey.files, key=lambda file: (min(file.header.channels, 2), -file.position))
         self.files = [file for file in survey.files if file.position == self.file.position]
         self.header = self.file.header
+        self._samples = survey.of_samples(self.file.position)
         reader.warm_up(next((file.index for file in survey.files if file.index != self.file.index), self.file.index))
         self.content = reader.read(self.file.index).content(self.file)
         self.reads = 1
@@ -75,13 +77,17 @@ class _Trial:
         return tuple(fits) if len(fits) == len(outputs) else ()
 
     def dropped(self, fit: WaveformFit) -> tuple[int, ...]:
-        """The channels of the file of which a waveform holds nothing in any random state."""
+        """The channels of the file of which a waveform holds nothing, in any sample and random state."""
         gone = set(_missing(fit))
-        for draw in range(1, CHOICES):
+        alike = [file for file in self._samples if file.header.channels == self.header.channels]
+        for draw, file in zip(range(1, CHOICES), cycle(alike), strict=False):
             if not gone:
                 break
-            values = self.given(LOUD, draw).shown.get(fit.path)
-            other = None if values is None else fit_waveform(fit.path, values, self.header, LOUD)
+            self.reads += 2
+            content = self._reader.read(file.index).content(file)
+            tones = wav(chart(file.header, LOUD), file.header.rate, file.header)
+            values = self._reader.read_swapped(file, content, tones, draw).shown.get(fit.path)
+            other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD)
             gone &= set(_missing(other)) if other else gone
         return tuple(sorted(gone))
 
