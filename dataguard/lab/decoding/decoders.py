@@ -157,6 +157,7 @@ DECODERS = (
     Decoder("scipy.io.wavfile", "read", "filename", Gives.SOUND),
     Decoder("wave", "open", "f", Gives.SOUND),
     Decoder("audioread", "audio_open", "path", Gives.SOUND),
+    Decoder("pydub", "from_file", "file", Gives.SOUND, owner="AudioSegment"),
     Decoder("av", "open", "file", Gives.SOUND),
 )
 
@@ -186,6 +187,8 @@ def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
     owner: Any = sys.modules.get(decoder.module)
     owner = getattr(owner, decoder.owner, None) if decoder.owner else owner
     function = None if owner is None else getattr(owner, decoder.name, None)
+    if decoder.owner:  # a method of the class is another object each time
+        function = getattr(function, "__func__", function)
     if not callable(function) or id(function) in patched:
         return
     patched[id(function)] = function
