@@ -32,6 +32,8 @@ CHOICES = 16
 """Reads in which a channel is missing before it counts as dropped: it may be chosen at random, or by the index."""
 _NOTHING = 0.02
 """A channel that is weaker than this share of the strongest one is missing."""
+_CUT, _STEEP = 0.05, 0.8
+"""The share of values at the ends of the range, and the largest step, above which more random states are tried."""
 _SAME = 1e-3
 """How far channels that hold the same may differ, as a share of the largest value: lossy files differ a little."""
 MOST_VALUES = 1 << 22
@@ -160,7 +162,7 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
             path: loudness
             for path in follows
             if path not in spectrograms
-            if (loudness := _loudness(path, header, [soft, *full]))
+            if (loudness := _loudness(trial, path, soft, full))
         },
         spectrograms=tuple(spectrograms.values()),
         unclear=tuple(path for path in follows if path not in waveforms and path not in spectrograms),
@@ -173,14 +175,29 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
     )
 
 
-def _loudness(path: str, header: SoundHeader, outputs: Sequence[Output]) -> Loudness | None:
-    values = [output.shown[path] for output in outputs if path in output.shown]
-    found = [extremes(one) for one in values]
-    if len(values) < len(outputs) or any(one is None for one in found):
+def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) -> Loudness | None:
+    """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
+    loudness = _loudness_in(path, trial.header, [soft], full)
+    if loudness and (max(loudness.plateaus) > _CUT or max(loudness.steps[1:]) > _STEEP):
+        softs, fulls = ([trial.given(level, draw) for draw in range(2, CHOICES)] for level in (SOFT, FULL))
+        loudness = _loudness_in(path, trial.header, [soft, *softs], [*full, *fulls])
+    return loudness
+
+
+def _loudness_in(path: str, header: SoundHeader, softs: Sequence[Output], fulls: Sequence[Output]) -> Loudness | None:
+    if any(path not in output.shown for output in (*softs, *fulls)):
         return None
-    plateaus, steps = zip(*(one for one in found if one), strict=True)
-    distorted = all(fit_waveform(path, one, header, FULL) is None for one in values[1:])
-    return Loudness(plateaus, steps, float(np.abs(values[0]).max()), distorted)
+    low, high = ([extremes(output.shown[path]) for output in outputs] for outputs in (softs, fulls))
+    if None in low or None in high:
+        return None
+    plateaus, steps = zip(*(found for found in (*low, *high) if found), strict=True)
+    count = len(softs)
+    return Loudness(
+        (min(plateaus[:count]), *plateaus[count:]),
+        (max(steps[:count]), *steps[count:]),
+        float(np.abs(softs[0].shown[path]).max()),
+        all(fit_waveform(path, output.shown[path], header, FULL) is None for output in fulls),
+    )
 
 
 def _reduced(loud: Output, follows: Sequence[str], channels: int) -> tuple[str, ...]:
