@@ -151,6 +151,22 @@ def good_gain() -> DataLoader[Any]:
     return DataLoader(Gained(FILES, read), batch_size=4, num_workers=2)
 
 
+class Distorted(Sounds):
+    """Every other recording is clipped at a level of its own, drawn at random, as a bad microphone would."""
+
+    def __getitem__(self, index: int) -> Any:
+        values: Tensor = self.load(self.paths[index])
+        if torch.rand(()) >= 0.5:
+            level = float(values.abs().quantile(float(torch.empty(()).uniform_(0.2, 0.6))))
+            values = values.clamp(-level, level)
+        return values, index % 3
+
+
+def good_distorted() -> DataLoader[Any]:
+    """Random clipping, as augmentation does on purpose."""
+    return DataLoader(Distorted(FILES, read), batch_size=4, num_workers=2)
+
+
 def good_decibels() -> DataLoader[Any]:
     """Decibels, relative to their largest value."""
 

@@ -180,6 +180,22 @@ def recordings() -> Path:
     return made("recordings", make)
 
 
+def mixed_recordings() -> Path:
+    """`0.wav` to `47.wav` in stereo, of 16 and 44.1 kHz in turn; the channels differ."""
+
+    def make(folder: Path) -> None:
+        for number in range(48):
+            rate = (16_000, 44_100)[number % 2]
+            left, right = (samples_of(start + number, rate // 2, rate) for start in (0, 48))
+            with wave.open(str(folder / f"{number}.wav"), "wb") as file:
+                file.setnchannels(2)
+                file.setsampwidth(2)
+                file.setframerate(rate)
+                file.writeframes((np.stack([left, right], 1) * 20_000).astype("<i2").tobytes())
+
+    return made("mixed_recordings", make)
+
+
 def sentences(count: int = 48, start: int = 0) -> list[str]:
     """Sentences of three to twelve words, each of them different."""
     found = []

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from tests.ecosystem.data import recordings, samples_of
+from tests.ecosystem.data import mixed_recordings, recordings, samples_of
 
 Loaders = dict[str, Any]
 
@@ -46,6 +46,89 @@ def lhotse_loaders() -> Loaders:
     return {
         "train": loader(buckets, input_transforms=[SpecAugment()]),
         "val": loader(SimpleCutSampler(cuts(), max_duration=6.0, shuffle=False)),
+    }
+
+
+def lhotse_waveforms() -> Loaders:
+    """lhotse's waveforms at one rate of stereo recordings of two rates, with speed perturbation."""
+    from lhotse import CutSet, Recording, SupervisionSegment
+    from lhotse.cut import MultiCut
+    from lhotse.dataset import AudioSamples, K2SpeechRecognitionDataset, SimpleCutSampler
+
+    found = []
+    for number in range(48):
+        recording = Recording.from_file(mixed_recordings() / f"{number}.wav", recording_id=f"rec-{number}")
+        segment = SupervisionSegment(
+            f"seg-{number}", recording.id, 0.0, recording.duration, channel=[0, 1], text=f"word {number}"
+        )
+        cut = MultiCut(f"cut-{number}", 0.0, recording.duration, [0, 1], recording=recording, supervisions=[segment])
+        found.append(cut.resample(16_000))
+    stereo = CutSet.from_cuts(found)
+
+    def loader(cuts: Any, *, shuffle: bool) -> DataLoader[Any]:
+        dataset = K2SpeechRecognitionDataset(input_strategy=AudioSamples())
+        sampler = SimpleCutSampler(cuts, max_duration=4.0, shuffle=shuffle)
+        return DataLoader(dataset, sampler=sampler, batch_size=None, num_workers=2)
+
+    faster = stereo + stereo.perturb_speed(1.1)
+    return {"train": loader(faster, shuffle=True), "val": loader(stereo, shuffle=False)}
+
+
+def speech(path: str) -> torch.Tensor:
+    """A recording at 16 kHz in mono, as SpeechBrain's pipelines read it."""
+    from speechbrain.dataio import audio_io
+    from speechbrain.dataio.preprocess import AudioNormalizer
+
+    values, rate = audio_io.load(path, channels_first=False)
+    heard: torch.Tensor = AudioNormalizer(sample_rate=16_000)(values, rate)
+    return heard
+
+
+def speechbrain_loaders() -> Loaders:
+    """SpeechBrain's `DynamicItemDataset` with its padded batches, resampled and mixed to mono as its recipes do."""
+    from speechbrain.dataio.dataio import read_audio_info
+    from speechbrain.dataio.dataloader import make_dataloader
+    from speechbrain.dataio.dataset import DynamicItemDataset
+
+    pipeline = {"func": speech, "takes": "wav", "provides": "sig"}
+    paths = {str(number): str(mixed_recordings() / f"{number}.wav") for number in range(48)}
+    entries = {
+        key: {"wav": path, "label": int(key) % 4, "length": read_audio_info(path).num_frames}
+        for key, path in paths.items()
+    }
+
+    def dataset(keys: slice) -> Any:
+        chosen = dict(list(entries.items())[keys])
+        return DynamicItemDataset(chosen, [pipeline], ["id", "sig", "label"])
+
+    options = {"batch_size": 8, "num_workers": 2}
+    return {
+        "train": make_dataloader(dataset(slice(36)), shuffle=True, drop_last=True, **options),
+        "val": make_dataloader(dataset(slice(36, None)), **options),
+    }
+
+
+def datasets_audio() -> Loaders:
+    """Rows of `datasets` whose `Audio` is decoded at one rate and mixed to mono, padded in collate."""
+    from datasets import Audio
+    from datasets import Dataset as Rows
+
+    paths = [str(mixed_recordings() / f"{number}.wav") for number in range(48)]
+    rows = Rows.from_dict({"audio": paths, "label": [number % 4 for number in range(48)]})
+    rows = rows.cast_column("audio", Audio(sampling_rate=16_000, num_channels=1))
+
+    def collate(batch: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        waves = [torch.as_tensor(row["audio"]["array"], dtype=torch.float32) for row in batch]
+        return {
+            "input_values": torch.nn.utils.rnn.pad_sequence(waves, batch_first=True),
+            "lengths": torch.tensor([len(wave) for wave in waves]),
+            "labels": torch.tensor([row["label"] for row in batch]),
+        }
+
+    split = rows.train_test_split(12, seed=0)
+    return {
+        "train": DataLoader(split["train"], batch_size=8, shuffle=True, drop_last=True, collate_fn=collate),
+        "val": DataLoader(split["test"], batch_size=8, collate_fn=collate),
     }
 
 

@@ -86,7 +86,7 @@ def _offset(scale: float, offset: float) -> str:
 
 
 def _distortion(loudness: Loudness) -> str:
-    """What happens to loud values, if anything does in both random states."""
+    """What happens to loud values, if anything does in every random state."""
     if loudness.plateaus[0] > QUIETLY_CUT:
         return f"is clipped at {loudness.value:.3g}: even a tone of a tenth of full scale is cut off"
     if loudness.distorted and min(loudness.plateaus[1:]) > CUT:

@@ -111,7 +111,8 @@ class Decoder:
         """The function itself; None unless its module is imported."""
         owner: Any = sys.modules.get(self.module)
         owner = getattr(owner, self.owner, None) if self.owner else owner
-        return None if owner is None else getattr(owner, self.name, None)
+        found = None if owner is None else getattr(owner, self.name, None)
+        return getattr(found, "__func__", found) if self.owner else found  # a bound class method is a new object
 
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The file argument of a call."""
@@ -164,6 +165,7 @@ DECODERS = (
     Decoder("scipy.io.wavfile", "read", "filename", Gives.SOUND),
     Decoder("wave", "open", "f", Gives.SOUND),
     Decoder("audioread", "audio_open", "path", Gives.SOUND),
+    Decoder("pydub", "from_file", "file", Gives.SOUND, owner="AudioSegment"),
     Decoder("av", "open", "file", Gives.SOUND),
 )
 

@@ -83,6 +83,7 @@ def redirect(function: Function, around: Around) -> Callable[[], None] | None:
 def redirect_method(owner: type, name: str, around: Around) -> None:
     """The same for a method of a class, of one that is written in C too, and for all instances that there are."""
     original = owner.__dict__[name]
+    original = getattr(original, "__func__", original)  # of a class method
     if redirect(original, around) is None:
         methods = gc.get_referents(owner.__dict__)[0]  # setattr refuses to change a class that is written in C
         methods[name] = around(original)

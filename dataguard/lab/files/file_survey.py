@@ -84,6 +84,11 @@ class FileSurvey(Generic[H]):
                     found.setdefault(one.name, MediaFile(sample.index, position, one.name, one.header))
         return list(found.values())
 
+    def of_samples(self, position: int) -> list[MediaFile[H]]:
+        """The file at this position of each sample, if its header could be read; samples may share one."""
+        found = [(sample.index, sample.decoded[position]) for sample in self.samples if position < len(sample.decoded)]
+        return [MediaFile(index, position, one.name, one.header) for index, one in found if one.header is not None]
+
     def others(self, file: MediaFile[H]) -> list[H]:
         """The headers of the other files in the sample of a file."""
         (sample,) = (sample for sample in self.samples if sample.index == file.index)

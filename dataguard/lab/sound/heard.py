@@ -32,10 +32,11 @@ class OtherRate:
 
 @dataclass(frozen=True, slots=True)
 class Loudness:
-    """How a waveform answers to charts that are soft, and close to full scale in two random states.
+    """How a waveform answers to charts that are soft, and close to full scale in two random states or more.
 
-    `plateaus` are the shares of values at the ends of its range, `steps` the largest steps as shares of the range.
-    `value` is the largest one for the soft chart. `distorted`: the tones are gone in both random states.
+    `plateaus` are the shares of values at the ends of its range, `steps` the largest steps as shares of the range; the
+    first ones are those of the soft chart in the best state. `value` is the largest one for the soft chart.
+    `distorted`: the tones are gone in every state.
     """
 
     plateaus: tuple[float, ...]

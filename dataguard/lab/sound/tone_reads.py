@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,11 @@ LOUD = SOFT * LOUDER
 FULL = 0.95
 """The levels of the charts: two to see how values follow, and one that is as loud as a file can be."""
 CHOICES = 16
-"""Random states in which a channel is missing before it counts as dropped: one may be chosen at random."""
+"""Reads in which a channel is missing before it counts as dropped: it may be chosen at random, or by the index."""
 _NOTHING = 0.02
 """A channel that is weaker than this share of the strongest one is missing."""
+_CUT, _STEEP = 0.05, 0.8
+"""The share of values at the ends of the range, and the largest step, above which more random states are tried."""
 _SAME = 1e-3
 """How far channels that hold the same may differ, as a share of the largest value: lossy files differ a little."""
 MOST_VALUES = 1 << 22
@@ -58,6 +61,7 @@ class _Trial:
         self.file = max(survey.files, key=lambda file: (min(file.header.channels, 2), -file.position))
         self.files = [file for file in survey.files if file.position == self.file.position]
         self.header = self.file.header
+        self._samples = survey.of_samples(self.file.position)
         reader.warm_up(next((file.index for file in survey.files if file.index != self.file.index), self.file.index))
         self.content = reader.read(self.file.index).content(self.file)
         self.reads = 1
@@ -75,13 +79,17 @@ class _Trial:
         return tuple(fits) if len(fits) == len(outputs) else ()
 
     def dropped(self, fit: WaveformFit) -> tuple[int, ...]:
-        """The channels of the file of which a waveform holds nothing in any random state."""
+        """The channels of the file of which a waveform holds nothing, in any sample and random state."""
         gone = set(_missing(fit))
-        for draw in range(1, CHOICES):
+        alike = [file for file in self._samples if file.header.channels == self.header.channels]
+        for draw, file in zip(range(1, CHOICES), cycle(alike), strict=False):
             if not gone:
                 break
-            values = self.given(LOUD, draw).shown.get(fit.path)
-            other = None if values is None else fit_waveform(fit.path, values, self.header, LOUD)
+            self.reads += 2
+            content = self._reader.read(file.index).content(file)
+            tones = wav(chart(file.header, LOUD), file.header.rate, file.header)
+            values = self._reader.read_swapped(file, content, tones, draw).shown.get(fit.path)
+            other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD)
             gone &= set(_missing(other)) if other else gone
         return tuple(sorted(gone))
 
@@ -154,7 +162,7 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
             path: loudness
             for path in follows
             if path not in spectrograms
-            if (loudness := _loudness(path, header, [soft, *full]))
+            if (loudness := _loudness(trial, path, soft, full))
         },
         spectrograms=tuple(spectrograms.values()),
         unclear=tuple(path for path in follows if path not in waveforms and path not in spectrograms),
@@ -167,14 +175,29 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
     )
 
 
-def _loudness(path: str, header: SoundHeader, outputs: Sequence[Output]) -> Loudness | None:
-    values = [output.shown[path] for output in outputs if path in output.shown]
-    found = [extremes(one) for one in values]
-    if len(values) < len(outputs) or any(one is None for one in found):
+def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) -> Loudness | None:
+    """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
+    loudness = _loudness_in(path, trial.header, [soft], full)
+    if loudness and (max(loudness.plateaus) > _CUT or max(loudness.steps[1:]) > _STEEP):
+        softs, fulls = ([trial.given(level, draw) for draw in range(2, CHOICES)] for level in (SOFT, FULL))
+        loudness = _loudness_in(path, trial.header, [soft, *softs], [*full, *fulls])
+    return loudness
+
+
+def _loudness_in(path: str, header: SoundHeader, softs: Sequence[Output], fulls: Sequence[Output]) -> Loudness | None:
+    if any(path not in output.shown for output in (*softs, *fulls)):
         return None
-    plateaus, steps = zip(*(one for one in found if one), strict=True)
-    distorted = all(fit_waveform(path, one, header, FULL) is None for one in values[1:])
-    return Loudness(plateaus, steps, float(np.abs(values[0]).max()), distorted)
+    low, high = ([extremes(output.shown[path]) for output in outputs] for outputs in (softs, fulls))
+    if None in low or None in high:
+        return None
+    plateaus, steps = zip(*(found for found in (*low, *high) if found), strict=True)
+    count = len(softs)
+    return Loudness(
+        (min(plateaus[:count]), *plateaus[count:]),
+        (max(steps[:count]), *steps[count:]),
+        float(np.abs(softs[0].shown[path]).max()),
+        all(fit_waveform(path, output.shown[path], header, FULL) is None for output in fulls),
+    )
 
 
 def _reduced(loud: Output, follows: Sequence[str], channels: int) -> tuple[str, ...]:

@@ -146,6 +146,19 @@ def test_datasets_decode_the_tones(rate: int | None, tmp_path: Path) -> None:
     assert bool(heard.other.ignored) == (rate is None)
 
 
+@pytest.mark.parametrize("suffix", ["wav", "mp3"])
+def test_pydub_reads_the_tones(suffix: str, tmp_path: Path) -> None:
+    segments = importable("pydub", "no pydub for this Python").AudioSegment
+
+    def load(path: Path) -> Tensor:
+        return tensor(np.array(segments.from_file(path).get_array_of_samples()) / 32_768)
+
+    paths = recordings(f"decoders-{suffix}", RATES, suffix=suffix, count=6)
+    heard = observed(lambda: loader(paths, load), tmp_path)
+    assert heard.other.real
+    assert heard.other.ignored == (heard.waveforms[0].path,)
+
+
 def test_torchaudio_reads_the_tones(tmp_path: Path) -> None:
     torchaudio = importable("torchaudio", "no torchaudio for this torch")
     paths = recordings("decoders-wav", RATES, count=6)
