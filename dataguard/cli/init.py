@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _FILE = Path(f"{MODULE}.py")
 _OWN, _PROJECT = Path("dataguard.toml"), Path("pyproject.toml")
+_MOST = 5
+"""Files that are named at most."""
 _TABLE = """\
 targets = {targets}
 {pythonpath}# samples = 256               # read at most so many in the traced pass
@@ -88,10 +91,15 @@ _HINT = " Pass the arguments of the script after --: `dataguard init -- --data d
 def _found(arguments: tuple[str, ...]) -> list[Proposal]:
     """What the project offers; only SCRIPT if the first argument names one."""
     from dataguard.project.proposal import proposals
+    from dataguard.project.sources import Project
 
+    project = Project(Path.cwd())
     if arguments and arguments[0].endswith(".py") and Path(arguments[0]).is_file():
-        return proposals(Path.cwd(), arguments[1:], arguments[0])
-    found = proposals(Path.cwd(), arguments)
+        return proposals(project, arguments[1:], arguments[0])
+    if project.unparsed:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        say(f"dataguard: not read, no valid Python {version}: {', '.join(sorted(project.unparsed)[:_MOST])}", err=True)
+    found = proposals(project, arguments)
     if not found:
         raise UsageError(
             "no DataLoader found in the Python files of this folder: write a function that returns your loaders, and "
