@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _FILE = Path(f"{MODULE}.py")
 _OWN, _PROJECT = Path("dataguard.toml"), Path("pyproject.toml")
+_PREFIX = "tool.dataguard."
+_HEADER = "\n[tool.dataguard]\n"
 _MOST = 5
 """Files that are named at most."""
 _TABLE = """\
@@ -118,21 +120,38 @@ def _restore(earlier: Mapping[Path, bytes | None]) -> None:
 
 
 def _write_settings(found: Proposal) -> None:
-    """Add the table to pyproject.toml, or write dataguard.toml; say what to add where settings exist."""
+    """Add the table to pyproject.toml, or write dataguard.toml; say what to add where the user has settings.
+
+    A table that init wrote and nobody has edited is replaced, so that init can be run again with other arguments.
+    """
     try:
         text = text_in(_PROJECT) if _PROJECT.is_file() else None
+        own = text_in(_OWN) if _OWN.is_file() else ""
     except ValueError as error:
         raise UsageError(f"{_PROJECT}: {error}") from error
-    if _OWN.exists() or "[tool.dataguard" in (text or ""):
+    kept, header, table = (text or "").partition(_HEADER)
+    if header and _is_unedited(table, _PREFIX):
+        text = kept
+    if (_OWN.exists() and not _is_unedited(own, "")) or "[tool.dataguard" in (text or ""):
         say(f"settings exist; add to them:\n{_settings(found, '')}")
         return
-    extended = None if text is None else f"{text.rstrip()}\n\n[tool.dataguard]\n{_settings(found, 'tool.dataguard.')}"
-    if extended is not None and is_toml(extended):
+    extended = None if text is None else f"{text.rstrip()}\n{_HEADER}{_settings(found, _PREFIX)}"
+    if extended is not None and not own and is_toml(extended):
         write_text(_PROJECT, extended)
         say(f"added [tool.dataguard] to {_PROJECT}")
     else:
         write_text(_OWN, _settings(found, ""))
         say(f"wrote {_OWN}")
+
+
+def _is_unedited(table: str, prefix: str) -> bool:
+    """Whether a table has nothing that init does not write: only its target may differ."""
+    own = _TABLE.format(targets="", pythonpath="", prefix=prefix)
+
+    def lines(text: str) -> list[str]:
+        return [line for line in text.splitlines() if not line.startswith(("targets = ", "pythonpath = "))]
+
+    return lines(table) == lines(own)
 
 
 def _settings(found: Proposal, prefix: str) -> str:
