@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from torch.distributed import is_initialized
+import torch.distributed as dist
 
 from dataguard.lab.core.index import members
 from dataguard.lab.core.index_schedules import Schedule, drawn
@@ -36,7 +36,7 @@ def world(subject: Subject) -> int:
     asked = subject.settings.ranks
     if asked == 1:
         raise NotApplicable("ranks is set to 1")
-    if subject.target.is_made_once and (_shards(subject) or is_initialized()):
+    if subject.target.is_made_once and (_shards(subject) or (dist.is_available() and dist.is_initialized())):
         raise NotTested("the loader in hand or of a script is that of one rank: give its name, 'pkg.mod:factory'")
     if asked:
         return min(asked, MOST)
