@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 _FILE = Path(f"{MODULE}.py")
 _OWN, _PROJECT = Path("dataguard.toml"), Path("pyproject.toml")
+_PREFIX = "tool.dataguard."
+_HEADER = "\n[tool.dataguard]\n"
+_MOST = 5
+"""Files that are named at most."""
 _TABLE = """\
 targets = {targets}
 {pythonpath}# samples = 256               # read at most so many in the traced pass
@@ -88,10 +93,15 @@ _HINT = " Pass the arguments of the script after --: `dataguard init -- --data d
 def _found(arguments: tuple[str, ...]) -> list[Proposal]:
     """What the project offers; only SCRIPT if the first argument names one."""
     from dataguard.project.proposal import proposals
+    from dataguard.project.sources import Project
 
+    project = Project(Path.cwd())
     if arguments and arguments[0].endswith(".py") and Path(arguments[0]).is_file():
-        return proposals(Path.cwd(), arguments[1:], arguments[0])
-    found = proposals(Path.cwd(), arguments)
+        return proposals(project, arguments[1:], arguments[0])
+    if project.unparsed:
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        say(f"dataguard: not read, no valid Python {version}: {', '.join(sorted(project.unparsed)[:_MOST])}", err=True)
+    found = proposals(project, arguments)
     if not found:
         raise UsageError(
             "no DataLoader found in the Python files of this folder: write a function that returns your loaders, and "
@@ -110,21 +120,38 @@ def _restore(earlier: Mapping[Path, bytes | None]) -> None:
 
 
 def _write_settings(found: Proposal) -> None:
-    """Add the table to pyproject.toml, or write dataguard.toml; say what to add where settings exist."""
+    """Add the table to pyproject.toml, or write dataguard.toml; say what to add where the user has settings.
+
+    A table that init wrote and nobody has edited is replaced, so that init can be run again with other arguments.
+    """
     try:
         text = text_in(_PROJECT) if _PROJECT.is_file() else None
+        own = text_in(_OWN) if _OWN.is_file() else ""
     except ValueError as error:
         raise UsageError(f"{_PROJECT}: {error}") from error
-    if _OWN.exists() or "[tool.dataguard" in (text or ""):
+    kept, header, table = (text or "").partition(_HEADER)
+    if header and _is_unedited(table, _PREFIX):
+        text = kept
+    if (_OWN.exists() and not _is_unedited(own, "")) or "[tool.dataguard" in (text or ""):
         say(f"settings exist; add to them:\n{_settings(found, '')}")
         return
-    extended = None if text is None else f"{text.rstrip()}\n\n[tool.dataguard]\n{_settings(found, 'tool.dataguard.')}"
-    if extended is not None and is_toml(extended):
+    extended = None if text is None else f"{text.rstrip()}\n{_HEADER}{_settings(found, _PREFIX)}"
+    if extended is not None and not own and is_toml(extended):
         write_text(_PROJECT, extended)
         say(f"added [tool.dataguard] to {_PROJECT}")
     else:
         write_text(_OWN, _settings(found, ""))
         say(f"wrote {_OWN}")
+
+
+def _is_unedited(table: str, prefix: str) -> bool:
+    """Whether a table has nothing that init does not write: only its target may differ."""
+    own = _TABLE.format(targets="", pythonpath="", prefix=prefix)
+
+    def lines(text: str) -> list[str]:
+        return [line for line in text.splitlines() if not line.startswith(("targets = ", "pythonpath = "))]
+
+    return lines(table) == lines(own)
 
 
 def _settings(found: Proposal, prefix: str) -> str:

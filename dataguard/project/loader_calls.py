@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from dataguard.project.sources import Definition, Function, Project, Source
+from dataguard.project.sources import Definition, Function, Project, Source, statements
 
 _LOADER = re.compile(r"(\w*DataLoader|WebLoader|create_loader)$")
 _HOOK = "train_dataloader"
@@ -49,6 +49,12 @@ class LoaderCalls:
         calls = (self.made(source, node) for node in ast.walk(expression) if isinstance(node, ast.Call))
         return [call for call in calls if call]
 
+    def named_in(self, source: Source) -> bool:
+        """Whether a module calls a maker of loaders, or names a class of them, as in `kind = DataLoader`."""
+        names = (node for node in ast.walk(source.tree) if isinstance(node, ast.Name | ast.Attribute))
+        named = any(_LOADER.match((source.refers_to(node) or "").rpartition(".")[2]) for node in names)
+        return named or bool(self.in_expression(source, source.tree))
+
     def bindings(self, source: Source, body: Sequence[ast.stmt]) -> dict[ast.stmt, list[str]]:
         """The statements that give names to loaders, with these names, in order."""
         found: dict[ast.stmt, list[str]] = {}
@@ -88,17 +94,6 @@ class LoaderCalls:
             if held & names or self._is_made_of_loaders(source, value):
                 return True
         return False
-
-
-def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body and of its blocks, in order; not those of functions defined in it."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, Definition):
-            for block in ("body", "orelse", "finalbody"):
-                yield from statements(getattr(statement, block, ()))
-            for handler in getattr(statement, "handlers", ()):
-                yield from statements(handler.body)
 
 
 def assigned(statement: ast.stmt) -> list[ast.expr]:

@@ -41,62 +41,79 @@ class Proposal:
         return self.file is not None and re.search(r"=\.\.\.|['\"]\.\.\.['\"]", self.file) is not None
 
 
-def proposals(folder: Path, arguments: Sequence[str] = (), script: str | None = None) -> list[Proposal]:
+def proposals(project: Project, arguments: Sequence[str] = (), script: str | None = None) -> list[Proposal]:
     """What the source of a project offers, the best first; its scripts take these arguments. Or one `script` alone.
 
     A function that needs no arguments is better than the script that calls it; a script that trains is better than any
-    other function, and that is better than a script that does not train.
+    other function, and that is better than a script that does not train. The loaders of a script that trains may be
+    made by what the source does not show, such as a configuration or another library.
     """
-    project = Project(folder)
     if script is not None:
         source = next((one for one in project.sources if one.path == Path(script)), None)
         plain = Proposal(f"the loaders of {script}", script_spelling(script, arguments))
         return [plain if source is None else _of_script(source, arguments)]
     calls = LoaderCalls(project)
     scripts = sorted(_scripts(calls), key=lambda script: script.rank)
-    training = [script for script in scripts if script.trains]
+    training = [script for script in scripts if script.trains and script.makes]
+    others = [script for script in scripts if not (script.trains and script.makes)]
     ready, missing = _factories(calls)
     first = ready if not training or _called(calls, training[0]) else []
-    made = (*training, *(script for script in scripts if not script.trains))
-    by_script = [_of_script(script.source, arguments) for script in made]
-    return list(dict.fromkeys([*first, *by_script[: len(training)], *ready, *by_script, *missing]))
+    by_script, by_other = ([_of_script(one.source, arguments) for one in group] for group in (training, others))
+    return list(dict.fromkeys([*first, *by_script, *ready, *by_other, *missing]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Script:
-    """A script that makes loaders, itself or through what it imports; whether it trains; the lowest `rank` is first."""
+    """A script that makes loaders or trains, itself or through what it imports; the lowest `rank` is first."""
 
     source: Source
+    makes: bool
     trains: bool
     rank: tuple[object, ...]
 
 
 def _scripts(calls: LoaderCalls) -> Iterator[_Script]:
     sources = calls.project.sources
-    makes = {source for source in sources if calls.in_expression(source, source.tree)}
-    trains = {source for source in sources if _trains(source)}
+    makes = {source for source in sources if calls.named_in(source)}
+    steps = {source for source in sources if _trains(calls.project, source)}
     for source in sources:
         reached = calls.project.reached_from(source)
-        if not (source.guarded or source.runs_on_import) or not reached & makes:
+        trains = not reached.isdisjoint(steps)
+        made = not reached.isdisjoint(makes)
+        if not _runs(calls, source) or not (made or (trains and any(map(_uses_torch, reached)))):
             continue
         stem = source.path.stem.lower()
         aside = any(map(_ASIDE.fullmatch, re.split(r"[^a-z]+", source.path.with_suffix("").as_posix().lower())))
         rank = (
-            not reached & trains,
+            not trains,
+            not made,
             aside,
-            source not in trains,
             not stem.startswith(_ENTRIES),
-            source not in makes,
             len(source.path.parts),
+            source not in steps,
+            source not in makes,
             str(source.path),
         )
-        yield _Script(source, bool(reached & trains), rank)
+        yield _Script(source, made, trains, rank)
 
 
-def _trains(source: Source) -> bool:
-    """Whether a module calls what a training calls."""
-    called = (node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call))
-    names = {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called}
+def _runs(calls: LoaderCalls, source: Source) -> bool:
+    """Whether a module is a script: it does work when it runs, and is not only imported."""
+    return bool(source.guarded) or source.runs_on_import or any(calls.bindings(source, source.tree.body))
+
+
+def _uses_torch(source: Source) -> bool:
+    return any(name.partition(".")[0] == "torch" for name in source.imports.values())
+
+
+def _trains(project: Project, source: Source) -> bool:
+    """Whether a module calls what a training calls; a trainer of the project trains where it is defined."""
+    called = [node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
+    names = {
+        one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "")
+        for one in called
+        if project.definition(source.refers_to(one)) is None
+    }
     return bool(names & _STEPS) or any(map(_TRAINERS.match, names))
 
 

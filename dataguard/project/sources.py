@@ -45,7 +45,7 @@ class Source:
     @property
     def runs_on_import(self) -> bool:
         """Whether importing it does work: it has loops, or calls what it defines."""
-        for node in self.tree.body:
+        for node in statements(self.tree.body):
             if isinstance(node, ast.For | ast.While | ast.With):
                 return True
             called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
@@ -70,11 +70,24 @@ def is_main_guard(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) and "__main__" in ast.unparse(node.test)
 
 
+def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body and of its blocks, in order; not those of functions defined in it."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, Definition):
+            for block in ("body", "orelse", "finalbody"):
+                yield from statements(getattr(statement, block, ()))
+            for handler in getattr(statement, "handlers", ()):
+                yield from statements(handler.body)
+
+
 class Project:
     """The modules of a project, by file."""
 
     def __init__(self, folder: Path) -> None:
-        trees = dict(_trees(folder))
+        self.unparsed: list[str] = []
+        """Where files are no Python of this version: `train.py:3`."""
+        trees = dict(_trees(folder, self.unparsed))
         imported = {module for tree in trees.values() for module in _absolute_imports(tree)}
         self.sources = tuple(_source(path, tree, folder, imported) for path, tree in trees.items())
         self._by_name = {source.name: source for source in self.sources}
@@ -109,13 +122,15 @@ class Project:
         return self.definition(source.imports.get(attribute), depth - 1)
 
 
-def _trees(folder: Path) -> Iterator[tuple[Path, ast.Module]]:
+def _trees(folder: Path, unparsed: list[str]) -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(_files(folder))[:_MOST]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's escape sequences
             try:
                 yield path, ast.parse(path.read_text(encoding="utf-8"), str(path))
-            except (OSError, ValueError, SyntaxError, RecursionError):
+            except SyntaxError as error:
+                unparsed.append(f"{path.relative_to(folder).as_posix()}:{error.lineno}")
+            except (OSError, ValueError, RecursionError):
                 continue
 
 

@@ -97,14 +97,18 @@ class Target:
         return isinstance(self.source, Script)
 
     @property
+    def is_made_once(self) -> bool:
+        """Whether its loaders cannot be made again, for another rank: those of a script, or objects."""
+        return self.runs_once or not callable(self.source) or is_product(self.source)
+
+    @property
     def stage(self) -> str:
         """What makes its loaders, as the stage of an incident: `script` or `factory`."""
         return "script" if self.runs_once else "factory"
 
     def takes(self, *names: str) -> bool:
         """Whether the source is a function that has a parameter with one of these names."""
-        calls = callable(self.source) and not is_product(self.source)
-        return calls and any(parameter.name in names for parameter in parameters_of(self.source))
+        return not self.is_made_once and any(parameter.name in names for parameter in parameters_of(self.source))
 
 
 def load(spelling: str) -> Target:

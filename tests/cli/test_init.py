@@ -118,3 +118,18 @@ def test_a_stranger_gets_a_report_with_two_commands(capsys: pytest.CaptureFixtur
     assert "dataguard dataguard_loaders:loaders" in capsys.readouterr().out
     assert main.main(["scan", "--select", "DG207", "--format", "json"]) == 0
     assert '"loader": "train"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("file", ["pyproject.toml", "dataguard.toml"])
+def test_what_init_wrote_and_nobody_edited_is_replaced(project: Path, file: str) -> None:
+    for path in (project / "pyproject.toml", project / "src/imgcls_of_init/data.py"):
+        if path.name != file:
+            path.unlink()
+    (project / "train.py").write_text(f"{DATA}\nfor batch in make_train(): batch.backward()\n")
+    for lr in ("1", "2"):
+        assert main.main(["init", "--no-scan", "train.py", "--", "--lr", lr]) == 0
+        assert resolve(project / file).targets == (f"run train.py --lr {lr}",)
+    edited = (project / file).read_text().replace("# samples = 256 ", "samples = 256 ")
+    (project / file).write_text(edited)
+    assert main.main(["init", "--no-scan", "train.py", "--", "--lr", "3"]) == 0
+    assert (project / file).read_text() == edited

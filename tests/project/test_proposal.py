@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dataguard.project.proposal import Proposal, proposals
+from dataguard.project.sources import Project
 
 FACTORY = "from torch.utils.data import DataLoader\ndef make_loaders(): return DataLoader(range(8))\n"
 NEEDY = "from torch.utils.data import DataLoader\ndef build(cfg, split): return DataLoader(range(cfg.size))\n"
@@ -31,7 +32,7 @@ def offered(folder: Path, *arguments: str, **files: str) -> list[Proposal]:
         path = folder / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
-    return proposals(folder, arguments)
+    return proposals(Project(folder), arguments)
 
 
 def targets(folder: Path, *arguments: str, **files: str) -> list[str]:
@@ -70,6 +71,41 @@ def test_a_script_may_add_the_folder_of_its_modules(tmp_path: Path) -> None:
     assert targets(tmp_path, **{"core/__init__": "", "core/datasets": NEEDY, "train": script})[0] == "run train.py"
 
 
+def test_the_main_script_comes_before_one_deeper_in_the_project(tmp_path: Path) -> None:
+    main = "from engine import fit\nfrom data import build\nfit(build(None, 'train'))\nfor epoch in range(3): pass"
+    engine = "def fit(loader):\n    for batch in loader: batch.backward()"
+    files = {"projects/side/main": TRAINING, "scripts/main": main, "engine": engine, "data": NEEDY}
+    assert targets(tmp_path, **files)[0] == "run scripts/main.py"
+
+
+def test_a_trainer_of_the_project_trains_where_it_is_defined(tmp_path: Path) -> None:
+    launcher = "import main\nclass Trainer: pass\nif __name__ == '__main__': submit(Trainer())"
+    main = "from engine import run\nfrom data import build\nif __name__ == '__main__': run(build(None, 'train'))"
+    engine = "def run(loader):\n    for batch in loader: batch.backward()"
+    assert targets(tmp_path, launcher=launcher, main=main, engine=engine, data=NEEDY)[0] == "run main.py"
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "loader = DataLoader(range(8))\nengine.train(loader)",
+        "if True:\n    for epoch in range(3): engine.train(DataLoader(range(8)))",
+        "def wrap(dataset, kind=DataLoader): return kind(dataset)\nwith open('x'): engine.train(wrap(range(8)))",
+    ],
+)
+def test_a_script_may_do_its_work_at_its_top_level(tmp_path: Path, loader: str) -> None:
+    engine = "def train(loader):\n    for batch in loader: batch.backward()"
+    script = f"import engine\nfrom torch.utils.data import DataLoader\n{loader}\n"
+    assert targets(tmp_path, work=script, engine=engine, evaluate=EVALUATION)[0] == "run work.py"
+
+
+def test_a_script_that_trains_may_get_its_loaders_from_elsewhere(tmp_path: Path) -> None:
+    other = "import torch, elsewhere\nfor batch in elsewhere.batches(): torch.compile(batch).backward()"
+    assert targets(tmp_path, fit=other) == ["run fit.py"]
+    assert targets(tmp_path, evaluate=EVALUATION) == ["run fit.py", "run evaluate.py"]
+    assert targets(tmp_path, fit=other.replace("torch", "jax")) == ["run evaluate.py"]
+
+
 @pytest.mark.parametrize("call", ["Trainer(max_epochs=1).fit(None, loader)", "HfTrainer(loader).train()"])
 def test_a_trainer_trains_too(tmp_path: Path, call: str) -> None:
     script = f"from torch.utils.data import DataLoader\nloader = DataLoader([1])\nfor _ in range(1): {call}\n"
@@ -106,3 +142,4 @@ def test_what_only_the_user_knows_is_left_open(tmp_path: Path) -> None:
 
 def test_without_loaders_there_is_nothing_to_propose(tmp_path: Path) -> None:
     assert offered(tmp_path, train="print(1)\nfor x in []: pass", broken="def (") == []
+    assert Project(tmp_path).unparsed == ["broken.py:1"]

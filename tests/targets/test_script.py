@@ -160,8 +160,10 @@ if __name__ == '__main__':
 def test_only_rank_zero_of_a_script_runs(place: Path, start: str) -> None:
     (place / "train.py").write_text(PRELUDE + RANKS + STARTS[start])
     words = ["torchrun", "--nproc-per-node", "2", "train.py"] if start == "torchrun" else ["train.py"]
-    report = scan(script_spelling(words[0], words[1:]), Settings(select=("DG001", "DG101")))
+    report = scan(script_spelling(words[0], words[1:]), Settings(select=("DG001", "DG101", "DG202", "DG204")))
     assert failed(report) == [("DG101", "train_loader")]
+    sharing = next(result for result in report.results if result.code == "DG202")
+    assert "that of one rank" in str(sharing.reason)
     assert not (place / "trained").exists()
 
 

@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
+
 from dataguard.lab.core.index import members
 from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.reading.rank_queries import rank_queries
@@ -14,7 +16,7 @@ from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
-from dataguard.model import Location, NotApplicable
+from dataguard.model import Location, NotApplicable, NotTested
 from dataguard.targets.variants import Loader
 
 _SAMPLES = 4
@@ -28,11 +30,14 @@ DEFAULT, MOST = 2, 4
 def world(subject: Subject) -> int:
     """How many ranks to run: the number in the settings, or two if the loader is rank-aware.
 
-    Raises NotApplicable if the loader is meant for one process only.
+    Raises NotApplicable if the loader is meant for one process only, and NotTested if it was made as that of one rank
+    and cannot be made again for another.
     """
     asked = subject.settings.ranks
     if asked == 1:
         raise NotApplicable("ranks is set to 1")
+    if subject.target.is_made_once and (_shards(subject) or (dist.is_available() and dist.is_initialized())):
+        raise NotTested("the loader in hand or of a script is that of one rank: give its name, 'pkg.mod:factory'")
     if asked:
         return min(asked, MOST)
     if is_given(subject) or _shards(subject) or asks(subject):

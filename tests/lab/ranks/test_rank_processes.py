@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
+import dataguard
 from dataguard.engine import scan
 from dataguard.incident import LoaderDied, LoaderHung
 from dataguard.lab.process.isolation import isolated
@@ -116,3 +118,12 @@ def test_a_scan_goes_on_when_another_rank_fails(fault: str) -> None:
     assert found["DG501"].status is Status.PASSED
     assert found["DG108"].status is Status.INCONCLUSIVE
     assert "the loader fails" in (found["DG108"].reason or "")
+
+
+def test_a_loader_in_hand_of_one_rank_is_not_tested_on_others() -> None:
+    dataset = TensorDataset(torch.arange(64.0))
+    loader = DataLoader(dataset, 4, sampler=DistributedSampler(dataset, 2, 0))
+    report = dataguard.scan(loader, select="DG202,DG204")
+    assert not report.failed
+    reasons = {result.code: str(result.reason) for result in report.results if result.status is not Status.PASSED}
+    assert "that of one rank" in reasons["DG202"]
