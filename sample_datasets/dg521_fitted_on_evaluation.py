@@ -76,7 +76,7 @@ def bad_listed() -> Loaders:
 class Windows(Dataset[Any]):
     """Windows of a series, and the steps that follow each."""
 
-    LENGTH, AHEAD = 24, 8
+    LENGTH, AHEAD = 24, 9
 
     def __init__(self, series: np.ndarray) -> None:
         self.series = torch.from_numpy(series).float()
@@ -107,12 +107,6 @@ def good_windows() -> Loaders:
 def good_unscaled_windows() -> Loaders:
     """Series of which nothing was fitted: they come from an instrument."""
     return windows(table())
-
-
-def good_whole_series() -> Loaders:
-    """Splits that hold one standardized series, so that nothing is known of their parts."""
-    values = standardized(table(), table()[:TRAIN])
-    return loaders(Windows(values), Windows(values))
 
 
 def good() -> Loaders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_a_listing_of_the_user_comes_before_those_of_a_package(tmp_path: Path, m
     monkeypatch.syspath_prepend(package)
     places = Places()
     with listed(places, backward=False):
-        import lists_folders
+        lists_folders = importlib.import_module("lists_folders")
 
         own = [sys._getframe().f_lineno + 2, sys._getframe().f_lineno + 1]
         lists_folders.listing(package)
