@@ -79,7 +79,6 @@ ENTRIES = (
     Entry("sentence-transformers", "tokens:embeddings"),
     Entry("lhotse", "sound:lhotse_loaders"),
     Entry("lhotse", "sound:lhotse_waveforms"),
-    Entry("speechbrain", "sound:speechbrain_loaders"),
     Entry("datasets", "sound:datasets_audio"),
     Entry("audiomentations", "sound:audiomentations_loaders"),
     Entry("webdataset", "streams:webdataset_loaders"),

@@ -74,40 +74,6 @@ def lhotse_waveforms() -> Loaders:
     return {"train": loader(faster, shuffle=True), "val": loader(stereo, shuffle=False)}
 
 
-def speech(path: str) -> torch.Tensor:
-    """A recording at 16 kHz in mono, as SpeechBrain's pipelines read it."""
-    from speechbrain.dataio import audio_io
-    from speechbrain.dataio.preprocess import AudioNormalizer
-
-    values, rate = audio_io.load(path, channels_first=False)
-    heard: torch.Tensor = AudioNormalizer(sample_rate=16_000)(values, rate)
-    return heard
-
-
-def speechbrain_loaders() -> Loaders:
-    """SpeechBrain's `DynamicItemDataset` with its padded batches, resampled and mixed to mono as its recipes do."""
-    from speechbrain.dataio.dataio import read_audio_info
-    from speechbrain.dataio.dataloader import make_dataloader
-    from speechbrain.dataio.dataset import DynamicItemDataset
-
-    pipeline = {"func": speech, "takes": "wav", "provides": "sig"}
-    paths = {str(number): str(mixed_recordings() / f"{number}.wav") for number in range(48)}
-    entries = {
-        key: {"wav": path, "label": int(key) % 4, "length": read_audio_info(path).num_frames}
-        for key, path in paths.items()
-    }
-
-    def dataset(keys: slice) -> Any:
-        chosen = dict(list(entries.items())[keys])
-        return DynamicItemDataset(chosen, [pipeline], ["id", "sig", "label"])
-
-    options = {"batch_size": 8, "num_workers": 2}
-    return {
-        "train": make_dataloader(dataset(slice(36)), shuffle=True, drop_last=True, **options),
-        "val": make_dataloader(dataset(slice(36, None)), **options),
-    }
-
-
 def datasets_audio() -> Loaders:
     """Rows of `datasets` whose `Audio` is decoded at one rate and mixed to mono, padded in collate."""
     from datasets import Audio

@@ -17,6 +17,7 @@ import torch
 
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.core.pickled_parts import is_handle
 from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -193,6 +194,9 @@ class CollateInputs:
 
 
 def duplicate(sample: Any) -> Any:
-    """A deep copy of a sample; a tensor that is a view of a larger one is cloned alone."""
-    tensors = [leaf for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor)]
-    return copy.deepcopy(sample, {id(tensor): tensor.clone() for tensor in tensors})
+    """A deep copy of a sample but for open decoders; a tensor that is a view of a larger one is cloned alone."""
+    copies = {}
+    for _, leaf in iter_leaves(sample):
+        if isinstance(leaf, torch.Tensor) or is_handle(leaf):
+            copies[id(leaf)] = leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
+    return copy.deepcopy(sample, copies)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from xxhash import xxh3_64
 
+from dataguard.lab.core.pickled_parts import is_handle
 from dataguard.lab.core.records import FEWEST, LeafRecord
 
 MAX_DEPTH = 12
@@ -100,7 +101,7 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
         return None
     if dataclasses.is_dataclass(value):
         return [(f".{item.name}", getattr(value, item.name, None)) for item in dataclasses.fields(value)]
-    if is_pillow(value) or isinstance(value, _FUNCTIONS):
+    if is_pillow(value) or is_handle(value) or isinstance(value, _FUNCTIONS):
         return None
     state = _state(value)
     return [(f".{name}", item) for name, item in state.items()] if state else None

@@ -61,3 +61,17 @@ def _reduced_parts(value: Any) -> Iterator[tuple[str, Any]]:
             yield names.get(id(argument), ".default_factory" if factory else f".<argument {number}>"), argument
     yield from ((f"[{number}]", item) for number, item in enumerate(items or ()))
     yield from ((f"[{key!r}]", item) for key, item in pairs or ())
+
+
+_DECODERS = {
+    "torchcodec.decoders": ("AudioDecoder", "VideoDecoder"),
+    "soundfile": ("SoundFile",),
+    "cv2": ("VideoCapture",),
+}
+"""Classes of open decoders, by the public module that has them."""
+
+
+def is_handle(value: Any) -> bool:
+    """Whether this is an open decoder: it holds addresses of native memory, which differ and cannot be copied."""
+    own = type(value).__mro__
+    return any(kind.__name__ in _DECODERS.get(kind.__module__.partition("._")[0], ()) for kind in own)

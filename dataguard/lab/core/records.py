@@ -137,16 +137,6 @@ class SampleRecord:
         return frozenset((leaf.path, leaf.type_name, len(leaf.shape or ())) for leaf in leaves)
 
 
-def read_seconds(samples: Iterable[SampleRecord]) -> tuple[list[float], list[float]]:
-    """The seconds of the first read of each worker, which may import and open what later ones use, and of the others.
-
-    Samples that were read at once have the same share of the time.
-    """
-    timed = [one for one in samples if one.seconds]
-    first = {(one.worker, one.epoch): one.seconds for one in reversed(timed)}
-    return [*first.values()], [one.seconds for one in timed if one.seconds != first[one.worker, one.epoch]]
-
-
 def sample_records(
     place: tuple[int | None, int, int],
     indices: Sequence[Any],

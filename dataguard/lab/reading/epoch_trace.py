@@ -15,14 +15,14 @@ from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.index_schedules import Spread, evenly, in_use
 from dataguard.lab.core.loader_facts import start_method
-from dataguard.lab.core.records import BatchRecord, Refusal, SampleRecord, Stop, read_seconds
+from dataguard.lab.core.records import BatchRecord, Refusal, SampleRecord, Stop
 from dataguard.lab.core.value_summary import ValueSummary
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.lab.spy.content_hashes import SampleHashes
-from dataguard.lab.spy.drive import Ride, drive, shut
+from dataguard.lab.spy.drive import Ride, drive, read_seconds, shut
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.value_summaries import ValueSummaries

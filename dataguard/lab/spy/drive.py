@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import wait
@@ -18,7 +18,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
 from dataguard.lab.core.loader_facts import attribute, overrides_iter, start_method
-from dataguard.lab.core.records import Failure, SampleRecord, read_seconds
+from dataguard.lab.core.records import Failure, SampleRecord
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.process.flight_recorder import FlightRecorder
@@ -246,3 +246,13 @@ def _death_of(worker: int, code: int, plan: Plan) -> Incident:
         stacks=left,
         output=tail(plan.folder),
     )
+
+
+def read_seconds(samples: Iterable[SampleRecord]) -> tuple[list[float], list[float]]:
+    """The seconds of the first read of each worker, which may import and open what later ones use, and of the others.
+
+    Samples that were read at once have the same share of the time.
+    """
+    timed = [one for one in samples if one.seconds]
+    first = {(one.worker, one.epoch): one.seconds for one in reversed(timed)}
+    return [*first.values()], [one.seconds for one in timed if one.seconds != first[one.worker, one.epoch]]

@@ -12,6 +12,8 @@ import soundfile
 import torch
 from scipy import signal
 
+from dataguard.lab.batches.collate_inputs import duplicate
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.decoding.sound_headers import SoundHeader, read_sound_header
 from dataguard.lab.sound.spectrogram_fit import LOUDER, SpectrogramFit, fit_spectrogram
 from dataguard.lab.sound.tones import TONES, amplitude, chart, tones_of, wav
@@ -175,3 +177,16 @@ def test_every_channel_has_a_tone(channels: int) -> None:
     assert len(tones) == channels
     assert all(tones)
     assert len({tone for own in tones[:6] for tone in own}) == sum(map(len, tones[:6]))
+
+
+def test_an_open_decoder_is_neither_entered_nor_copied() -> None:
+    """It holds addresses of native memory, which a copy would share, and which differ between two runs."""
+    file = BytesIO()
+    soundfile.write(file, chart(header(8_000), LEVEL), 8_000, format="wav")
+    file.seek(0)
+    with soundfile.SoundFile(file) as decoder:
+        sample = {"audio": decoder, "x": torch.ones(3)}
+        assert [path for path, _ in iter_leaves(sample)] == ["['audio']", "['x']"]
+        copied = duplicate(sample)
+        assert copied["audio"] is decoder
+        assert copied["x"] is not sample["x"]
