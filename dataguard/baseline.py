@@ -120,8 +120,8 @@ class Baseline:
             return replace(result, status=Status.EXPECTED, reason=f"{self._reason}{gone}")
         notes = [result.reason, f"{counted(seen, 'more findings')} {self._reason}" if seen else None]
         notes += [f"{self._reason}: {_vanished(unseen)}"] if unseen else []
-        mild = result.severity is Severity.ERROR and all(finding.mild for finding in new)
-        severity = Severity.WARNING if mild else result.severity
+        ambiguous = result.severity is Severity.ERROR and all(finding.ambiguous for finding in new)
+        severity = Severity.WARNING if ambiguous else result.severity
         return replace(result, findings=new, severity=severity, reason="; ".join(filter(None, notes)) or None)
 
     @property

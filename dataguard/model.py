@@ -82,30 +82,30 @@ class Location:
 class Finding:
     """One observed defect: what, with which numbers, where, and how to reproduce it.
 
-    A `mild` finding has an innocent explanation too: a result with only mild findings is at most a warning.
+    An `ambiguous` finding has an innocent explanation too: a result with only ambiguous findings is at most a warning.
     """
 
     message: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
     at: Location | None = None
     repro: str | None = None
-    mild: bool = False
+    ambiguous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Coverage:
     """What a verdict is based on: how much was exercised, by unit, and a note that a pass should carry."""
 
     exercised: Mapping[str, int]
     note: str | None = None
 
 
-def known(evidence: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """Evidence without the entries that are None or empty."""
     return {name: value for name, value in evidence.items() if value not in (None, "", [], {}, ())}
 
 
-Judgement = Generator[Finding, None, Looked]
+Judgement = Generator[Finding, None, Coverage]
 """What a check's judge returns: a generator that yields findings and returns what it looked at."""
 
 

@@ -119,7 +119,7 @@ class TestApplied:
         assert seen.reason == "seen in 4 batches; 1 more finding in the baseline known.json"
 
     def test_new_findings_that_are_mild_are_a_warning(self) -> None:
-        seen = baseline_of(failed(RNG)).applied(failed(RNG, replace(OTHER, mild=True)))
+        seen = baseline_of(failed(RNG)).applied(failed(RNG, replace(OTHER, ambiguous=True)))
         assert seen.severity is Severity.WARNING
 
     def test_a_vanished_finding_is_reported_where_its_check_passes(self) -> None:

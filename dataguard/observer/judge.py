@@ -16,9 +16,9 @@ from dataguard.lab.process.computing_time import TookTooLong, charged
 from dataguard.lab.process.side_by_side import seconds_waited
 from dataguard.model import (
     Check,
+    Coverage,
     Finding,
     Location,
-    Looked,
     NotApplicable,
     Result,
     Severity,
@@ -36,7 +36,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
     """Run one check on one loader, and turn every outcome into a `Result`."""
     started = time.monotonic()
     findings: list[Finding] = []
-    looked = Looked({})
+    looked = Coverage({})
     status, reason = Status.PASSED, None
     judgement = check.judge(lab)
     try:
@@ -98,9 +98,9 @@ def _figures(result: Result, lab: Lab) -> tuple[Figure, ...]:
 
 
 def _severity(check: Check, findings: list[Finding]) -> Severity:
-    """The severity of the check; at most a warning if all findings are mild."""
-    mild = findings and all(finding.mild for finding in findings)
-    return Severity.WARNING if mild and check.severity is Severity.ERROR else check.severity
+    """The severity of the check; at most a warning if all findings are ambiguous."""
+    ambiguous = findings and all(finding.ambiguous for finding in findings)
+    return Severity.WARNING if ambiguous and check.severity is Severity.ERROR else check.severity
 
 
 def _options(settings: Settings) -> str:

@@ -45,7 +45,7 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
 
 
 def _rank(check: Check) -> tuple[int, int, int]:
-    """What is judged first, since the budget of a loader may not suffice for all: the urgent, errors, what is mild."""
+    """What is judged first, since the budget of a loader may not suffice for all: the urgent, then errors."""
     urgency = URGENT.index(check.code) if check.code in URGENT else len(URGENT)
     return urgency, check.severity.rank, check.code.startswith(MEASURING)
 

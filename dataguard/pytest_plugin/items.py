@@ -246,8 +246,8 @@ class Contract(pytest.Item):
             self.add_marker(pytest.mark.xfail(reason=reason, strict=False))
         elif status is Status.PASSED and reason:
             self.user_properties.append((NOTE, f"passed: {reason}"))
-        mild = status is Status.FAILED and self.result.severity.rank > self.plugin.settings.fail_on.rank
-        if mild:
+        tolerated = status is Status.FAILED and self.result.severity.rank > self.plugin.settings.fail_on.rank
+        if tolerated:
             texts = [f"{self.result.severity.value}: {finding.message}" for finding in self.result.findings]
             self.user_properties.extend((NOTE, one_line(text)) for text in texts)
         elif status in (Status.FAILED, Status.EXPECTED):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from dataguard.machine.units import counted
-from dataguard.model import Finding, known
+from dataguard.model import Finding, without_empty
 from dataguard.training.batch_structure import Kind, Structure, arrays_of
 from dataguard.training.batch_values import InvalidValues, Labels, non_finite
 from dataguard.training.epoch_order import PREFIX, Order, Orders, Shuffler
@@ -195,7 +195,7 @@ class Watch:
         compared = counted(order.drawn if now.ended else PREFIX, "batches")
         evidence = {"fix here": fix, "begins with": order.first[:_NAMED], "compared": compared}
         message = f"{now.shuffler.name} draws the same order in epochs {before} and {now.epoch}"
-        self.alarm.report("DG206", Finding(message, known(evidence)))
+        self.alarm.report("DG206", Finding(message, without_empty(evidence)))
 
     def _judge_replays(self, now: Pass) -> None:
         for code, finding in self.replays.findings([now, *self._whole]) if now.may_replay else ():
@@ -248,7 +248,9 @@ def _samples(where: Where, wrong: InvalidValues | None = None) -> dict[str, Any]
     """The samples of a batch that a finding is about, or its rows if the indices are unknown."""
     indices = where.indices
     if wrong is None:
-        return known({"samples": None if indices is None else _first_of([f"dataset[{index!r}]" for index in indices])})
+        return without_empty(
+            {"samples": None if indices is None else _first_of([f"dataset[{index!r}]" for index in indices])}
+        )
     if indices is not None and len(indices) == wrong.size:
         return {"samples": _first_of([f"dataset[{indices[row]!r}]" for row in wrong.rows])}
     return {"rows": _first_of(list(wrong.rows))}

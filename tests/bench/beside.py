@@ -214,7 +214,7 @@ TOOLS: dict[str, Callable[[Path, int], set[str]]] = {
 
 
 @dataclass
-class Looked:
+class Coverage:
     """What a tool reported of the clean loaders and of each bug beyond that, and its median time."""
 
     clean: set[str]
@@ -222,7 +222,7 @@ class Looked:
     seconds: float
 
 
-def looked(tool: Callable[[Path, int], set[str]], folder: Path) -> Looked:
+def looked(tool: Callable[[Path, int], set[str]], folder: Path) -> Coverage:
     reports, times = [], []
     for number in range(len(BUGS) + 1):
         started = time.perf_counter()
@@ -238,7 +238,7 @@ def looked(tool: Callable[[Path, int], set[str]], folder: Path) -> Looked:
         times.append(time.perf_counter() - started)
     clean, *buggy = reports
     found = {bug: said - clean for bug, said in zip(BUGS, buggy, strict=True)}
-    return Looked(clean, found, sorted(times)[len(times) // 2])
+    return Coverage(clean, found, sorted(times)[len(times) // 2])
 
 
 def main() -> None:

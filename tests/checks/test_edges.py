@@ -18,7 +18,7 @@ from dataguard.lab.images.chart_fit import Fit
 from dataguard.lab.machine.thread_contention import ThreadContention
 from dataguard.lab.streams.sampler_order import Orders
 from dataguard.lab.throughput.cuda_copies import CopyTimes, DeliveredBatch
-from dataguard.model import Check, Finding, Location, Looked, NotApplicable, Undecided
+from dataguard.model import Check, Coverage, Finding, Location, NotApplicable, Undecided
 from dataguard.stats.coincidence import ORDERED
 from dataguard.stats.normalization import Statistics
 from tests.support.recordings import Verdict, recordings, verdict_of
@@ -27,7 +27,7 @@ from tests.support.recordings import Verdict, recordings, verdict_of
 def findings(check: Check, lab: Any) -> tuple[Finding, ...]:
     """The findings of a judge that reaches a verdict."""
     verdict = verdict_of(check.judge, lab)
-    assert isinstance(verdict.outcome, Looked), verdict.outcome
+    assert isinstance(verdict.outcome, Coverage), verdict.outcome
     return verdict.findings
 
 

@@ -11,7 +11,7 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.checks.common.check import check
 from dataguard.lab.subject import Subject
-from dataguard.model import Check, Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Check, Coverage, Finding, Judgement, NotApplicable, Severity
 from tests.support.recordings import Recording, recordings, verdict_of
 
 BY_INDEX = ("DG211", "DG513", "DG514", "DG518", "DG520", "DG521", "DG523")
@@ -51,7 +51,7 @@ def test_the_decorator_makes_a_check_of_a_judge() -> None:
         Fix: nothing.
         """
         yield Finding(f"the lab is {lab}")
-        return Looked({})
+        return Coverage({})
 
     made = dg999_planted_defect
     assert (made.code, made.name, made.severity, made.since) == ("DG999", "planted-defect", Severity.WARNING, "2026.3")

@@ -14,7 +14,7 @@ from dataguard.lab.files.bit_depth import Curve
 from dataguard.lab.model.batch_parts import Extent
 from dataguard.lab.model.trial import Trial
 from dataguard.lab.ranks.shares import Share
-from dataguard.model import DataguardError, Looked, Undecided
+from dataguard.model import Coverage, DataguardError, Undecided
 from dataguard.settings.settings import Settings
 from tests.support.one_difference import judged, said
 
@@ -257,7 +257,7 @@ RANKS = ".ranks.shards([[], {}])"
 )
 def test_what_is_reported(check: str, face: str, changes: dict[str, Any], words: str | None) -> None:
     verdict = judged(check, face, changes)
-    assert isinstance(verdict.outcome, Looked)
+    assert isinstance(verdict.outcome, Coverage)
     assert any(words in one for one in said(verdict)) if words else said(verdict) == []
 
 
@@ -292,9 +292,9 @@ def test_the_evidence(check: str, face: str, changes: dict[str, Any], name: str,
 
 
 @pytest.mark.parametrize(
-    ("shapes", "mild"), [([(3, 8, 8)], True), ([(3, 8, 8), ()], False), ([()], False), ([None], False)]
+    ("shapes", "ambiguous"), [([(3, 8, 8)], True), ([(3, 8, 8), ()], False), ([()], False), ([None], False)]
 )
-def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shapes: Any, mild: bool) -> None:
+def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shapes: Any, ambiguous: bool) -> None:
     changes = {
         '.dataset.rebuilt([[], {"wide": true}])': Undecided("the budget ran out"),
         ".siblings": {"train": None},
@@ -303,4 +303,4 @@ def test_an_order_of_files_that_is_shuffled_anyway_decides_at_most_a_label(shape
         ],
     }
     (finding,) = judged("DG309", "bad_unlabelled", changes).findings
-    assert finding.mild == mild
+    assert finding.ambiguous == ambiguous

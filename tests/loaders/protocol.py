@@ -150,7 +150,7 @@ class Sifted(Pictures):
 
 
 def sifted() -> DataLoader[Any]:
-    """Looked up by numbers with gaps."""
+    """Coverage up by numbers with gaps."""
     return DataLoader(Sifted(anew=False), batch_size=4, num_workers=2)
 
 

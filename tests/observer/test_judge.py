@@ -16,7 +16,7 @@ from dataguard.incident import Incident, LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.process.computing_time import counted
 from dataguard.lab.repro import Repro
-from dataguard.model import Finding, Looked, NotApplicable, Result, Severity, Status, Undecided, UsageError
+from dataguard.model import Coverage, Finding, NotApplicable, Result, Severity, Status, Undecided, UsageError
 from dataguard.observer.judge import judge
 from dataguard.settings.settings import Settings
 
@@ -42,7 +42,7 @@ def result(
         yield from findings
         if error:
             raise error
-        return Looked({"samples": 3}, "a note")
+        return Coverage({"samples": 3}, "a note")
 
     check: Any = replace(CHECK, judge=judged, severity=severity)
     lab: Any = Lab(Settings(**options))
@@ -87,7 +87,7 @@ def test_a_bug_is_reported_as_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mild", "severity", "shown"),
+    ("ambiguous", "severity", "shown"),
     [
         ((True, True), Severity.ERROR, Severity.WARNING),
         ((True, False), Severity.ERROR, Severity.ERROR),
@@ -95,8 +95,8 @@ def test_a_bug_is_reported_as_one() -> None:
         ((True,), Severity.NOTE, Severity.NOTE),
     ],
 )
-def test_mild_findings_are_a_warning_at_most(mild: tuple[bool, ...], severity: Severity, shown: Severity) -> None:
-    findings = (Finding("it", mild=one) for one in mild)
+def test_mild_findings_are_a_warning_at_most(ambiguous: tuple[bool, ...], severity: Severity, shown: Severity) -> None:
+    findings = (Finding("it", ambiguous=one) for one in ambiguous)
     assert result(*findings, severity=severity).severity is shown
 
 

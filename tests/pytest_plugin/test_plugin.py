@@ -92,8 +92,8 @@ def test_every_outcome_is_what_pytest_has_for_it(place: pytest.Pytester) -> None
 
 @pytest.mark.scan
 def test_a_finding_below_fail_on_passes_and_is_told(bare: pytest.Pytester) -> None:
-    mild = ("--dataguard-select=DG403", "--dataguard-role=train=train", "--dataguard-fail-on=error")
-    outcome = bare.runpytest_inprocess(*PLUGIN, "--dataguard=loaders:bad", *mild, "-W", "error")
+    ambiguous = ("--dataguard-select=DG403", "--dataguard-role=train=train", "--dataguard-fail-on=error")
+    outcome = bare.runpytest_inprocess(*PLUGIN, "--dataguard=loaders:bad", *ambiguous, "-W", "error")
     assert outcome.ret == pytest.ExitCode.OK
     outcome.stdout.fnmatch_lines(
         ["*= dataguard =*", "dataguard::DG403-singleton-batch?train? - warning: batch 3 of 4 holds a single sample"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Looked
+from dataguard.model import Coverage
 from tests.support.recordings import Verdict, recordings, verdict_of
 
 
@@ -17,5 +17,5 @@ def judged(check: str, face: str, changes: dict[str, Any]) -> Verdict:
 def said(verdict: Verdict) -> list[str]:
     """The messages of findings, and the reason or the note."""
     outcome = verdict.outcome
-    last = outcome.note if isinstance(outcome, Looked) else str(outcome)
+    last = outcome.note if isinstance(outcome, Coverage) else str(outcome)
     return [*(finding.message for finding in verdict.findings), *([last] if last else [])]

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from dataguard.model import Check, DataguardError, Finding, Judgement, Looked
+from dataguard.model import Check, Coverage, DataguardError, Finding, Judgement
 from tests.support.plain_json import Digests, NotPlain, decoded, encoded, parts_of
 
 FOLDER = Path(__file__).parents[1] / "recordings"
@@ -234,7 +234,7 @@ def recording(
         yield from verdict.findings
         if isinstance(verdict.outcome, Exception):
             raise verdict.outcome
-        looked: Looked = verdict.outcome
+        looked: Coverage = verdict.outcome
         return looked
 
     return recorded

@@ -14,7 +14,7 @@ import pytest
 from dataguard.check_doc import Doc
 from dataguard.checks import CATALOGUE as REAL
 from dataguard.figures import Figure
-from dataguard.model import Check, Finding, Judgement, Location, Looked, Result, Severity, Status
+from dataguard.model import Check, Coverage, Finding, Judgement, Location, Result, Severity, Status
 from dataguard.report import Report
 
 CLONED_RNG = Doc(
@@ -57,7 +57,7 @@ SLOW = Doc(
 
 def _judge(lab: object) -> Judgement:
     yield from ()
-    return Looked({})
+    return Coverage({})
 
 
 CATALOGUE = (

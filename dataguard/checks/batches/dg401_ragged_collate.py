@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.mixed_batches import Clash, MixedBatches
@@ -38,11 +38,11 @@ def dg401_ragged_collate(lab: Lab) -> Judgement:
         yield _refused(lab, refused, together)
     counts = {"pairs": tried.batches, "structures": tried.kinds} if tried else {}
     if refused or (tried and tried.clash):
-        return Looked(epoch.exercised | counts)
+        return Coverage(epoch.exercised | counts)
     others = lab.batches.settings_trials
     counts["settings"] = others.tried
     looked = epoch.exercised | {unit: count for unit, count in counts.items() if count}
-    return Looked(looked, others.problem.note if others.problem else None)
+    return Coverage(looked, others.problem.note if others.problem else None)
 
 
 def _mixed_batches(lab: Lab, samples: Sequence[SampleRecord], refused: BatchRecord | None) -> MixedBatches | None:

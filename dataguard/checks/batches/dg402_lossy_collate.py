@@ -9,7 +9,7 @@ from dataguard.checks.batches.pairing import mispaired, misread, missing
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_aliased, moving_leaves
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.collate_trials import Collation
@@ -44,7 +44,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         raise NotApplicable("all samples share one buffer: see DG308")
     for message, evidence in found:
         order = None if None in collation.indices else list(collation.shown)
-        yield Finding(message, known({**evidence, "collated samples": order}), repro=repro)
+        yield Finding(message, without_empty({**evidence, "collated samples": order}), repro=repro)
     wrong = misread(getitems) if getitems else None
     if getitems and wrong:
         returned = [" or ".join(map(str, place)) for place in getitems.given]
@@ -57,7 +57,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
             raise NotApplicable("collate_fn mixes or changes samples at random, so no row of the batch is a sample")
         raise Undecided("no row of the batch matches a sample: samples are mixed, regenerated, or all equal")
     looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": observed.reads}
-    return Looked(looked, _HARMLESS if collation.mutated and not lasting else None)
+    return Coverage(looked, _HARMLESS if collation.mutated and not lasting else None)
 
 
 def _name(collation: Collation, sample: int) -> str:

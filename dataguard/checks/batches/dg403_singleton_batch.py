@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
 from dataguard.incident import observed_or_none
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
@@ -40,7 +40,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
         raise Undecided("the stream was not read to its end, so its last batches are unknown: use --all")
     single = _first_single(sizes)
     ranks = () if single is not None else _ranks(lab)
-    looked = Looked({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))
+    looked = Coverage({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))
     by_rank = ((number, share, _single_batch(share, facts)) for number, share in enumerate(ranks))
     of_rank = next((rank for rank in by_rank if rank[2]), None)
     if single is None and of_rank is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.incident import EmptyEpoch
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -29,7 +29,7 @@ def dg404_empty_epoch(lab: Lab) -> Judgement:
         facts = lab.facts
         yield Finding(
             message=empty,
-            evidence=known(
+            evidence=without_empty(
                 {
                     "len(dataset)": "0" if facts.length == 0 else facts.length,
                     "len(loader)": facts.batches,
@@ -40,7 +40,7 @@ def dg404_empty_epoch(lab: Lab) -> Judgement:
                 }
             ),
         )
-    return Looked(looked)
+    return Coverage(looked)
 
 
 def _empty(lab: Lab, looked: dict[str, int]) -> str | None:

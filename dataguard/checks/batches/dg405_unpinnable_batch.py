@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.pin_memory import Pinning
@@ -38,7 +38,7 @@ def dg405_unpinnable_batch(lab: Lab) -> Judgement:
             },
         )
     note = None if pinning.before or message else "the batch has no tensors to pin"
-    return Looked({"tensors": pinning.before}, note)
+    return Coverage({"tensors": pinning.before}, note)
 
 
 def _fault(pinning: Pinning) -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_forms import float_indices
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord
@@ -65,14 +65,14 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
         origin = _origin(lab, leaf)
         yield Finding(
             message=f"batch{path} of shape {leaf.shape} is float64{origin}",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "float64 leaves": [f"batch{one}" for one in found][:16],
                     "float64 beside the data": [f"batch{one}" for one in sorted(beside)[:16]],
                 }
             ),
         )
-    return Looked(epoch.exercised, None if found else note)
+    return Coverage(epoch.exercised, None if found else note)
 
 
 def _is_target(path: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -36,7 +36,7 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
             f"and is padded to {masked.longest}",
             evidence={"lengths": list(masked.lengths), "padding value": masked.fill},
         )
-        return Looked(looked)
+        return Coverage(looked)
     ambiguous = [one for one in padding.padded if not (one.lengths_from or one.distinct)]
     if ambiguous:
         one = ambiguous[0]
@@ -53,4 +53,4 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
             },
         )
     explicit = any(one.lengths_from for one in padding.padded)
-    return Looked(looked, None if ambiguous or explicit else "only the padding value shows the lengths")
+    return Coverage(looked, None if ambiguous or explicit else "only the padding value shows the lengths")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -35,4 +35,4 @@ def dg408_device_tensor_in_worker(lab: Lab) -> Judgement:
         )
     elif not lab.facts.cuda:
         raise NotTested("no CUDA device")
-    return Looked(epoch.exercised)
+    return Coverage(epoch.exercised)

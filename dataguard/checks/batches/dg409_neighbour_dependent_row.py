@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.collate_trials import Collation
@@ -48,7 +48,7 @@ def dg409_neighbour_dependent_row(lab: Lab) -> Judgement:
             evidence={"compared": f"the same sample, collated by {lab.facts.collate} with others"},
             repro=None if None in indices else lab.repro.samples(*indices, batch=True),
         )
-    return Looked({"samples": len(collation.indices), "reads": observed.reads})
+    return Coverage({"samples": len(collation.indices), "reads": observed.reads})
 
 
 def _name(collation: Collation, sample: int) -> str:

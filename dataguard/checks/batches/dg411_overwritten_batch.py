@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def dg411_overwritten_batch(lab: Lab) -> Judgement:
             evidence={"leaves": [f"batch{path}" for path in observed.leaves], "batches taken": observed.batches},
             at=None if facts.batched else lab.dataset.location,
             repro=lab.repro.scan("DG411", ""),
-            mild=not facts.num_workers,
+            ambiguous=not facts.num_workers,
         )
-    return Looked({"batches": observed.batches or len(lab.epoch.batches)}, _USED_AT_ONCE if observed.leaves else None)
+    return Coverage({"batches": observed.batches or len(lab.epoch.batches)}, _USED_AT_ONCE if observed.leaves else None)
 
 
 _USED_AT_ONCE = "batches share one buffer: each is to be used before the next one is fetched"

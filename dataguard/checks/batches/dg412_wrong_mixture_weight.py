@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -41,4 +41,4 @@ def dg412_wrong_mixture_weight(lab: Lab) -> Judgement:
             },
             repro=lab.repro.scan("DG412", ""),
         )
-    return Looked({"rows": len(mixture.rows)})
+    return Coverage({"rows": len(mixture.rows)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -29,7 +29,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
         ends = lab.dataset.ends
     except LoaderRaised as failure:
         yield _gap(lab, failure)
-        return Looked({})
+        return Coverage({})
     if ends.last.incident is not None and ends.last.incident.error_type == "StopIteration":
         raise NotApplicable("the last index raises StopIteration, which silently ends the epoch: see DG204")
     if ends.first_failing is not None and ends.last.incident is not None:
@@ -44,7 +44,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
             at=ends.last.incident.location,
             repro=lab.repro.samples(ends.first_failing),
         )
-    return Looked({"reads": ends.reads})
+    return Coverage({"reads": ends.reads})
 
 
 def _gap(lab: Lab, failure: LoaderRaised) -> Finding:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.core.index import Index
@@ -29,7 +29,7 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     ends = lab.dataset.ends
     looked = {"reads": ends.reads}
     if ends.first_failing is not None or ends.beyond[0].incident:
-        return Looked(looked)
+        return Coverage(looked)
     equals = {answer.index: _equal(answer, ends) for answer in ends.beyond if not answer.incident}
     if _is_last(ends, lab.facts.batch_size):
         yield Finding(
@@ -39,11 +39,11 @@ def dg302_endless_index(lab: Lab) -> Judgement:
                 "likely cause": "__len__ is 1 too small (off by one)",
             },
             repro=lab.repro.samples(ends.length),
-            mild=True,
+            ambiguous=True,
         )
-        return Looked(looked)
+        return Coverage(looked)
     if None in equals.values():  # a single equal sample may be chance: silence in audio, a title frame
-        return Looked(looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end")
+        return Coverage(looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end")
     if lab.dataset.content_repeats:
         raise NotApplicable("the index already wraps around inside the range: see DG303")
     asked = any(isinstance(index, int) and index >= ends.length for index in lab.epoch.indices)
@@ -55,9 +55,9 @@ def dg302_endless_index(lab: Lab) -> Judgement:
             "likely cause": "the index is clamped" if clamped else "the index wraps around",
         },
         repro=lab.repro.samples(ends.length),
-        mild=not (asked or lab.facts.bare),  # a sampler keeps to the range
+        ambiguous=not (asked or lab.facts.bare),  # a sampler keeps to the range
     )
-    return Looked(looked)
+    return Coverage(looked)
 
 
 def _is_last(ends: Ends, batch_size: int | None) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.periodicity import Period
@@ -48,7 +48,7 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
             at=lab.dataset.location,
             repro=lab.repro.samples(0, period.period) if period.where == "dataset" else None,
         )
-    return Looked({"reads": semantics.reads}, note)
+    return Coverage({"reads": semantics.reads}, note)
 
 
 def _intended(period: Period, repeat: int) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
 from dataguard.checks.dataset.structure import difference, hidden_key, unlike, without_promoted
-from dataguard.model import Finding, Judgement, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.mixed_batches import MixedPair
@@ -34,11 +34,11 @@ def dg305_shifting_structure(lab: Lab) -> Judgement:
     epoch = lab.epoch
     kept, promoted = without_promoted(epoch.samples)
     forms = Counter(sample.form for sample in kept)
-    looked = Looked({**epoch.exercised, "structures": len(forms)})
+    looked = Coverage({**epoch.exercised, "structures": len(forms)})
     if len(forms) < 2:
         return replace(looked, note=f"sample{promoted[0]} is int or float, and promoted") if promoted else looked
     if not lab.facts.batched:
-        return Looked(looked.exercised, note="samples differ in structure, but are not batched")
+        return Coverage(looked.exercised, note="samples differ in structure, but are not batched")
     mixed = _mixed(lab)
     if mixed is None:
         yield _finding(lab, kept, forms, "fails on a batch of both")
@@ -53,9 +53,9 @@ def dg305_shifting_structure(lab: Lab) -> Judgement:
         return looked
     for batch, samples in mixed:
         if outcome := hidden_key(batch, samples):
-            yield replace(_finding(lab, samples, forms, outcome), mild=True)
+            yield replace(_finding(lab, samples, forms, outcome), ambiguous=True)
             return looked
-    return Looked(looked.exercised, note="samples differ in structure, but collate_fn handles that")
+    return Coverage(looked.exercised, note="samples differ in structure, but collate_fn handles that")
 
 
 def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], outcome: str) -> Finding:

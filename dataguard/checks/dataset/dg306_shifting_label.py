@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import item_of, shifts, shown
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -31,7 +31,7 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
         yield Finding(
             message=f"sample{leaf} of index {index} is {shown(shift.before)} in one read and {shown(shift.after)} in "
             f"another, while sample{shift.input} stays the same: it depends on {shift.drift.cause.value}",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "labels that change": [f"sample{path}" for path in found],
                     "frozen RNGs": "all that were found",
@@ -41,4 +41,4 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
             at=changed[0] if changed else None,
             repro=lab.repro.samples(index, *(other for other in readings.items if other != index), index),
         )
-    return Looked(readings.exercised)
+    return Coverage(readings.exercised)

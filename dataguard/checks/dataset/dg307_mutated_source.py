@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Cause, drifts, item_of, mutations
 from dataguard.incident import observed_or_none
-from dataguard.model import Finding, Judgement, Location, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Location, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -51,9 +51,9 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
             },
             at=Location(*change.at, change.path) if change.at else Location(what=change.path),
             repro=lab.repro.samples(index, index, index),
-            mild=bool(rounds or forgets),
+            ambiguous=bool(rounds or forgets),
         )
-    return Looked(readings.exercised, None if found else _latent(lab))
+    return Coverage(readings.exercised, None if found else _latent(lab))
 
 
 def _forgets(lab: Lab) -> str:

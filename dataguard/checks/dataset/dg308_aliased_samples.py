@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,4 +34,4 @@ def dg308_aliased_samples(lab: Lab) -> Judgement:
             at=lab.dataset.location,
             repro=lab.repro.samples(first.earlier, first.later),
         )
-    return Looked(readings.exercised)
+    return Coverage(readings.exercised)

@@ -9,7 +9,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.index_meaning import compare, is_reordered, varying
 from dataguard.incident import observed_or_none
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.source_location import Place
@@ -44,11 +44,11 @@ def dg309_listing_order(lab: Lab) -> Judgement:
         places = alone or places
         yield Finding(
             message=f"{found.subject} when folders are listed in reverse order",
-            evidence=found.evidence | known({"listed at": [f"{place[0]}:{place[1]}" for place in places]}),
+            evidence=found.evidence | without_empty({"listed at": [f"{place[0]}:{place[1]}" for place in places]}),
             at=Location(*places[0]) if places else lab.dataset.location,
-            mild=_is_harmless(lab),
+            ambiguous=_is_harmless(lab),
         )
-    return Looked({"samples": len(forward.answers), "orders": 2})
+    return Coverage({"samples": len(forward.answers), "orders": 2})
 
 
 def _decides(lab: Lab, place: Place) -> bool:

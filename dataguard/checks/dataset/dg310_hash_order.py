@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.index_meaning import compare
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -35,8 +35,9 @@ def dg310_hash_order(lab: Lab) -> Judgement:
         place = next((entry for entry in one.iterated if entry), None)
         yield Finding(
             message=f"{found.subject} when the order of a set of strings (hash seed) changes",
-            evidence=found.evidence | known({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.iterated if at]}),
+            evidence=found.evidence
+            | without_empty({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.iterated if at]}),
             at=Location(*place) if place else lab.dataset.location,
             repro=f"for seed in 1 2 3 4; do PYTHONHASHSEED=$seed {lab.repro.samples(found.index)}; done",
         )
-    return Looked({"samples": len(one.answers), "orders": 2})
+    return Coverage({"samples": len(one.answers), "orders": 2})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Finding, Judgement, Looked, NotTested, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.index_semantics import TypedIndex
@@ -37,7 +37,7 @@ def dg311_int_only_index(lab: Lab) -> Judgement:
             at=first.incident.location if first.incident else lab.dataset.location,
             repro=lab.repro.samples(first.index, first.expression),
         )
-    return Looked({"reads": len(semantics.typed)}, note)
+    return Coverage({"reads": len(semantics.typed)}, note)
 
 
 def _is_looked_up(typed: TypedIndex) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.replaced_samples import equal_index, is_flagged, is_replaced, unlike
-from dataguard.model import Finding, Judgement, Location, Looked, NotTested, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotTested, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,7 +34,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             name = substitute.source.shown
             fact = f"dataset[{sample.whole.index}] never returns if {name} cannot be read: it tries endlessly"
             yield Finding(fact, {"file": substitute.source.name}, Location(*substitute.endlessly))
-            return Looked(looked)
+            return Coverage(looked)
     replaced = [substitute for substitute in substitutes if is_replaced(sample, substitute)]
     for substitute in replaced:
         if substitute.opened:
@@ -55,7 +55,7 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             continue
         yield Finding(
             message=f"{fact} and raises nothing",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "file": substitute.source.name if substitute.source.is_file else None,
                     "read instead": instead[:4],
@@ -65,4 +65,4 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             at=lab.dataset.location,
         )
         break
-    return Looked(looked, note=note)
+    return Coverage(looked, note=note)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, shown
-from dataguard.model import Judgement, Looked, Severity, Undecided
+from dataguard.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -48,11 +48,11 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
             f"EXIF orientation {trial.orientation} is applied in the wrong direction",
             {"EXIF orientation": trial.orientation, "compared with": "the same image stored upright and upside down"},
         )
-        return Looked(looked)
+        return Coverage(looked)
     ignoring = [trial for trial in found.trials if trial.ignored and not trial.changed]
     if not found.rotated:
         latent = "no image has an EXIF rotation; if one had, it would be ignored"
-        return Looked(looked, latent if ignoring else None)
+        return Coverage(looked, latent if ignoring else None)
     wrong = [trial for trial in ignoring if not trial.companion]
     if any(trial.inconsistent for trial in wrong):
         raise Undecided(
@@ -74,4 +74,4 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
         )
     as_stored = ignoring and not wrong
     note = "EXIF orientation is ignored, but other files of the sample match the stored image" if as_stored else None
-    return Looked(looked, note)
+    return Coverage(looked, note)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, shown
-from dataguard.model import Judgement, Looked, Severity, Undecided
+from dataguard.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.files.bit_depth import Depth
@@ -47,7 +47,7 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
     elif depth.upper >= SHARE and not any(len(set(curve.values)) > 1 for curve in depth.curves):
         raise Undecided("uniform images of different values give the same output: overflow above 32767 cannot be seen")
     note = "only the upper 8 of 16 bits are kept" if depth.reduced else None
-    return Looked({"16-bit files": depth.files, "grey levels": 5}, note)
+    return Coverage({"16-bit files": depth.files, "grey levels": 5}, note)
 
 
 def _wrong(depth: Depth) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, shown
-from dataguard.model import Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,4 +37,4 @@ def dg510_mishandled_mode(lab: Lab) -> Judgement:
         )
     if modes.refused and not wrong:
         raise NotApplicable(f"collate_fn fails when {modes.refused[0]} files meet others in a batch: see DG401")
-    return Looked({"files": sum(counts.values()), "modes": len(counts)})
+    return Coverage({"files": sum(counts.values()), "modes": len(counts)})

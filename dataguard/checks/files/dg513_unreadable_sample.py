@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Location, Looked, NotTested, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -35,7 +35,7 @@ def dg513_unreadable_sample(lab: Lab) -> Judgement:
     requested = (epoch.read or 0) + len(epoch.unreadable)
     for group in groups.values():
         yield _finding(lab, group, requested)
-    return Looked({**epoch.exercised, "samples": requested})
+    return Coverage({**epoch.exercised, "samples": requested})
 
 
 def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:
@@ -43,10 +43,12 @@ def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:
     others = f", and {len(group) - 1} more cannot be read" if len(group) > 1 else ""
     return Finding(
         message=f"dataset[{first.shown}] raises {first.reason}{others}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "unreadable": f"{len(group)} of {requested} samples",
-                "samples": [known({"index": one.shown, "file": one.file, "reason": one.reason}) for one in group],
+                "samples": [
+                    without_empty({"index": one.shown, "file": one.file, "reason": one.reason}) for one in group
+                ],
             }
         ),
         at=Location(*first.where) if first.where else None,

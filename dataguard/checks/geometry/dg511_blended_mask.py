@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import MaskLeaf
@@ -48,7 +48,7 @@ def dg511_blended_mask(lab: Lab) -> Judgement:
         yield _finding(lab, [f"{charts.root}{path}" for path in charts.constant], words)
     elif not sound:
         raise NotApplicable("nothing in the sample follows the labels of the mask")
-    return Looked(charts.exercised)
+    return Coverage(charts.exercised)
 
 
 def _why(charts: ChartedMasks, mask: MaskLeaf) -> str | None:
@@ -84,7 +84,7 @@ def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = No
     values = mask.values if mask else None
     return Finding(
         message=f"{leaves[0]} {words}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "leaves": leaves,
                 "charted via": charts.source,

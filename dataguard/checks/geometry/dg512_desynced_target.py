@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.geometry.alignment import aspect_findings, box_findings, mask_findings
-from dataguard.model import DataguardError, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, DataguardError, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -38,4 +38,4 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
     if not looked:
         undecided = next((reason for reason in reasons if isinstance(reason, Undecided)), None)
         raise undecided or NotApplicable("; ".join(dict.fromkeys(map(str, reasons))))
-    return Looked(looked)
+    return Coverage(looked)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -41,4 +41,4 @@ def dg519_unswapped_keypoints(lab: Lab) -> Judgement:
                 at=lab.dataset.location,
                 repro=lab.repro.samples(one.index, one.index, one.index, one.index),
             )
-    return Looked({"leaves": len(flips), "flips": sum(one.kept + one.swapped for one in flips)})
+    return Coverage({"leaves": len(flips), "flips": sum(one.kept + one.swapped for one in flips)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Judgement, Looked, NotApplicable, NotTested, Severity, Undecided
+from dataguard.model import Coverage, Judgement, NotApplicable, NotTested, Severity, Undecided
 from dataguard.stats.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
@@ -43,12 +43,13 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         fit, why = next(iter(swapped.items()))
         tested = f"tested with pure-colour images in place of what {colours.source} returns"
         yield replace(
-            image_finding(lab, swapped, f"is {fit.order}{why} ({tested})"), mild={*swapped.values()} == {_CONVENTION}
+            image_finding(lab, swapped, f"is {fit.order}{why} ({tested})"),
+            ambiguous={*swapped.values()} == {_CONVENTION},
         )
     else:
         _need_clear(lab, images)
     measured = f"{colours.root}{images[0].path}: {colours.summary(images[0], lab.images.candidates)}"
-    return Looked(colours.exercised, None if swapped else measured)
+    return Coverage(colours.exercised, None if swapped else measured)
 
 
 def _why(lab: Lab, fit: Fit) -> str | None:

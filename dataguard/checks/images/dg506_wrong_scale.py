@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, image_finding
 from dataguard.incident import observed_or_none
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.stats.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
         colours = lab.images.charts
     except NotApplicable as error:
         yield _shallow(lab, error)
-        return Looked({"16-bit files": lab.files.depth.files})
+        return Coverage({"16-bit files": lab.files.depth.files})
     images = [fit for fit in colours.fits if fit.is_float]
     if not images:
         raise NotApplicable("image values are integers, to be scaled later")
@@ -47,7 +47,7 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
         yield image_finding(lab, wrong, f"is {why}: black becomes {black:g} and white {white:g} in channel 0")
     elif not {"value_range", "normalization"} & set(lab.settings.contract):
         _need_scaled(images)
-    return Looked(colours.exercised)
+    return Coverage(colours.exercised)
 
 
 def _shallow(lab: Lab, error: NotApplicable) -> Finding:

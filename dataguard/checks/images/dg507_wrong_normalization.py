@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Judgement, NotApplicable, Severity
 from dataguard.stats.normalization import KNOWN, Statistics, mixed_scales, muddled, near_miss, read, recovered, shown
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def dg507_wrong_normalization(lab: Lab) -> Judgement:
         yield image_finding(lab, wrong, f"is normalized with mean {mean} and std {std}: {why}")
     in_dg505 = colours.decoded and not colours.grey and any(len(fit.gains) == 3 for fit in colours.fits)
     measured = f"{colours.root}{images[0].path}: {colours.summary(images[0], lab.images.candidates)}"
-    return Looked(colours.exercised, None if wrong or in_dg505 else measured)
+    return Coverage(colours.exercised, None if wrong or in_dg505 else measured)
 
 
 def _unlike(fit: Fit, own: Statistics, channels: str | None) -> str | None:

@@ -17,7 +17,7 @@ from dataguard.checks.common.labels import (
     classes_by_leaf,
     of_all_samples,
 )
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -58,14 +58,14 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
         labels = of_all_samples(lab, labels)
         yield from _judged(lab, labels, classes)
         notes.append(balance(labels, meaningless(lab.settings.contract, labels, classes), classes))
-    return Looked(lab.epoch.exercised, "; ".join(filter(None, notes)) or None)
+    return Coverage(lab.epoch.exercised, "; ".join(filter(None, notes)) or None)
 
 
 def _inferred(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
     """Labels out of range if the number of classes is inferred from the labels alone."""
     labels_and_classes = inferred(lab, [of_all_samples(lab, labels) for labels in found])
     if labels_and_classes:
-        yield from (replace(finding, mild=True) for finding in _judged(lab, *labels_and_classes))
+        yield from (replace(finding, ambiguous=True) for finding in _judged(lab, *labels_and_classes))
 
 
 def _judged(lab: Lab, labels: Labels, classes: Classes) -> Iterator[Finding]:
@@ -86,7 +86,7 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
     verb = "is" if labels.kind is Kind.SAMPLE else "contains"
     return Finding(
         message=f"sample{labels.path} of {where} {verb} {worst}, but {valid}{why}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "labels seen": f"{min(labels.values)} to {max(labels.values)}",
                 "out of range": {str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong},

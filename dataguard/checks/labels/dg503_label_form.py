@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_forms import Table, divided, fits, inferred, misread_among, tables
 from dataguard.checks.common.labels import classes_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,7 +37,7 @@ def dg503_label_form(lab: Lab) -> Judgement:
         if not any(fits(table, form, count) for table in found):
             table = _declared(found, form)
             yield _finding(lab, table, f"is {table.spelled}, {_range(table)}, but the contract declares {form!r}")
-        return Looked(lab.epoch.exercised)
+        return Coverage(lab.epoch.exercised)
     count = classes.count if classes else inferred(lab, found)
     if count is None:
         raise NotTested(f"the label leaf or the number of classes is unclear: {ASK}")
@@ -46,7 +46,7 @@ def dg503_label_form(lab: Lab) -> Judgement:
         yield Finding(f"sample{path} {fault}, but {source} classes", at=lab.dataset.location)
     if wrong := misread_among(lab, found, count):
         yield _finding(lab, *wrong)
-    return Looked({**lab.epoch.exercised, "leaves": len(found)})
+    return Coverage({**lab.epoch.exercised, "leaves": len(found)})
 
 
 def _declared(found: list[Table], form: str) -> Table:

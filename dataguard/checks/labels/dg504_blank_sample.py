@@ -8,7 +8,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.labels.blank_samples import are_a_class, are_placeholders, blank, empty, lasts
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
 from dataguard.incident import observed_or_none
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +54,7 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
             yield _box_finding(lab, boxes)
         elif boxes.is_unknown:
             notes.append(f"sample{boxes.path} fits no known box format: set bbox_format in [tool.dataguard.contract]")
-    return Looked(epoch.exercised, "; ".join(notes) or None)
+    return Coverage(epoch.exercised, "; ".join(notes) or None)
 
 
 def _clipped(lab: Lab) -> bool:
@@ -67,7 +67,7 @@ def _finding(lab: Lab, fault: str, samples: Sequence[SampleRecord]) -> Finding:
     indices = [sample.index for sample in samples if sample.index is not None]
     where = f"dataset[{indices[0]!r}]" if indices else "a sample of the stream"
     count = f"{len(samples)} of {lab.epoch.read or len(lab.epoch.samples)} read"
-    evidence = known({"blank samples": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
+    evidence = without_empty({"blank samples": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
     repro = lab.repro.samples(indices[0]) if indices else None
     return Finding(f"{fault} in {where}", evidence, at=lab.dataset.location, repro=repro)
 

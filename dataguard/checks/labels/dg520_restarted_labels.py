@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_kinds import Kind
 from dataguard.checks.common.labels import candidates
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.concatenated_parts import Part
@@ -51,11 +51,11 @@ def dg520_restarted_labels(lab: Lab) -> Judgement:
                     },
                     at=lab.dataset.location,
                 )
-                return Looked({"samples": sum(part.samples for part in parts), "parts": len(parts)})
+                return Coverage({"samples": sum(part.samples for part in parts), "parts": len(parts)})
             doubts.append(f"label {index} in sample{path} is {both}")
     if doubts:
         raise Undecided(f"{doubts[0]}: these may be one class, or labels may be mapped to other indices")
-    return Looked({"samples": sum(part.samples for part in parts), "parts": len(parts)})
+    return Coverage({"samples": sum(part.samples for part in parts), "parts": len(parts)})
 
 
 def _conflict(one: Part, two: Part, path: str) -> tuple[int, bool] | None:

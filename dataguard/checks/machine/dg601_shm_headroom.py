@@ -8,7 +8,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.machine.batches_in_flight import Flight, flight_of
 from dataguard.incident import LoaderFailed
 from dataguard.machine.units import counted, size
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -40,14 +40,14 @@ def dg601_shm_headroom(lab: Lab) -> Judgement:
         if not failure.incident.out_of_shared_memory:
             raise
         yield _no_room(room, failure.incident.message)
-        return Looked({})
+        return Coverage({})
     flight = flight_of(lab)
     full = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.out_of_shared_memory]
     if full and flight.needed <= room:
         yield _no_room(room, full[0].message)
     elif flight.needed > room:
         yield _finding(lab, flight, room, where)
-    return Looked({"batches": len(epoch.batches), "bytes": max(flight.sizes, default=0)})
+    return Coverage({"batches": len(epoch.batches), "bytes": max(flight.sizes, default=0)})
 
 
 def _room(machine: Machine, shared: int) -> tuple[int, str]:
@@ -61,7 +61,7 @@ def _finding(lab: Lab, flight: Flight, room: int, where: str) -> Finding:
     batches = counted(len(flight.sizes), "batches")
     return Finding(
         message=f"{batches} in flight, {size(flight.needed)} in total, but {where} {size(room)} free",
-        evidence=known(
+        evidence=without_empty(
             {
                 "largest batch": size(flight.sizes[0]),
                 "built from the largest samples": [str(index) for index in flight.worst[:8]],

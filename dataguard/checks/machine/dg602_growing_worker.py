@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import Growth, growth_of, memory_of, open_files
 from dataguard.machine.units import size, span
-from dataguard.model import Finding, Judgement, Location, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 from dataguard.stats.trend import trend
 
 if TYPE_CHECKING:
@@ -39,20 +39,20 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
     """
     growth = growth_of(lab, _allocated, LEAST, live=True)
     if growth is None:
-        return Looked(lab.resources.usage.exercised, _unseen(lab))
+        return Coverage(lab.resources.usage.exercised, _unseen(lab))
     files = open_files(lab)
     if files is not None and growth.rate <= FILE * files.rate:
-        return Looked(growth.usage.exercised, "the growth comes from files left open: see DG604")
+        return Coverage(growth.usage.exercised, "the growth comes from files left open: see DG604")
     memory, needed = memory_of(lab), _needed(lab, growth)
     if growth.is_too_much(lab, needed, None if memory is None else TOO_MUCH * memory):
         yield _finding(lab, growth, memory, needed, fits=False)
-        return Looked(growth.usage.exercised)
+        return Coverage(growth.usage.exercised)
     if lab.facts.num_workers and not growth.bounded and (needed or 0) > NOTICED:
         yield _finding(lab, growth, memory, needed, fits=True)
-        return Looked(growth.usage.exercised)
+        return Coverage(growth.usage.exercised)
     share = f" of {size(memory)} of memory" if memory and needed and needed > MUCH * memory else ""
     cached = f"samples are cached{f' in {growth.container.path}' if growth.container else ''}"
-    return Looked(growth.usage.exercised, f"{cached}: {size(needed or 0)}{share} in all workers at the end")
+    return Coverage(growth.usage.exercised, f"{cached}: {size(needed or 0)}{share} in all workers at the end")
 
 
 def _allocated(reading: Reading) -> float:
@@ -85,7 +85,7 @@ def _finding(lab: Lab, growth: Growth, memory: int | None, needed: float | None,
     file, line = container.at if container and container.at else (None, None)
     return Finding(
         message=f"{who} grows by {size(1000 * growth.rate)} per 1,000 samples{times}{ending}{keeps}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "needed in total": "no limit" if needed is None else size(needed),
                 "memory": None if memory is None else size(memory),
@@ -96,5 +96,5 @@ def _finding(lab: Lab, growth: Growth, memory: int | None, needed: float | None,
             }
         ),
         at=Location(file, line, container.path) if container else None,
-        mild=fits,
+        ambiguous=fits,
     )

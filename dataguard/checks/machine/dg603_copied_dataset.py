@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import memory_of
 from dataguard.machine.units import counted, size
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, NotTested, Severity
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -40,22 +40,22 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         raise NotTested("only Linux reports which memory is shared")
     containers, memory = lab.resources.copied_containers, memory_of(lab)
     if not containers or memory is None:
-        return Looked({"large containers": len(containers)})
+        return Coverage({"large containers": len(containers)})
     held = sum(
         container.bytes for container in containers if not _is_inside(container.path, [one.path for one in containers])
     )
     most = min(SHARE * memory, MUCH)
     if held * facts.num_workers < most:
-        return Looked({"large containers": len(containers)}, _little(containers[0], f"at most {size(held)}"))
+        return Coverage({"large containers": len(containers)}, _little(containers[0], f"at most {size(held)}"))
     usage = lab.resources.page_usage
     copied = usage.copied()
     if not copied or min(total for _, total in copied) < LEAST:
-        return Looked(usage.exercised)
+        return Coverage(usage.exercised)
     rate = statistics.fmean(rate for rate, _ in copied)
     read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers
     copies = min(held, rate * read)
     if copies * facts.num_workers < most:
-        return Looked(usage.exercised, _little(containers[0], size(copies)))
+        return Coverage(usage.exercised, _little(containers[0], size(copies)))
     largest = containers[0]
     file, line = largest.at or (None, None)
     workers, total = counted(facts.num_workers, "workers"), size(copies * facts.num_workers)
@@ -68,7 +68,7 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         },
         at=Location(file, line, largest.path),
     )
-    return Looked(usage.exercised)
+    return Coverage(usage.exercised)
 
 
 def _little(container: CopiedContainer, copies: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import Growth, open_files
-from dataguard.model import Finding, Judgement, Location, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -28,15 +28,15 @@ def dg604_leaking_handles(lab: Lab) -> Judgement:
     """
     growth = open_files(lab)
     if growth is None:
-        return Looked(lab.resources.usage.exercised)
+        return Coverage(lab.resources.usage.exercised)
     if growth.containers is not None and growth.containers.opened < CLOSED * growth.rate:
-        return Looked(growth.usage.exercised, "files stay open until garbage collection")
+        return Coverage(growth.usage.exercised, "files stay open until garbage collection")
     limit, needed = lab.machine.open_files, _needed(lab, growth)
     if growth.is_too_much(lab, needed, limit):
         yield _finding(lab, growth, limit, needed)
-        return Looked(growth.usage.exercised)
+        return Coverage(growth.usage.exercised)
     allowed = f" of {limit:,} allowed" if limit else ""
-    return Looked(growth.usage.exercised, f"files stay open: {needed or 0:,.0f}{allowed} per worker at the end")
+    return Coverage(growth.usage.exercised, f"files stay open: {needed or 0:,.0f}{allowed} per worker at the end")
 
 
 def _base(growth: Growth) -> int:
@@ -58,7 +58,7 @@ def _finding(lab: Lab, growth: Growth, limit: int | None, needed: float | None) 
     reached = (limit - _base(growth)) / growth.rate if limit else None
     return Finding(
         message=f"{who} leaves {1000 * growth.rate:,.0f} files open per 1,000 samples{times}{keeps}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "open at the start": _base(growth),
                 "open at the end": "no limit" if needed is None else round(needed),

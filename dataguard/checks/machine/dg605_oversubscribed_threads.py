@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,16 +34,16 @@ def dg605_oversubscribed_threads(lab: Lab) -> Judgement:
     epoch = lab.epoch
     threads = max((batch.threads for batch in epoch.batches), default=1)
     if threads < 2 or facts.num_workers * threads < FAR * cores:
-        return Looked(epoch.exercised)
+        return Coverage(epoch.exercised)
     contention = lab.resources.thread_contention
     ratios = contention.ratios
     exercised = {"workers": contention.workers, "rounds": len(ratios)}
     if len(ratios) < ROUNDS or min(ratios) < CLEAR:
-        return Looked(exercised, f"{facts.num_workers} workers with {threads} threads each are no slower for it")
+        return Coverage(exercised, f"{facts.num_workers} workers with {threads} threads each are no slower for it")
     yield Finding(
         message=f"{contention.workers} workers load {min(ratios):.1f} times as fast with one thread each "
         f"as with {threads} each",
-        evidence=known(
+        evidence=without_empty(
             {
                 "cores": cores,
                 "as configured": _shown(contention.as_is),
@@ -52,7 +52,7 @@ def dg605_oversubscribed_threads(lab: Lab) -> Judgement:
             }
         ),
     )
-    return Looked(exercised)
+    return Coverage(exercised)
 
 
 def _shown(rates: tuple[float, ...]) -> str:

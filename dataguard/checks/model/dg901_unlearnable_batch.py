@@ -9,7 +9,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.model.learning_evidence import evidence, note, reason, shown
 from dataguard.checks.model.loss_mismatch import mismatches
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def dg901_unlearnable_batch(lab: Lab) -> Judgement:
         raise NotApplicable(f"no model learns from a {lab.facts.role} loader")
     trial = lab.model.stepped
     seen = lab.model.learning
-    looked = Looked(
+    looked = Coverage(
         {"samples": seen.samples or trial.samples or 1, "steps": sum(one.steps for one in seen.attempts)}, note(seen)
     )
     fault = _fault(seen, trial)
@@ -44,7 +44,7 @@ def dg901_unlearnable_batch(lab: Lab) -> Judgement:
             message=fault,
             evidence=evidence(seen),
             repro=lab.model.repro("DG901"),
-            mild=seen.scaled is not None and not seen.identical,
+            ambiguous=seen.scaled is not None and not seen.identical,
         )
     elif not seen.learned:
         if any(fault for call in trial.calls for fault in mismatches(call)):

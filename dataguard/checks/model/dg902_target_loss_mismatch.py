@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import classes_of
 from dataguard.checks.model.loss_mismatch import hint_for, mismatches, refusal
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,18 +33,18 @@ def dg902_target_loss_mismatch(lab: Lab) -> Judgement:
     repro = lab.model.repro("DG902")
     if trial.incident is not None:
         yield _refused(trial, repro)
-        return Looked({"samples": trial.samples or 1})
+        return Coverage({"samples": trial.samples or 1})
     for call in dict.fromkeys(trial.calls):
         for fault in mismatches(call):
             yield Finding(
                 message=fault.message,
                 evidence=_evidence(call, fault.fix),
                 repro=repro,
-                mild=fault.mild,
+                ambiguous=fault.ambiguous,
             )
     yield from _too_few(lab, trial, repro)
     note = None if trial.calls else "no loss function of torch was called: what it does with the target is not known"
-    return Looked({"samples": trial.samples or 1, "loss calls": len(trial.calls)}, note)
+    return Coverage({"samples": trial.samples or 1, "loss calls": len(trial.calls)}, note)
 
 
 def _refused(trial: Trial, repro: str) -> Finding:
@@ -59,7 +59,7 @@ def _refused(trial: Trial, repro: str) -> Finding:
     what = "computing gradients of the loss" if trial.failed == "backward" else "the loss function"
     return Finding(
         message=f"{what} raised {incident.headline}",
-        evidence=known({"fix here": hint_for(incident.message)}),
+        evidence=without_empty({"fix here": hint_for(incident.message)}),
         at=incident.location,
         repro=repro,
     )
@@ -67,7 +67,9 @@ def _refused(trial: Trial, repro: str) -> Finding:
 
 def _evidence(call: LossCall, fix: str) -> dict[str, object]:
     leaves = ", ".join(f"batch{leaf}" for leaf in call.target.leaves)
-    return known({"fix here": fix, "output": _shown(call.output), "target": _shown(call.target), "from": leaves})
+    return without_empty(
+        {"fix here": fix, "output": _shown(call.output), "target": _shown(call.target), "from": leaves}
+    )
 
 
 def _shown(values: Values) -> str:
@@ -84,4 +86,4 @@ def _too_few(lab: Lab, trial: Trial, repro: str) -> Iterator[Finding]:
     count = calls[0].output.shape[1]
     if count < classes.count:
         message = f"the output has {count} classes, but {classes.source} {classes.count}: later labels have no output"
-        yield Finding(message, _evidence(calls[0], ""), repro=repro, mild=not classes.declared)
+        yield Finding(message, _evidence(calls[0], ""), repro=repro, ambiguous=not classes.declared)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import is_named
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def dg903_ignored_input(lab: Lab) -> Judgement:
                 },
                 repro=lab.model.repro("DG903"),
             )
-    return Looked({"samples": trial.samples or 1, "leaves": len(tried)})
+    return Coverage({"samples": trial.samples or 1, "leaves": len(tried)})
 
 
 def _is_input(leaf: BatchLeaf, trial: Trial) -> bool:

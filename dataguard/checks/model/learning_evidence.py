@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from dataguard.machine.units import counted
-from dataguard.model import known
+from dataguard.model import without_empty
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def reason(seen: Learning, budget: float) -> str:
 def evidence(seen: Learning) -> dict[str, Any]:
     """What a finding shows: the loss before, after and of guesses, gradients, and the ranges of inputs."""
     guess = None if seen.classes is None else f"{math.log(seen.classes):.3g} = -log(1/{seen.classes})"
-    return known(
+    return without_empty(
         {
             "first loss": shown(seen.start),
             "uniform guess": guess,

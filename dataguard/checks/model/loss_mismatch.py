@@ -31,11 +31,11 @@ _HINTS = (
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """What is wrong with a call of a loss function, and how to fix it; `mild` if it may be meant."""
+    """What is wrong with a call of a loss function, and how to fix it; `ambiguous` if it may be meant."""
 
     message: str
     fix: str
-    mild: bool = False
+    ambiguous: bool = False
 
 
 def mismatches(call: LossCall) -> Iterator[Mismatch]:
@@ -68,7 +68,7 @@ def _broadcast(call: LossCall) -> Iterator[Mismatch]:
     outer = len(out) != len(target) and math.prod(result) > max(values, math.prod(target))
     shown = f"{call.function} compares an output of shape {out} with a target of shape {target} as {result}"
     why = ": each output with every target" if outer else ""
-    yield Mismatch(f"{shown}{why}", "give both the same shape, such as output.squeeze(1)", mild=not outer)
+    yield Mismatch(f"{shown}{why}", "give both the same shape, such as output.squeeze(1)", ambiguous=not outer)
 
 
 def _broadcast_shape(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -88,14 +88,14 @@ def _of_cross_entropy(call: LossCall) -> Iterator[Mismatch]:
         )
     elif call.output.activation == "sigmoid":
         yield Mismatch(
-            "cross_entropy gets the result of a sigmoid, and expects logits", "remove the sigmoid", mild=True
+            "cross_entropy gets the result of a sigmoid, and expects logits", "remove the sigmoid", ambiguous=True
         )
     sums = call.target_sums
     if sums is not None and not all(abs(one - 1) < 10 * EXACT for one in sums):
         yield Mismatch(
             f"cross_entropy gets targets that sum to {sums[0]:.3g} to {sums[1]:.3g} over the classes, not 1",
             "use binary_cross_entropy_with_logits for several classes per sample, else class indices",
-            mild=True,
+            ambiguous=True,
         )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.repeat_evidence import advised, items_of, message_of, place_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -31,10 +31,10 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
     if repeat:
         yield Finding(
             message=message_of(f"workers {repeat.one.worker} and {repeat.two.worker} draw", repeat, items_of(shared)),
-            evidence=known({**advised(repeat, lab.facts), "start method": lab.facts.start_method}),
+            evidence=without_empty({**advised(repeat, lab.facts), "start method": lab.facts.start_method}),
             at=place_of(repeat),
         )
-    return Looked(shared.exercised)
+    return Coverage(shared.exercised)
 
 
 def _latent(lab: Lab) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.repeat_evidence import advised, message_of, place_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -30,7 +30,7 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
     if repeat:
         yield Finding(
             message=message_of(f"worker {repeat.one.worker} draws", repeat, " in epochs 0 and 1"),
-            evidence=known({**advised(repeat, lab.facts), "items": list(shared.shown)}),
+            evidence=without_empty({**advised(repeat, lab.facts), "items": list(shared.shown)}),
             at=place_of(repeat),
         )
-    return Looked(shared.exercised)
+    return Coverage(shared.exercised)

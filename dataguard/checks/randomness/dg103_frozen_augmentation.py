@@ -12,7 +12,7 @@ from dataguard.checks.randomness.frozen_draws import (
     require_no_choice,
     varied_draws,
 )
-from dataguard.model import Finding, Judgement, Location, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Location, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -35,7 +35,7 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     lab.facts.need_role("train", otherwise="evaluation data should not vary")
     draws = varied_draws(lab)
     if draws is not None:
-        return Looked({"draws": draws.draws * draws.items, "items": draws.items})
+        return Coverage({"draws": draws.draws * draws.items, "items": draws.items})
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
     if trace.constant:
@@ -56,4 +56,4 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         yield from by_index(lab)
         note = yield from by_cache(lab)
         yield from by_draw(lab)
-    return Looked({"draws": trace.draws * trace.items, "items": trace.items}, note)
+    return Coverage({"draws": trace.draws * trace.items, "items": trace.items}, note)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.start_methods import SPAWN, spawn_trial
 from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -36,7 +36,7 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
         trial = spawn_trial(lab)
         if trial.failure:
             yield _finding(lab, trial.failure)
-        return Looked({"samples": trial.items})
+        return Coverage({"samples": trial.items})
     try:
         exercised = lab.epoch.exercised
     except LoaderUnspawnable as failure:
@@ -44,8 +44,8 @@ def dg104_unspawnable_loader(lab: Lab) -> Judgement:
             reason = f"{failure.incident.headline} while workers started by {lab.facts.start_method}"
             raise Undecided(f"{reason}, which is slow with many imports: raise --timeout") from failure
         yield _finding(lab, failure.incident)
-        return Looked({})
-    return Looked({unit: count for unit, count in exercised.items() if unit != "batches"})
+        return Coverage({})
+    return Coverage({unit: count for unit, count in exercised.items() if unit != "batches"})
 
 
 def _pickling(lab: Lab) -> Pickling | None:
@@ -72,10 +72,12 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
     if culprit:
         file, line = culprit.at or (None, None)
         message = f"{culprit.words}: workers cannot start under {method}"
-        return Finding(message, known(evidence), Location(file, line, culprit.path), mild=forked)
+        return Finding(message, without_empty(evidence), Location(file, line, culprit.path), ambiguous=forked)
     failed = f"{incident.where} fails" if started else "workers fail to start"
     message = f"{failed} under {method}, but not under fork: {exception}"
-    return Finding(message, known(evidence), incident.location if incident.own_frame else None, mild=forked)
+    return Finding(
+        message, without_empty(evidence), incident.location if incident.own_frame else None, ambiguous=forked
+    )
 
 
 def _to_blame(lab: Lab, incident: Incident) -> Culprit | None:

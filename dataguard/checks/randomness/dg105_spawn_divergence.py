@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.start_methods import SPAWN, differing_items, freed_views, spawn_trial
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -31,7 +31,7 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: no worker starts")
     if (yield from freed_views(lab)):
-        return Looked({})
+        return Coverage({})
     if lab.facts.spawns and lab.facts.kind == "stream":
         return (yield from _stream(lab))
     found, looked = (_spawned if lab.facts.spawns else _forked)(lab)
@@ -46,7 +46,7 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
                 "samples compared": looked.exercised["items"],
                 "frozen RNGs": "those of python, numpy and torch" if lab.facts.spawns else "all that were found",
             },
-            mild=not lab.facts.spawns,
+            ambiguous=not lab.facts.spawns,
         )
     return looked
 
@@ -55,21 +55,21 @@ Differing = Mapping[str, Sequence[str]]
 """The samples in which a leaf differs, by its path."""
 
 
-def _spawned(lab: Lab) -> tuple[Differing, Looked]:
+def _spawned(lab: Lab) -> tuple[Differing, Coverage]:
     """The loader's own workers, compared with forked ones."""
     spawned, forked = lab.randomness.same_items(), lab.randomness.same_items(method="fork")
     if spawned.shown != forked.shown:
         raise Undecided("the loader draws different indices in each run, so their samples cannot be compared")
     exercised = {"draws": forked.draws, "items": forked.items, "workers": forked.workers}
-    return differing_items(spawned, forked), Looked(exercised)
+    return differing_items(spawned, forked), Coverage(exercised)
 
 
-def _forked(lab: Lab) -> tuple[Differing, Looked]:
+def _forked(lab: Lab) -> tuple[Differing, Coverage]:
     """The trial of a spawned worker, if fork is only the default here."""
     trial = spawn_trial(lab)
     if trial.failure:
         raise NotApplicable(f"see DG104: under spawn, {trial.failure.headline}")
-    return trial.differing, Looked({"items": trial.items})
+    return trial.differing, Coverage({"items": trial.items})
 
 
 def _stream(lab: Lab) -> Judgement:
@@ -91,4 +91,4 @@ def _stream(lab: Lab) -> Judgement:
                 "frozen RNGs": "all that were found",
             },
         )
-    return Looked({"samples": spawned.total, "workers": workers})
+    return Coverage({"samples": spawned.total, "workers": workers})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.incident import LoaderFailed, LoaderInterleaved
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -46,7 +46,7 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
     elif offsets.moved:
         names = _names([file for file, _, _ in offsets.moved])
         note = f"workers share the file offset of {names}, but take a lock, and all samples are correct"
-    return Looked({**exercised, "files": len(offsets.moved)}, note)
+    return Coverage({**exercised, "files": len(offsets.moved)}, note)
 
 
 def _look(lab: Lab) -> SharedOffsets:
@@ -84,7 +84,7 @@ def _finding(offsets: SharedOffsets, incident_headline: str | None) -> Finding:
     }
     place, line = file.at or (None, None)
     message = f"{offsets.workers} workers read {file.name} through one file offset{outcome}"
-    return Finding(message, known(evidence), Location(place, line, file.path) if place else None)
+    return Finding(message, without_empty(evidence), Location(place, line, file.path) if place else None)
 
 
 def _incident(lab: Lab) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import reads_agree, shifts
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
         steady = facts.default_collate and reads_agree(lab)
         looked |= lab.dataset.readings.exercised if steady else {"reads": lab.randomness.carryover.reads}
         yield from () if steady else _losses(lab)
-    return Looked(looked)
+    return Coverage(looked)
 
 
 def _losses(lab: Lab) -> Iterator[Finding]:
@@ -69,7 +69,7 @@ def _losses(lab: Lab) -> Iterator[Finding]:
     if leaves:
         evidence = {"leaves": leaves, "changed by reading": [place.what for place in changed]}
         settings = {"frozen RNGs": "all that were found", "persistent_workers": facts.persistent}
-        yield Finding(messages[leaves[0]], known({**evidence, **settings}), changed[0] if changed else None)
+        yield Finding(messages[leaves[0]], without_empty({**evidence, **settings}), changed[0] if changed else None)
 
 
 def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:

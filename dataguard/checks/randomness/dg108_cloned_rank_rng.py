@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.repeat_evidence import evidence_of, items_of, message_of, place_of
-from dataguard.model import Finding, Judgement, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,7 +34,7 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
             evidence=evidence_of(repeat),
             at=place_of(repeat),
         )
-    return Looked(shared.exercised)
+    return Coverage(shared.exercised)
 
 
 def _name_of(number: int, each: int, lab: Lab) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.incident import observed_or_none
-from dataguard.model import Finding, Location, Undecided, known
+from dataguard.model import Finding, Location, Undecided, without_empty
 from dataguard.stats.coincidence import Groups, is_random
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
         return f"a cache holds {leaves[0]} already augmented, but only until its worker exits after the epoch"
     yield Finding(
         message=f"{leaves[0]} is augmented once per index and never again: a cache holds the augmented sample",
-        evidence=known({"leaves": leaves, "changed by reading": [place.what for place in changed]}),
+        evidence=without_empty({"leaves": leaves, "changed by reading": [place.what for place in changed]}),
         at=changed[0] if changed else None,
     )
     return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.randomness import rng_fixes
-from dataguard.model import Location, known
+from dataguard.model import Location, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
@@ -32,7 +32,7 @@ def items_of(shared: SharedDraws) -> str:
 def evidence_of(repeat: Repeat) -> dict[str, object]:
     """The leaves, the odds, every suspect with its type, and how it was confirmed."""
     generators = (suspect.generator for suspect in repeat.suspects[:6])
-    return known(
+    return without_empty(
         {
             "leaves": list(repeat.leaves),
             "drawn by": _drawn_by(repeat.leaves[0]) if repeat.leaves else None,

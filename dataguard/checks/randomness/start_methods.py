@@ -54,6 +54,6 @@ def freed_views(lab: Lab) -> Generator[Finding, None, bool]:
         yield Finding(
             message=f"{path} {sent}: it comes from a numpy view of a tensor that is sent, too",
             evidence={"leaves": list(freed), "freed": "the memory of the tensor, which moves to shared memory"},
-            mild=not lost and not lab.facts.spawns,
+            ambiguous=not lost and not lab.facts.spawns,
         )
     return bool(freed)

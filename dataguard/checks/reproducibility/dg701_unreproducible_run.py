@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.reproducibility.stages import because_of, evidence_of, is_rounding, location_of, stage_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -38,12 +38,12 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
         stage = lab.reproducibility.stage(where)
         yield Finding(
             message=f"two runs with the same seeds differ first in {stage_of(where, stage)}{because_of(cause)}",
-            evidence=known({**dict(evidence_of(where, stage)), "expected by": claims}),
+            evidence=without_empty({**dict(evidence_of(where, stage)), "expected by": claims}),
             at=location_of(lab, where, stage, cause),
-            mild=not claims or is_rounding(stage),
+            ambiguous=not claims or is_rounding(stage),
         )
     counts = {"runs": 2, "samples": one.runs.samples + two.runs.samples}
-    return Looked(counts, None if where else _without_workers(lab))
+    return Coverage(counts, None if where else _without_workers(lab))
 
 
 def _without_workers(lab: Lab) -> str | None:

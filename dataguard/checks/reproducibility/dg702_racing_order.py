@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -27,12 +27,14 @@ def dg702_racing_order(lab: Lab) -> Judgement:
     """
     if not lab.facts.in_order and lab.facts.num_workers > 1:
         if lab.facts.role in EVALUATION:
-            return Looked({"workers": lab.facts.num_workers}, "in_order=False: match results by index, not by position")
+            return Coverage(
+                {"workers": lab.facts.num_workers}, "in_order=False: match results by index, not by position"
+            )
         yield Finding(
             message=f"in_order=False: batches of {lab.facts.num_workers} workers arrive in the order they are ready",
             evidence={"num_workers": lab.facts.num_workers},
         )
-        return Looked({"workers": lab.facts.num_workers})
+        return Coverage({"workers": lab.facts.num_workers})
     one, two = lab.reproducibility.pair
     used = {**one.used, **two.used}
     if not used:
@@ -42,7 +44,7 @@ def dg702_racing_order(lab: Lab) -> Judgement:
         names, place = ", ".join(used), next(iter(used.values()))
         yield Finding(
             message=f"{_WHAT[where.stage]} changes with the order in which {names} returns results",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "first difference": where.where,
                     "index": where.index,
@@ -51,4 +53,4 @@ def dg702_racing_order(lab: Lab) -> Judgement:
             ),
             at=Location(*place),
         )
-    return Looked({"runs": 3, "samples": 3 * one.runs.samples})
+    return Coverage({"runs": 3, "samples": 3 * one.runs.samples})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderRaised
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -57,14 +57,14 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
             raise failure
         if not failure.incident.out_of_shared_memory:
             yield _finding(lab, failure.incident)
-        return Looked({})
+        return Coverage({})
     epoch = lab.epoch
     refused = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"]
     if refused and not refused[0].out_of_shared_memory and all(batch.refuses_each for batch in epoch.batches):
         yield _finding(lab, refused[0])
     elif occasional := lab.dataset.occasional_failure:
         yield _finding(lab, occasional.incident, f"{occasional.failures:,} of {occasional.reads:,} reads")
-    return Looked(epoch.exercised)
+    return Coverage(epoch.exercised)
 
 
 def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
@@ -81,7 +81,7 @@ def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
     }
     return Finding(
         message=f"{incident.where} raised {incident.headline}" + (f", in {rate}" if rate else ""),
-        evidence=known(evidence),
+        evidence=without_empty(evidence),
         at=incident.location,
         repro=lab.repro.incident(incident, times=REPEATED if rate else 1),
     )

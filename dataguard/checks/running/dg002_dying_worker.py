@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderDied
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,8 +37,8 @@ def dg002_dying_worker(lab: Lab) -> Judgement:
             raise failure
         if not failure.incident.out_of_shared_memory:
             yield _finding(lab, failure.incident)
-        return Looked({})
-    return Looked(lab.epoch.exercised)
+        return Coverage({})
+    return Coverage(lab.epoch.exercised)
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:
@@ -55,7 +55,7 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
     }
     return Finding(
         message=f"{incident.message} while {replace(incident, worker=None).where}",  # it names the worker
-        evidence=known(evidence),
+        evidence=without_empty(evidence),
         at=incident.location,
         repro=lab.repro.incident(incident),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.incident import Incident, LoaderHung
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -27,12 +27,12 @@ def dg003_hanging_loader(lab: Lab) -> Judgement:
         if not isinstance(failure, LoaderHung):
             raise failure
         yield _finding(lab, failure.incident)
-        return Looked({})
+        return Coverage({})
     epoch = lab.epoch
     unsent = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.stage == "transfer"]
     if unsent:
         yield _unpicklable(unsent[0], len(unsent), len(epoch.batches))
-    return Looked(epoch.exercised)
+    return Coverage(epoch.exercised)
 
 
 def _finding(lab: Lab, incident: Incident) -> Finding:
@@ -46,7 +46,7 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
     }
     return Finding(
         message=f"{incident.message} while {incident.where}",
-        evidence=known(evidence),
+        evidence=without_empty(evidence),
         at=incident.location,
         repro=lab.repro.incident(incident),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.sound.sound_findings import hertz, sound_finding
-from dataguard.model import Judgement, Looked, Severity, Undecided
+from dataguard.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -51,7 +51,7 @@ def dg531_ignored_sample_rate(lab: Lab) -> Judgement:
     elif other.raised and other.real:
         raise Undecided(f"a sample cannot be read with other sound in a file of {hertz(other.rate)}")
     single = f"all files have {hertz(heard.header.rate)}; one of another rate would not be resampled"
-    return Looked(heard.exercised, single if ignored and not other.real and not wrong else None)
+    return Coverage(heard.exercised, single if ignored and not other.real and not wrong else None)
 
 
 def _undeclared(lab: Lab, heard: Heard) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.sound.sound_findings import sound_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -44,7 +44,7 @@ def dg532_wrong_sound_scale(lab: Lab) -> Judgement:
         if words:
             evidence = {"largest step": round(max(loudness.steps[1:]), 2), "cut off": round(max(loudness.plateaus), 2)}
             yield sound_finding(lab, [path], words, evidence)
-            return Looked(heard.exercised)
+            return Coverage(heard.exercised)
     scales = {path: (scale, offset) for path, scale, offset in _scales(heard)}
     if not scales:
         raise NotApplicable("no leaf holds a waveform or magnitudes of floats: other scales are relative, or set later")
@@ -54,7 +54,7 @@ def dg532_wrong_sound_scale(lab: Lab) -> Judgement:
             paths = [path, *(other for other in scales if other != path and _slip(lab, scales[other][0]))]
             yield sound_finding(lab, paths, words, {"full scale": float(f"{scale:.4g}")})
             break
-    return Looked(heard.exercised)
+    return Coverage(heard.exercised)
 
 
 def _scales(heard: Heard) -> Iterator[tuple[str, float, float]]:

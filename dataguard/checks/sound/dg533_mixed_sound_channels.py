@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.sound.sound_findings import sound_finding
-from dataguard.model import Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -43,7 +43,7 @@ def dg533_mixed_sound_channels(lab: Lab) -> Judgement:
             (channel,) = missing
             words = f"holds nothing of channel {channel}, which differs from channel {1 - channel} in the file"
             yield sound_finding(lab, [fit.path for fit in heard.waveforms], words, _counted(heard))
-    return Looked(heard.exercised)
+    return Coverage(heard.exercised)
 
 
 def _counted(heard: Heard) -> dict[str, object]:

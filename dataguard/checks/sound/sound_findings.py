@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dataguard.model import Finding, known
+from dataguard.model import Finding, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -18,7 +18,7 @@ def sound_finding(lab: Lab, paths: Sequence[str], words: str, evidence: Mapping[
     indexed = lab.facts.kind == "map"
     return Finding(
         message=f"{heard.root}{paths[0]} {words}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "index" if indexed else "position": heard.index,
                 "leaves": [f"{heard.root}{path}" for path in paths],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.splits.leaked_text import leaked_series, leaked_text
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -53,7 +53,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
     if open_ends:
         raise Undecided("; ".join([*open_ends, *notes]))
     notes += [f"{repeated} of its samples are duplicates of others in it"] if repeated else []
-    return Looked({"samples": compared, "splits": 1 + len(beside)}, note="; ".join(notes) or None)
+    return Coverage({"samples": compared, "splits": 1 + len(beside)}, note="; ".join(notes) or None)
 
 
 def _shared(seen: Comparison) -> tuple[int, bool]:

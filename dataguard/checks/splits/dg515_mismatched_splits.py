@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.splits.split_mismatch import mismatches, splits_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -36,4 +36,4 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
             if mismatch.kind not in seen:
                 seen.add(mismatch.kind)
                 yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=lab.dataset.location)
-    return Looked({**epoch.exercised, "loaders": 1 + len(before)})
+    return Coverage({**epoch.exercised, "loaders": 1 + len(before)})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Drift, drifts, is_input, repeatable, seeded_leaves
 from dataguard.checks.splits.random_evaluation import random_shared, unmasked
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
         evidence = {"leaves": [f"batch{path}" for path in collated.others]}
         yield Finding(f"batch{collated.others[0]} is random in a {lab.facts.role} loader: {by}", evidence)
     masks = len(seeded) < len(drawn) or (collated is not None and collated.masked)
-    return Looked(readings.exercised, _MASKS if masks else None)
+    return Coverage(readings.exercised, _MASKS if masks else None)
 
 
 _MASKS = "tokens are masked at random, as usual: the loss of one model varies from evaluation to evaluation"
@@ -74,7 +74,7 @@ def _finding(
     held = next((state for state in drawn if state.at and not state.path.startswith("global ")), None)
     return Finding(
         message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: {why}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "leaves": [f"sample{one}" for one in leaves],
                 "samples that vary": f"{1 + len(others)} of {len(lab.dataset.readings.items)}" if others else None,

@@ -9,7 +9,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import seeded_leaves
 from dataguard.checks.splits.random_evaluation import random_shared, shared_with, unmasked
 from dataguard.checks.splits.split_mismatch import splits_of
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def dg518_shared_transform(lab: Lab) -> Judgement:
             )
     elif not drawn:
         yield from _replaced(lab, shared)
-    return Looked({**lab.dataset.readings.exercised, "loaders": 1 + len(others)})
+    return Coverage({**lab.dataset.readings.exercised, "loaders": 1 + len(others)})
 
 
 def _replaced(lab: Lab, shared: Sequence[tuple[Subject, SharedTransform]]) -> Iterator[Finding]:

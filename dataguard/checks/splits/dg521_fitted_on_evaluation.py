@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.splits.scaled_columns import scaled_together
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
                 repro=lab.repro.scan("DG521", ""),
             )
             break
-    return Looked({"columns": sum(len(own[name].columns) for name in names), "loaders": 1 + len(earlier)})
+    return Coverage({"columns": sum(len(own[name].columns) for name in names), "loaders": 1 + len(earlier)})
 
 
 def _together(splits: Sequence[Table]) -> tuple[list[int], str] | None:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def dg523_shared_group(lab: Lab) -> Judgement:
                 break
     if not judged:
         raise NotApplicable("nothing names a patient, subject, speaker, session or group: set `group` in the contract")
-    return Looked({"groups": judged}, notes[0] if notes else None)
+    return Coverage({"groups": judged}, notes[0] if notes else None)
 
 
 def _same_names(own: tuple[Groups, ...], theirs: tuple[Groups, ...]) -> list[tuple[Groups, Groups]]:

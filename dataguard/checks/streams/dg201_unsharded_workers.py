@@ -9,7 +9,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import are_generated, find_duplicates, first_duplicate
 from dataguard.incident import observed_or_none
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -43,7 +43,7 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
     if doubled:
         yield Finding(
             message=f"{counted(doubled, 'samples are')} yielded by more than one of {workers} workers",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "samples per worker": shared.table,
                     "samples in one process": alone.total if alone.ended else f"at least {alone.total}",
@@ -53,4 +53,4 @@ def dg201_unsharded_workers(lab: Lab) -> Judgement:
             ),
             at=lab.dataset.location,
         )
-    return Looked({"samples": shared.total + alone.total, "workers": len(shared.by_worker)})
+    return Coverage({"samples": shared.total + alone.total, "workers": len(shared.by_worker)})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import find_duplicates, first_duplicate
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
         raise NotApplicable(f"the role is {lab.facts.role}: each rank may evaluate all samples")
     shards = lab.ranks.shards()
     samples = {f"rank {number}": share.total for number, share in enumerate(shards.ranks)}
-    looked = Looked({"samples": sum(samples.values()), "ranks": len(samples)})
+    looked = Coverage({"samples": sum(samples.values()), "ranks": len(samples)})
     if lab.facts.kind == "map" and not shards.same_dataset:
         raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
     doubled, first = _streamed(lab, shards) if lab.facts.kind == "stream" else _dealt(shards)
@@ -40,7 +40,7 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
         at_least = "" if shards.alone.ended else "at least "
         yield Finding(
             message=f"more than one of {len(samples)} ranks reads {counted(doubled, 'samples')}",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "samples per rank": samples,
                     "samples in one process": f"{at_least}{shards.alone.total}",

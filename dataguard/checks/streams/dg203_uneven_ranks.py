@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -40,4 +40,4 @@ def dg203_uneven_ranks(lab: Lab) -> Judgement:
                 "samples per worker": shards.table,
             },
         )
-    return Looked({"batches": sum(batches), "ranks": len(batches)})
+    return Coverage({"batches": sum(batches), "ranks": len(batches)})

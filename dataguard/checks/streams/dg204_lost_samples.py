@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, in_every_order, require_loss
 from dataguard.incident import Incident
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -33,14 +33,14 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
     stops = lab.stops
     if stops:
         yield _cut_short(lab, stops[0])
-        return Looked({})
+        return Coverage({})
     looked: dict[str, int] = {}
     losses = _streamed(lab, looked) if lab.facts.kind == "stream" else _dealt(lab, looked)
     for loss, where in losses:
         if loss.samples and not excused(loss, lab.facts, looked.get("ranks", 1)):
             yield _finding(lab, loss, where)
             break
-    return Looked(looked)
+    return Coverage(looked)
 
 
 def _streamed(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
@@ -78,7 +78,7 @@ def _dealt(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
 def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
     return Finding(
         message=f"{loss.samples:,} of {loss.of:,} samples {outcome}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "first lost sample": loss.first,
                 "same in every epoch": "yes" if loss.same else None,
@@ -94,7 +94,7 @@ def _cut_short(lab: Lab, stop: Incident) -> Finding:
     index = f"dataset[{stop.index}]" if stop.index else "the dataset"
     return Finding(
         message=f"{index} raises StopIteration, which silently ends the epoch",
-        evidence=known({"index": stop.index, "worker": stop.worker, "batch": list(stop.batch) or None}),
+        evidence=without_empty({"index": stop.index, "worker": stop.worker, "batch": list(stop.batch) or None}),
         at=stop.location,
         repro=lab.repro.incident(stop),
     )

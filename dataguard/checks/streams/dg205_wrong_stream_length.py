@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
@@ -41,7 +41,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
         at_least = "" if ended else "at least "
         yield Finding(
             message=f"len(loader) is {planned:,}{where}, but it yields {at_least}{counted(yielded, 'batches')}",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "len(dataset)": facts.length,
                     "samples": samples,
@@ -52,7 +52,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
             ),
         )
         break
-    return Looked({"batches": sum(epochs)})
+    return Coverage({"batches": sum(epochs)})
 
 
 def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]:

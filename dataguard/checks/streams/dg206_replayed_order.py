@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Location, Looked, NotApplicable, NotTested, Severity, Undecided, known
+from dataguard.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    Location,
+    NotApplicable,
+    NotTested,
+    Severity,
+    Undecided,
+    without_empty,
+)
 from dataguard.settings.parsers import EVALUATION
 from dataguard.stats.coincidence import ORDERED
 
@@ -33,7 +43,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         order = lab.streams.stream_order
         if order.correlation is not None and order.correlation > BARELY and not order.replayed:
             note = f"the stream barely mixes: the places of samples in two epochs correlate by {order.correlation:.2f}"
-            return Looked({"samples": order.samples}, f"{note}; use a larger shuffle buffer, or shuffle its shards")
+            return Coverage({"samples": order.samples}, f"{note}; use a larger shuffle buffer, or shuffle its shards")
         if not order.replayed:
             raise NotApplicable("the order of the stream differs between epochs, or its samples cannot be recognised")
         if order.seed:
@@ -43,7 +53,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
                 evidence={"epochs compared": 3, "samples": order.samples},
                 at=Location(seed.file, seed.line, seed.function),
             )
-        return Looked({"samples": order.samples})
+        return Coverage({"samples": order.samples})
     orders = lab.streams.orders
     first = orders.epochs[0]
     if not all(orders.epochs):
@@ -64,7 +74,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         seeding = orders.seeds[0] if orders.seeds and orders.advanced != first else None
         yield Finding(
             message=f"{facts.sampler} draws the same order of {len(first):,} indices in {len(orders.epochs)} epochs",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "begins with": list(first[:8]),
                     "seeded by": f"{seeding.kind}({seeding.seed})" if seeding else None,
@@ -74,4 +84,4 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
             ),
             at=Location(seeding.file, seeding.line, seeding.function) if seeding else None,
         )
-    return Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+    return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})

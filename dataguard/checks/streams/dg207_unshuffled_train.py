@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import ignores_index
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -30,7 +30,7 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         raise NotTested("the target is a dataset, not a loader: its order is unknown")
     facts.need_role("train", otherwise="its order does not matter")
     orders = lab.streams.orders
-    looked = Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+    looked = Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
     if not (orders.ascending and orders.replayed):
         return looked
     if not orders.epochs[0]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -51,4 +51,4 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
                 "samples per worker": counts or trace.table,
             },
         )
-    return Looked(looked)
+    return Coverage(looked)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.resume import faults
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -36,7 +36,7 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
         outcomes = {str(where): found.get(str(where), "continues correctly") for where in resumes.restored}
         yield Finding(
             message=f"restored {point}, the loader {fault}",
-            evidence=known(
+            evidence=without_empty(
                 {
                     "after restoring": outcomes,
                     "batches per epoch": len(resumes.reference.epochs[0]),
@@ -45,7 +45,7 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
             ),
         )
     looked = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
-    return Looked(looked, None if found else _latent(lab))
+    return Coverage(looked, None if found else _latent(lab))
 
 
 def _latent(lab: Lab) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -42,4 +42,4 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
                 "samples per rank": {f"rank {number}": count for number, count in enumerate(counts)},
             },
         )
-    return Looked({"indices": sum(counts), "ranks": len(counts)})
+    return Coverage({"indices": sum(counts), "ranks": len(counts)})

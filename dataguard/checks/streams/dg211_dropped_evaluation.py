@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
                 "epochs compared": len(orders.epochs),
             },
         )
-    return Looked({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+    return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})

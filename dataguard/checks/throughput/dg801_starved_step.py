@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -24,14 +24,14 @@ def dg801_starved_step(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
     waits = lab.throughput.waits
-    looked = Looked({"batches": waits.batches, "intervals": len(waits.shares)})
+    looked = Coverage({"batches": waits.batches, "intervals": len(waits.shares)})
     if waits.starved is None:
         raise Undecided(f"cannot tell whether the step waits for batches: waiting varies from {waits.spread}")
     if not waits.starved:
         return looked
     yield Finding(
         message=f"a training step of {_ms(waits.step)} spends {waits.share:.0%} of the time waiting for its batch",
-        evidence=known(
+        evidence=without_empty(
             {
                 "spread": waits.spread,
                 "batch and step": _ms(waits.each),

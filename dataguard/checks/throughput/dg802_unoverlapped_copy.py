@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -30,12 +30,12 @@ def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
     step = lab.throughput.step
     delivered = lab.throughput.copies
     copying = delivered.copying
-    looked = Looked({"bytes": delivered.count})
+    looked = Coverage({"bytes": delivered.count})
     if copying is None or copying.alone < _NOTABLE * step or copying.overlap >= _OVERLAP or not delivered.unpinned:
         return looked
     yield Finding(
         message=f"copying a batch takes {copying.alone * 1e3:.3g} ms, of which {copying.overlap:.0%} overlaps compute",
-        evidence=known(
+        evidence=without_empty(
             {
                 "not pinned": list(delivered.unpinned),
                 "pin_memory": lab.facts.pin_memory,

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -30,13 +30,13 @@ def dg803_slow_worker_count(lab: Lab) -> Judgement:
     if waits.starved is None:
         raise Undecided(f"cannot tell whether the step waits for batches: waiting varies from {waits.spread}")
     if not waits.starved:
-        return Looked({"batches": waits.batches})
+        return Coverage({"batches": waits.batches})
     times = lab.throughput.sweep
     ranking = times.ranking(times.workers)
     own = str(times.own)
     if own not in ranking.order or len(ranking.order) < 2:
         raise Undecided("no other number of workers could be measured: try `dataguard bench`")
-    looked = Looked({"settings": len(ranking.order), "rounds": max(len(timed.per_batch) for timed in times.workers)})
+    looked = Coverage({"settings": len(ranking.order), "rounds": max(len(timed.per_batch) for timed in times.workers)})
     best = ranking.order[0]
     if best == own:
         if ranking.tied:

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,7 +37,7 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     epoch = lab.epoch
     if epoch.ride is None:
         raise Undecided("the budget ran out during the first epoch: raise --budget")
-    looked = Looked(epoch.exercised)
+    looked = Coverage(epoch.exercised)
     if epoch.ride.start_seconds < _SAVED:
         return looked
     rest = _rest(lab, epoch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,4 +37,4 @@ def dg410_doubly_shifted_labels(lab: Lab) -> Judgement:
             "and a model that takes this batch shifts them again",
             evidence={"labels equal to the next token": shift.after, "to their own token": shift.at},
         )
-    return Looked({"labels": shift.compared})
+    return Coverage({"labels": shift.compared})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -36,7 +36,7 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
         where = "end in" if seen.apart else "carry labels where the mask is 0: padding,"
         yield Finding(
             message=f"all {seen.rows} padded rows of {labels} {where} token {seen.token}, which the loss counts",
-            evidence=known({"padded rows": seen.rows, "ignored label seen": seen.ignores, "a row": seen.shown}),
-            mild=not seen.ignores and seen.token != read.vocabulary.eos,
+            evidence=without_empty({"padded rows": seen.rows, "ignored label seen": seen.ignores, "a row": seen.shown}),
+            ambiguous=not seen.ignores and seen.token != read.vocabulary.eos,
         )
-    return Looked(read.exercised | {"padded rows": seen.rows})
+    return Coverage(read.exercised | {"padded rows": seen.rows})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, NotTested, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -43,12 +43,12 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
         yield Finding(
             message=f"token {seen.name} is {kind}; it follows a learned token {seen.hidden} times, and "
             "its label is ignored each time",
-            evidence=known({"without a label": seen.hidden, "with a label": seen.learned, "a row": seen.shown}),
+            evidence=without_empty({"without a label": seen.hidden, "with a label": seen.learned, "a row": seen.shown}),
         )
     elif known_end and not seen.learned and seen.ended >= FEWEST and not seen.alike:
         yield Finding(
             message=f"none of {seen.ended} rows that end before the full width has the label {seen.name}, the end "
             "token, and they do not end in any other token in common",
-            evidence=known({"ended rows": seen.ended, "a row": seen.shown}),
+            evidence=without_empty({"ended rows": seen.ended, "a row": seen.shown}),
         )
-    return Looked(read.exercised | ({"labelled ends": seen.learned} if known_end else {}))
+    return Coverage(read.exercised | ({"labelled ends": seen.learned} if known_end else {}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -29,12 +29,14 @@ def dg423_empty_target(lab: Lab) -> Judgement:
     if seen is None:
         raise NotApplicable("no labels in rows beside the tokens that can be read twice")
     if seen.random:
-        return Looked(read.exercised, "labels are drawn at random: a row without one may get one in another draw")
+        return Coverage(read.exercised, "labels are drawn at random: a row without one may get one in another draw")
     if seen.empty and seen.place:
         batch, row = seen.place
         yield Finding(
             message=f"{seen.empty} of {seen.rows} rows have no label at all in batch{read.names['labels']}: the first "
             f"is row {row} of batch {batch}",
-            evidence=known({"rows without a label": seen.empty, "rows": seen.rows, "the row begins": seen.shown}),
+            evidence=without_empty(
+                {"rows without a label": seen.empty, "rows": seen.rows, "the row begins": seen.shown}
+            ),
         )
-    return Looked(read.exercised)
+    return Coverage(read.exercised)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotTested, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, NotTested, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,6 +34,6 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
             raise Undecided(f"only {counted(seen.rows, 'rows')} seen")
         yield Finding(
             message=f"all {seen.rows} rows begin with {seen.name} twice",
-            evidence=known({"rows": seen.rows, "a row": seen.shown}),
+            evidence=without_empty({"rows": seen.rows, "a row": seen.shown}),
         )
-    return Looked(read.exercised | {"rows with a start token": seen.once})
+    return Coverage(read.exercised | {"rows with a start token": seen.once})

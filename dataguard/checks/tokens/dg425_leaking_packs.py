@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -42,14 +42,16 @@ def dg425_leaking_packs(lab: Lab) -> Judgement:
         yield Finding(
             message=f"all {seen.open} later documents in {seen.rows} packed rows of batch{read.names['tokens']} see "
             f"those before them: {split}",
-            evidence=known({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown}),
-            mild=seen.alone,
+            evidence=without_empty({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown}),
+            ambiguous=seen.alone,
         )
     elif seen.labelled >= FEWEST and seen.labelled == seen.restarts and not seen.same:
         yield Finding(
             message=f"the first token of all {seen.labelled} later documents in packed rows is the label of the token "
             "before it, in another document",
-            evidence=known({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown_label}),
-            mild=True,
+            evidence=without_empty(
+                {"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown_label}
+            ),
+            ambiguous=True,
         )
-    return Looked(read.exercised | {"packed documents": seen.restarts + seen.rows})
+    return Coverage(read.exercised | {"packed documents": seen.restarts + seen.rows})

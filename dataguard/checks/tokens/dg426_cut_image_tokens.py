@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -35,6 +35,6 @@ def dg426_cut_image_tokens(lab: Lab) -> Judgement:
             message=f"{counted(seen.cut, 'rows')} of full width {'has' if seen.cut == 1 else 'have'} fewer than the "
             f"{seen.count} tokens {seen.name} that an image has in {seen.rows} other rows: "
             f"row {row} of batch {batch} has {seen.fewest}",
-            evidence=known({"rows": seen.rows, "cut rows": seen.cut, "the row": seen.shown}),
+            evidence=without_empty({"rows": seen.rows, "cut rows": seen.cut, "the row": seen.shown}),
         )
-    return Looked(read.exercised | {"rows with an image": seen.rows + seen.cut})
+    return Coverage(read.exercised | {"rows with an image": seen.rows + seen.cut})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import IGNORED
-from dataguard.model import Finding, Judgement, Looked, NotTested, Severity, known
+from dataguard.model import Coverage, Finding, Judgement, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -48,7 +48,7 @@ def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{seen.beyond:,} ids of batch{read.names['tokens']} are {vocabulary.size:,} or larger, up to "
             f"{seen.largest:,}, but {source} has {vocabulary.size:,} tokens; the first is row {row} of batch {batch}",
-            evidence=known({"different ids": seen.distinct, "the row": seen.shown}),
+            evidence=without_empty({"different ids": seen.distinct, "the row": seen.shown}),
         )
     if negative and (read.model_keys or seen.ignores):
         values = ", ".join(map(str, negative))
@@ -62,4 +62,4 @@ def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
             f"but the vocabulary has {vocabulary.size:,}: larger ids are wrapped",
             evidence={"largest id": seen.largest},
         )
-    return Looked(read.exercised)
+    return Coverage(read.exercised)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Finding, Judgement, Looked, Severity, Undecided, known
+from dataguard.model import Coverage, Finding, Judgement, Severity, Undecided, without_empty
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
             evidence={"watched": "building the dataset, reading samples, collating them"},
             at=lab.dataset.location,
         )
-        return Looked({"samples": unused.samples})
+        return Coverage({"samples": unused.samples})
     pipeline = lab.transforms.pipeline
     wrong_type = [step for step in pipeline.steps if step.acts_on]
     idle = [step for step in pipeline.steps if _is_idle(step)]
@@ -57,7 +57,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
             at=lab.dataset.location,
         )
     off = [step.path for step in pipeline.steps if step.intended]
-    return Looked(pipeline.exercised, f"{off[0]} does nothing by design" if off else None)
+    return Coverage(pipeline.exercised, f"{off[0]} does nothing by design" if off else None)
 
 
 def _is_idle(step: PipelineStep) -> bool:
@@ -72,7 +72,7 @@ def _finding(lab: Lab, steps: list[PipelineStep], words: str) -> Finding:
     first = steps[0]
     return Finding(
         message=f"{first.path} ({first.name}) {words}",
-        evidence=known(
+        evidence=without_empty(
             {
                 "inert": [f"{step.path} ({step.name})" for step in steps],
                 "input types": list(first.given),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import seeded_leaves
 from dataguard.lab.core.records import key_of
-from dataguard.model import Finding, Judgement, Looked, NotApplicable, Severity, Undecided
+from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def dg522_identical_views(lab: Lab) -> Judgement:
             at=lab.dataset.location,
             repro=lab.repro.samples(index),
         )
-    return Looked({"samples": len(samples), "leaves": len(images)}, _NO_VIEWS if equal and not views else None)
+    return Coverage({"samples": len(samples), "leaves": len(images)}, _NO_VIEWS if equal and not views else None)
 
 
 def _is_image(leaf: LeafRecord) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.incident import observed_or_none
-from dataguard.model import Finding, Judgement, Looked, Severity
+from dataguard.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord
@@ -38,7 +38,7 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
             message=f"{where} contains {_counts(leaf)}, but its samples do not: collate_fn produces it",
             evidence={"indices": [str(index) for index in bad_batch.indices[:16]], "worker": bad_batch.worker},
         )
-    return Looked({**epoch.exercised, "samples": read})
+    return Coverage({**epoch.exercised, "samples": read})
 
 
 def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[LeafRecord, ...]]]:

@@ -15,7 +15,7 @@ from dataguard.lab.images.painter import Painter
 from dataguard.lab.images.weight_statistics import statistics_of
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided, known
+from dataguard.model import NotApplicable, Undecided, without_empty
 from dataguard.stats.normalization import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.targets.variants import Loader
 
@@ -44,7 +44,7 @@ class Colours(Rooted):
     def evidence(self, fit: Fit) -> dict[str, object]:
         """The measurements of a leaf, for a finding."""
         mean, std = recovered(fit.gains, fit.offsets)
-        return known(
+        return without_empty(
             {
                 "charted via": self.source,
                 "channel order": fit.order,

@@ -20,7 +20,7 @@ from dataguard.lab.batches.collate_inputs import choose
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.model import Check, Finding, Looked, NotApplicable
+from dataguard.model import Check, Coverage, Finding, NotApplicable
 from dataguard.settings.settings import Settings
 from tests.support.recordings import recordings, verdict_of
 
@@ -40,7 +40,7 @@ def batch(number: int, *leaves: LeafRecord, worker: int | None = 0) -> BatchReco
     return BatchRecord(worker, 0, number, 2, (0, 1), 0.0, 0.0, leaves, 0)
 
 
-def judged(check: Check, epoch: EpochTrace, **facts: Any) -> tuple[list[Finding], Looked]:
+def judged(check: Check, epoch: EpochTrace, **facts: Any) -> tuple[list[Finding], Coverage]:
     lab: Any = SimpleNamespace(facts=SimpleNamespace(**facts), epoch=epoch)
     judgement = check.judge(lab)
     findings = []

@@ -20,7 +20,7 @@ from dataguard.engine import scan
 from dataguard.figures import Figure, Matrix, Picture, Pictures, Plot, Swatches, Timeline
 from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.repro import Repro
-from dataguard.model import Check, Finding, Judgement, Looked, Result, Severity, Status, Undecided
+from dataguard.model import Check, Coverage, Finding, Judgement, Result, Severity, Status, Undecided
 from dataguard.observer import judge as judging
 from dataguard.settings.settings import Settings
 
@@ -101,7 +101,7 @@ def test_an_original_stands_beside_what_the_model_sees(stem: str, note: str) -> 
 @pytest.mark.scan
 @pytest.mark.parametrize("stem", ["dg511_blended_mask", "dg512_desynced_target"])
 def test_masks_lie_over_their_images(stem: str) -> None:
-    original, seen = row(only(Pictures, found(stem, pictures=True)))
+    original, seen, *_ = row(only(Pictures, found(stem, pictures=True)))
     assert original.mask
     assert seen.mask
     assert 0.2 < (pixels(seen.mask)[..., 3] > 0).mean() < 1
@@ -204,7 +204,7 @@ def judged(builder: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Resu
 
     def fails(_: object) -> Judgement:
         yield Finding("it fails")
-        return Looked({})
+        return Coverage({})
 
     monkeypatch.setattr(registry, "BUILDERS", {"DG101": (builder,)})
     check = Check("DG101", "cloned-worker-rng", Severity.ERROR, CATALOGUE[0].doc, fails)

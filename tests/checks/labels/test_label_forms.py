@@ -12,7 +12,7 @@ from torch.utils.data import default_collate
 from dataguard.checks.common.label_forms import Table, divided, fits, inferred, tables
 from dataguard.checks.labels.dg503_label_form import dg503_label_form
 from dataguard.lab.spy.value_summaries import numbers_of
-from dataguard.model import Looked, NotApplicable
+from dataguard.model import Coverage, NotApplicable
 from dataguard.settings.contract import TARGET_FORMS
 from tests.support.epochs import lab
 from tests.support.recordings import Verdict, verdict_of
@@ -81,7 +81,7 @@ def judged(
 def faults(samples: Sequence[Any], classes: int | None = None, **options: Any) -> list[str]:
     """What DG503 reports."""
     verdict = judged(samples, {"num_classes": classes} if classes else {}, **options)
-    assert isinstance(verdict.outcome, Looked), verdict.outcome
+    assert isinstance(verdict.outcome, Coverage), verdict.outcome
     return [finding.message for finding in verdict.findings]
 
 

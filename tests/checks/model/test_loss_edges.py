@@ -71,7 +71,7 @@ class TestLosses:
     @pytest.mark.parametrize("declared", [False, True])
     def test_fewer_outputs_than_classes(self, count: int, declared: bool, wrong: bool) -> None:
         found = self.judged(CALL, classes=Classes(count, "", declared=declared)).findings
-        assert [one.mild for one in found] == ([not declared] if wrong else [])
+        assert [one.ambiguous for one in found] == ([not declared] if wrong else [])
 
     def test_outputs_count_classes_in_a_single_call_with_one_target(self) -> None:
         four = Classes(4, "", declared=True)

@@ -164,18 +164,18 @@ def test_what_to_change_if_a_loss_raises(call: LossCall, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "target", "mild"),
+    ("output", "target", "ambiguous"),
     [((8, 1), (8,), False), ((8, 3, 4, 4), (8, 1, 4, 4), True), ((8, 1), (1, 8), True), ((8, 4), (4,), True)],
 )
 def test_a_target_for_several_outputs_may_be_meant(
-    output: tuple[int, ...], target: tuple[int, ...], mild: bool
+    output: tuple[int, ...], target: tuple[int, ...], ambiguous: bool
 ) -> None:
     (fault,) = mismatches(LossCall("mse_loss", floats(*output), floats(*target)))
-    assert fault.mild == mild
+    assert fault.ambiguous == ambiguous
 
 
-@pytest.mark.parametrize(("activation", "mild"), [("softmax", False), ("sigmoid", True)])
-def test_one_sigmoid_for_each_class_may_be_meant(activation: str, mild: bool) -> None:
+@pytest.mark.parametrize(("activation", "ambiguous"), [("softmax", False), ("sigmoid", True)])
+def test_one_sigmoid_for_each_class_may_be_meant(activation: str, ambiguous: bool) -> None:
     sums = (1, 1) if activation == "softmax" else None
     call = LossCall("cross_entropy", floats(8, 4, activation=activation), labels(8), row_sums=sums)
-    assert [fault.mild for fault in mismatches(call)] == [mild]
+    assert [fault.ambiguous for fault in mismatches(call)] == [ambiguous]

@@ -41,7 +41,7 @@ def test_views_that_lose_their_memory(lost: Any, freed: Any, facts: dict[str, bo
     )
     (finding,) = verdict_of(dg105_spawn_divergence.judge, lab).findings
     assert finding.message.startswith(said)
-    assert finding.mild == (not lost and not facts["spawns"])
+    assert finding.ambiguous == (not lost and not facts["spawns"])
 
 
 class TestStreams:
@@ -100,7 +100,7 @@ class TestSpawnedWorkers:
         verdict = self.judged(self.draws("a"), self.draws("b"))
         (finding,) = verdict.findings
         assert finding.message == "sample[0] of index 3 differs between fork and forkserver"
-        assert not finding.mild
+        assert not finding.ambiguous
         assert verdict.outcome.exercised == {"draws": 4, "items": 2, "workers": 2}
         assert self.judged(self.draws("a"), self.draws("a")).findings == ()
 

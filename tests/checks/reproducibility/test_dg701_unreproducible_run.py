@@ -49,17 +49,17 @@ def test_without_a_seed_some_differences_are_meant(cause: Cause | None, changes:
     assert verdict.findings == ()
     assert isinstance(verdict.outcome, NotApplicable)
     assert str(verdict.outcome).startswith(why)
-    assert not judged(cause, **changes, deterministic=True).findings[0].mild
+    assert not judged(cause, **changes, deterministic=True).findings[0].ambiguous
 
 
 @pytest.mark.parametrize(("cause", "alone"), [(TIME, True), (TIME, False), (None, True)])
 def test_others_are_a_warning(cause: Cause | None, alone: bool) -> None:
     (finding,) = judged(cause, alone=alone).findings
-    assert finding.mild
+    assert finding.ambiguous
     assert ("because of time.time" in finding.message) == (cause is TIME)
 
 
 def test_what_asks_for_the_same_batches_is_named() -> None:
     (finding,) = judged(TIME, seed=True, deterministic=True).findings
     assert list(finding.evidence["expected by"]) == ["contract.deterministic", "the factory's argument seed"]
-    assert not finding.mild
+    assert not finding.ambiguous
