@@ -164,6 +164,30 @@ def bad_permuted() -> DataLoader[Any]:
     return loader(read_bgr, lambda image: NORMALIZED.transforms[1](permuted(unit(image))))
 
 
+def grained(image: np.ndarray) -> np.ndarray:
+    """With noise in every pixel, clipped at black and white as a sensor's is."""
+    return np.clip(image + np.random.normal(0, 6, image.shape), 0, 255).astype(np.uint8)
+
+
+def bad_noisy() -> DataLoader[Any]:
+    """Noise leaves no two pixels of a colour equal; the order shows through it."""
+    return loader(lambda path: grained(read_bgr(path)), NORMALIZED)
+
+
+def good_noisy() -> DataLoader[Any]:
+    """Red, green, blue with noise that is added after normalization, and a leaf of nothing but noise."""
+    return loader(
+        lambda path: NORMALIZED(read_rgb(path)),
+        lambda image: {"image": image + 0.1 * torch.randn_like(image), "noise": torch.randn_like(image)},
+    )
+
+
+def good_vignetted() -> DataLoader[Any]:
+    """Red, green, blue, darker towards the corners, with noise: no value of white is that of the whole image."""
+    fading = 1 - 0.5 * np.hypot(*np.meshgrid(*[np.linspace(-1, 1, 48)] * 2))[..., None]
+    return loader(lambda path: grained(read_rgb(path) * np.clip(fading, 0, 1)), NORMALIZED)
+
+
 class Mosaics(Photographs):
     """Four photographs side by side, three of which were read before and kept, as YOLO keeps them."""
 

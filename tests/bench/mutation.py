@@ -37,6 +37,7 @@ DECIDES = (
     "dataguard/stats",
     "dataguard/observer/judge.py",
     "dataguard/lab/images/chart_fit.py",
+    "dataguard/lab/images/chart_response.py",
     "dataguard/lab/reproducibility/divergence.py",
     "dataguard/lab/core/value_summary.py",
     "dataguard/lab/core/records.py",

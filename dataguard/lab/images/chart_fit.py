@@ -7,30 +7,26 @@ draws where jitter is clipped at the ends of the range: the extremes of several 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
+from dataguard.lab.images.chart_response import ChartResponse
 from dataguard.lab.images.painter import RGB
 
 BLACK, WHITE, MIDDLE = (0, 0, 0), (255, 255, 255), (128, 128, 128)
 PURE: tuple[RGB, ...] = ((255, 0, 0), (0, 255, 0), (0, 0, 255))
 CHARTS: tuple[RGB, ...] = (BLACK, WHITE, *PURE, MIDDLE)
-_MOST_PIXELS = 4096
-_MOST_STACKED = 96
-"""The most channels of frames that are stacked on one axis."""
-_SHARE = 0.04
-"""The smallest share of an image that a colour covers to count as one of its colours."""
 _EXACT = 1e-4
 """How far apart two draws may be, as a share of the range from black to white, to count as equal."""
 _AGREEING = 3
 """The smallest number of draws that must agree on an end of the range."""
 _BELOW = 0.75
 """The share of pairs of draws in which black is below white, where some draws may invert the colours."""
+_ERRORS = 6
+"""How many standard errors two medians of noisy pixels may be apart and still count as equal."""
 _LINEAR = 0.02
 """How far the middle grey may be off the line from black to white: some pipelines round to 8 bits twice."""
 _CLEAR = 0.6
@@ -38,9 +34,6 @@ _CLEAR = 0.6
 
 _MANY, _USUAL, _PERMUTED = 24, 0.45, 3
 """If orders differ: the fewest draws, the share of the usual order in them, and the fewest orders if none is usual."""
-
-Shades = Sequence[np.ndarray]
-"""The most common colours of a leaf, (channels,) each, the most common first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,78 +64,6 @@ class Fit:
         return "float" in self.dtype
 
 
-@dataclass(frozen=True, slots=True)
-class ChartResponse:
-    """The leaves of one sample whose image was a chart: their common colours and dtypes, by path."""
-
-    chart: RGB
-    draw: int
-    shades: Mapping[str, Shades]
-    dtypes: Mapping[str, str]
-
-
-def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartResponse:
-    """The response of a sample or batch to a chart; `bands` is the number of channels of images without colours."""
-    shades, dtypes = {}, {}
-    for path, leaf in iter_leaves(value):
-        pixels = _pixels(leaf, bands)
-        if pixels is not None:
-            shades[path] = _common(pixels)
-            dtypes[path] = str(pixels.dtype)
-    return ChartResponse(chart, draw, shades, dtypes)
-
-
-def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
-    """The pixels of an image, one row each; None if it is not one."""
-    if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
-        leaf = array_of(leaf)
-    if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
-        leaf = leaf[..., None]
-    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 3 or min(leaf.shape) < 1:
-        return None
-    numbers = (bands,) if bands > 4 else (1, 3, 4)
-    if leaf.shape[-4:-3] == (3,) and leaf.shape[-3] not in (1, 3) and leaf.shape[-1] not in numbers:
-        leaf = leaf.swapaxes(-4, -3)  # (channels, frames, height, width): four frames are no alpha channel
-    leaf = leaf if bands or {leaf.shape[-3], leaf.shape[-1]} & {*numbers} else _unstacked(leaf)
-    if leaf.shape[-3] in numbers and min(leaf.shape[-2:]) > 4:
-        leaf = np.moveaxis(leaf, -3, -1)
-    elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
-        return None
-    flat = leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3]
-    return np.asarray(flat[:: len(flat) // _MOST_PIXELS + 1])
-
-
-def _unstacked(leaf: np.ndarray) -> np.ndarray:
-    """Frames that are stacked on the first or last axis of an image, as frames with channels first.
-
-    The axis has the channels of one frame after the other, or all frames of one channel after the other: images of one
-    colour have equal frames.
-    """
-    if leaf.shape[-3] % 3 and not leaf.shape[-1] % 3:
-        leaf = np.moveaxis(leaf, -1, -3)
-    *outer, count, height, width = leaf.shape
-    if count % 3 or not 3 < count <= _MOST_STACKED or min(height, width) <= 4:
-        return leaf
-    by_frame = leaf.reshape(*outer, count // 3, 3, height, width)
-    by_channel = leaf.reshape(*outer, 3, count // 3, height, width).swapaxes(-4, -3)
-    return min(by_frame, by_channel, key=lambda frames: float(frames.mean((-2, -1)).std(-2).max()))
-
-
-def _common(pixels: np.ndarray) -> Shades:
-    """The most common colours of an image, at most four."""
-    exact = pixels.astype(np.float64)
-    if not np.isfinite(exact).all():
-        return ()
-    step = max(float(np.abs(exact).max()), 1e-9) * 1e-4
-    rounded = np.round(exact / step).astype(np.int64)
-    keys = rounded[:, 0] * 1_000_003
-    for channel in range(1, rounded.shape[1]):
-        keys = (keys + rounded[:, channel]) * 1_000_003
-    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    leading = [place for place in np.argsort(-counts)[:4] if counts[place] >= _SHARE * len(keys)]
-    return [np.median(exact[places == place], axis=0) for place in leading]
-
-
 def paths_of(responses: Sequence[ChartResponse]) -> list[str]:
     """The leaves that all responses have."""
     return [path for path in (responses[0].shades if responses else ()) if all(path in one.shades for one in responses)]
@@ -155,7 +76,12 @@ def follows(responses: Sequence[ChartResponse], path: str) -> bool:
     if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
         return False
     contrast = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
-    return bool((contrast > max(1e-6 * float(contrast.max()), 1e-9)).all())
+    return bool((contrast > max(1e-6 * float(contrast.max()), 1e-9, 2 * _tolerance(responses, path))).all())
+
+
+def _tolerance(responses: Sequence[ChartResponse], path: str) -> float:
+    """How far apart the colours of two draws may be because of noise alone."""
+    return _ERRORS * max(response.errors[path] for response in responses)
 
 
 def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
@@ -170,13 +96,16 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     if (np.abs(span) < 1e-12).any():
         return None
     gains = span / 255
+    equal = max(_EXACT, _tolerance(responses, path) / float(np.abs(span).min()))
     off = np.abs(middle - (low + gains * 128)) / np.abs(span)
     spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in (black, white, middle))
-    exact = spread <= _EXACT
+    exact = spread <= equal
     if exact:
         settled = float(off.max()) <= _LINEAR
     else:
-        settled = _apart(black * sign, white * sign) and _agree(black, low, span) and _agree(white, high, span)
+        settled = _apart(black * sign, white * sign) and all(
+            _agree(draws, end, equal * span) for draws, end in ((black, low), (white, high))
+        )
     if not settled:
         return None
     order = _order(values, low, span)
@@ -190,9 +119,9 @@ def _apart(black: np.ndarray, white: np.ndarray) -> bool:
     return bool((black[:, None] < white[None]).all(axis=-1).mean() >= _BELOW)
 
 
-def _agree(draws: np.ndarray, extreme: np.ndarray, span: np.ndarray) -> bool:
+def _agree(draws: np.ndarray, extreme: np.ndarray, equal: np.ndarray) -> bool:
     """Whether several draws reach the extreme, where jitter is clipped: a single one may fall short of it."""
-    close = (np.abs(draws - extreme) <= _EXACT * np.abs(span)).all(axis=1)
+    close = (np.abs(draws - extreme) <= np.abs(equal)).all(axis=1)
     return int(close.sum()) >= _AGREEING
 
 

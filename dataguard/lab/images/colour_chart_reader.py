@@ -24,13 +24,12 @@ from dataguard.lab.images.chart_fit import (
     CHARTS,
     MIDDLE,
     WHITE,
-    ChartResponse,
     Fit,
     fit,
     follows,
     paths_of,
-    response_to,
 )
+from dataguard.lab.images.chart_response import ChartResponse, response_to
 from dataguard.lab.images.painter import RGB, Painter
 from dataguard.lab.process.forked_calls import in_fork
 from dataguard.lab.reading.epoch_trace import gate

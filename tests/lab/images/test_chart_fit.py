@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, _pixels, fit, follows, paths_of, response_to
+from dataguard.lab.images.chart_fit import BLACK, CHARTS, fit, follows, paths_of
+from dataguard.lab.images.chart_response import ChartResponse, _pixels, response_to
 from dataguard.lab.images.colour_chart_reader import ColourChartReader, _mixing
 from dataguard.lab.images.painter import RGB
 from dataguard.stats.normalization import (
@@ -42,6 +43,39 @@ def test_frames_are_not_channels(axis: int, frames: int) -> None:
     found = fit(responses(lambda pixels, _: np.stack([pixels / 255] * frames, axis=axis)), "")
     assert found is not None
     assert (found.order, found.exact) == ("RGB", True)
+
+
+def noise(pixels: np.ndarray, draw: int) -> np.ndarray:
+    """Another noise for each draw of each colour."""
+    return np.random.default_rng([draw, *pixels[:, 0, 0].astype(int)]).normal(size=pixels.shape)
+
+
+@pytest.mark.parametrize("clipped", [True, False])
+def test_the_median_of_noisy_pixels_is_their_colour(*, clipped: bool) -> None:
+    def grain(pixels: np.ndarray, draw: int) -> np.ndarray:
+        shown = pixels[::-1] + 6 * noise(pixels, draw)
+        grainy: np.ndarray = (np.clip(shown, 0, 255).astype(np.uint8) if clipped else shown) / 255
+        return grainy
+
+    found = fit([response_to(c, draw, grain(image(c, 64), draw)) for draw in range(6) for c in CHARTS], "")
+    assert found is not None
+    assert found.order == "BGR"
+    mean, std = recovered(found.gains, found.offsets)
+    assert mean == pytest.approx((0, 0, 0), abs=0.01)
+    assert std == pytest.approx((1, 1, 1), abs=0.02)
+
+
+def test_noise_without_a_colour_follows_nothing() -> None:
+    assert not follows(responses(lambda pixels, draw: noise(pixels, draw), draws=6), "")
+
+
+def test_noise_over_a_gradient_has_no_colour() -> None:
+    def fade(pixels: np.ndarray, draw: int) -> np.ndarray:
+        faded: np.ndarray = pixels * np.linspace(0.2, 1, 64) + 6 * noise(pixels, draw)
+        return faded
+
+    shown = [response_to(c, draw, fade(image(c, 64), draw)) for draw in range(2) for c in CHARTS]
+    assert not any(one.shades[""] for one in shown if one.chart == CHARTS[1])
 
 
 def test_jitter_is_clipped_at_black_and_white() -> None:
@@ -87,7 +121,7 @@ def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
     for value in (0, 0.5):
         taken = responses(lambda pixels, _: np.full_like(pixels, value))  # noqa: B023
         assert not follows(taken, "")
-    nothing = [ChartResponse(BLACK, 0, {"": ()}, {"": "float32"})]
+    nothing = [ChartResponse(BLACK, 0, {"": ()}, {"": 0.0}, {"": "float32"})]
     assert not follows(nothing, "")
 
 
