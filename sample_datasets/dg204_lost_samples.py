@@ -282,6 +282,30 @@ def good_cut_last(rank: int, world_size: int) -> DataLoader[Any]:
     return DataLoader(Pictures(65), batch_size=4, sampler=sampler, num_workers=2)
 
 
+class WholeBatches(Sampler[int]):
+    """As many indices as fill batches of four, in another order in each epoch; the rest is cut off at one end."""
+
+    def __init__(self, total: int, *, cuts_first: bool) -> None:
+        self.total, self.whole, self.cuts_first = total, total // 4 * 4, cuts_first
+        self.draws = random.Random(0)
+
+    def __len__(self) -> int:
+        return self.whole
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.draws.sample(range(self.whole if self.cuts_first else self.total), self.whole))
+
+
+def bad_cut_to_batches() -> DataLoader[Any]:
+    """In a single process, too: the last three of 67 pictures are never read."""
+    return DataLoader(Pictures(67), batch_size=4, sampler=WholeBatches(67, cuts_first=True))
+
+
+def good_cut_to_batches() -> DataLoader[Any]:
+    """Cut off after the shuffle."""
+    return DataLoader(Pictures(67), batch_size=4, sampler=WholeBatches(67, cuts_first=False))
+
+
 class Chosen(Sampler[int]):
     """Every other index, on purpose."""
 

@@ -105,6 +105,38 @@ def bad_in_place() -> DataLoader[Any]:
     return DataLoader(ArrayPictures(), batch_size=8, collate_fn=subtract_mean)
 
 
+class TokenRows(Dataset):
+    """Tokens in dicts that are made once, as a tokenizer makes them; `copied` when they are read."""
+
+    def __init__(self, *, copied: bool = False) -> None:
+        self.rows = [{"tokens": [1 + (place * number) % 97 for place in range(3 + number % 9)]} for number in range(32)]
+        self.copied = copied
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Any:
+        return dict(self.rows[index]) if self.copied else self.rows[index]
+
+
+def padded_rows(rows: list[dict[str, list[int]]]) -> Tensor:
+    """Tokens, and zeros up to the longest row of the batch, which are written into the rows."""
+    longest = max(len(row["tokens"]) for row in rows)
+    for row in rows:
+        row["tokens"] = row["tokens"] + [0] * (longest - len(row["tokens"]))
+    return torch.tensor([row["tokens"] for row in rows])
+
+
+def bad_padded_in_place() -> DataLoader[Any]:
+    """The dataset's own rows are padded: in the next epoch, they have the length of the last one's batch."""
+    return DataLoader(TokenRows(), batch_size=8, shuffle=True, collate_fn=padded_rows)
+
+
+def good_padded_in_place() -> DataLoader[Any]:
+    """Padding is written into copies of the rows."""
+    return DataLoader(TokenRows(copied=True), batch_size=8, shuffle=True, collate_fn=padded_rows)
+
+
 def whole_scores(samples: list[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
     """Labels as whole numbers, as for classes, although they are scores between 0 and 1."""
     return torch.stack([image for image, _ in samples]), torch.tensor([score for _, score in samples]).long()

@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
 from dataguard.incident import observed_or_none
-from dataguard.model import Undecided
+from dataguard.model import NotApplicable, Undecided
 from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from dataguard.lab.ranks.shares import Shards
     from dataguard.lab.streams.stream_trace import Identity, StreamTrace
 
+NO_RANK = "are read by no rank"
+CUT = "are cut off before each shuffle, so that no epoch has them"
 FEWEST = 16
 """Samples of an endless stream that every worker has to pass, before one of them counts as missing."""
 
@@ -65,6 +68,40 @@ def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
     return loss.samples <= max(dropped, packed, ranks * size - 1 if ranks > 1 else 0)
 
 
+def streamed_losses(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
+    """What the workers of one process lose, and then what ranks do."""
+    shares, workers, ranks = lab.streams.shares, lab.facts.num_workers, lab.ranks.declared
+    if not workers and not ranks:
+        raise NotApplicable("a single process reads everything")
+    if workers:
+        loss = find_loss(partial(shares, workers), partial(shares, 0), partial(lab.streams.has_fixed_counts, workers))
+        looked |= {"samples": loss.of, "workers": workers}
+        yield loss, "are yielded by no worker"
+    if ranks:
+        looked |= {"ranks": lab.ranks.world}
+        loss = find_loss(lab.ranks.stream, partial(shares, 0))
+        looked |= {"samples": loss.of}
+        if loss.samples:
+            require_loss(find_loss(partial(lab.ranks.stream, same_seed=True), partial(shares, 0)))
+        yield loss, NO_RANK
+
+
+def dealt_losses(lab: Lab, looked: dict[str, int]) -> Iterator[tuple[Loss, str]]:
+    """What torch's weighted sampler can never draw, and what the samplers of all ranks omit in both of two epochs."""
+    looked |= lab.epoch.exercised
+    total, spare = lab.facts.length or 0, lab.facts.unweighted
+    yield Loss(spare, total, same=True, first=f"index {total - spare}"), f"have no weight in {lab.facts.sampler}"
+    if lab.ranks.declared:
+        loss = dealt_loss(lab.ranks.shards())
+        looked |= {"indices": loss.of, "ranks": lab.ranks.world}
+        if loss.samples:
+            require_loss(dealt_loss(lab.ranks.shards(same_seed=True)))
+            loss = in_every_order(lab, loss)
+        yield loss, NO_RANK
+    else:
+        yield cut_loss(lab), CUT
+
+
 def dealt_loss(shards: Shards) -> Loss:
     """What the samplers of all ranks leave out of what one process reads."""
     alone, together = shards.alone.counts, shards.combined
@@ -73,6 +110,21 @@ def dealt_loss(shards: Shards) -> Loss:
         first = f"index {missing[0]}{shards.within}" if missing else None
         return Loss(len(missing), shards.alone.total, first=first)
     return Loss(max(0, alone.total() - together.total()), alone.total())
+
+
+def cut_loss(lab: Lab) -> Loss:
+    """What a sampler of the user's cuts off the end of the dataset before it shuffles, to end with whole batches."""
+    facts = lab.facts
+    total, size = facts.length or 0, facts.batch_size or 1
+    tail = range(total - total % size, total)
+    if not tail or total > MOST_INDICES or facts.mixes_samples:
+        return Loss(0, total)
+    orders = observed_or_none(lambda: lab.streams.orders)
+    if orders is None or not orders.whole or len({*orders.epochs}) < len(orders.epochs):
+        return Loss(0, total)
+    lost = [frozenset(range(total)).difference(epoch) for epoch in orders.epochs]
+    is_cut = all(indices == {*tail} for indices in lost)
+    return Loss(len(tail) if is_cut else 0, total, same=True, first=f"index {tail[0]}", reshuffled=True)
 
 
 def in_every_order(lab: Lab, loss: Loss) -> Loss:

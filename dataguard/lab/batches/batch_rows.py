@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 from dataguard.lab.core.leaves import describe, iter_leaves
 
 MOST_COLUMNS = 128
+FEWEST = 4
+"""How many different values must become equal to exclude coincidence."""
+WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _NUMBERED = re.compile(r"\[(\d+)\]")
 
 Content = Tensor | bytes
@@ -197,3 +200,34 @@ def _equal(one: Tensor, two: Tensor) -> bool:
     if torch.equal(one, two):
         return True
     return one.is_floating_point() and bool(((one == two) | (one.isnan() & two.isnan())).all())
+
+
+def lossy_casts(found: Mapping[str, Column], contents: Sequence[Mapping[str, Content]]) -> tuple[dict[str, str], ...]:
+    """Leaves whose fractions are truncated so that all samples become equal, and those that overflow."""
+    truncated: dict[str, str] = {}
+    overflowed: dict[str, str] = {}
+    for path in contents[0]:
+        inside = [one.get(path) for one in contents]
+        for column in found.values():
+            pairs = list(zip(inside, column.rows, strict=False))
+            if len(column.rows) != len(inside) or not all(_is_integer_cast(one, row) for one, row in pairs):
+                continue
+            numbers = [(one, row) for one, row in pairs if isinstance(one, Tensor) and isinstance(row, Tensor)]
+            before, after = (str(one.dtype).removeprefix("torch.") for one in numbers[0])
+            cast = f"{before} becomes {after} in batch{column.name}"
+            if numbers[0][0].is_floating_point():
+                if len({key(one) for one, _ in numbers}) >= FEWEST > len({key(row) for _, row in numbers}) == 1:
+                    truncated[path] = cast
+            elif any(not torch.equal(row.to(one.dtype), one) for one, row in numbers):
+                overflowed[path] = cast
+    return truncated, overflowed
+
+
+def _is_integer_cast(content: Content | None, row: Content) -> bool:
+    """Whether a row is a content of another dtype that was cast to integers."""
+    if not isinstance(content, Tensor) or not isinstance(row, Tensor) or content.shape != row.shape:
+        return False
+    whole = (
+        row.dtype in WHOLE and row.dtype != content.dtype and (content.is_floating_point() or content.dtype in WHOLE)
+    )
+    return whole and holds(row, content)

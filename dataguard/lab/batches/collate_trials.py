@@ -8,10 +8,19 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, is_ambiguous, key, sample_contents
+from dataguard.lab.batches.batch_rows import (
+    WHOLE,
+    Column,
+    Content,
+    columns,
+    holds,
+    is_ambiguous,
+    key,
+    lossy_casts,
+    sample_contents,
+)
 from dataguard.lab.batches.collate_inputs import LARGEST, MOST, SEEDS, CollateInputs, Refused
 from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaf_sizes import bytes_of
@@ -26,9 +35,6 @@ COLLATED = 2 * len(SEEDS) + 5
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
 """The most bytes of all samples together; about ten copies of them exist at a time."""
-FEWEST = 4
-"""How many different values must become equal to exclude coincidence."""
-_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 Rows = tuple[frozenset[int], ...]
 """For each row of a leaf, the samples that it may hold."""
@@ -131,7 +137,7 @@ def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]], 
         bool(alone),
         {source: sources.equal_samples(source) for _, source in always},
         _mutated(inputs, reread),
-        *_lossy_casts(columns_of[0, "in order"], contents),
+        *lossy_casts(columns_of[0, "in order"], contents),
     )
 
 
@@ -141,7 +147,7 @@ def _orders(order: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
 
 def _permutations(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
     numbers = (
-        tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in _WHOLE)
+        tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in WHOLE)
         for column in found.values()
     )
     return tuple(one for one in numbers if sorted(one) == list(range(len(one))) != list(one))
@@ -237,37 +243,6 @@ class _Sources:
         return tuple(rows)
 
 
-def _lossy_casts(found: Mapping[str, Column], contents: Sequence[Mapping[str, Content]]) -> tuple[dict[str, str], ...]:
-    """Leaves whose fractions are truncated so that all samples become equal, and those that overflow."""
-    truncated: dict[str, str] = {}
-    overflowed: dict[str, str] = {}
-    for path in contents[0]:
-        inside = [one.get(path) for one in contents]
-        for column in found.values():
-            pairs = list(zip(inside, column.rows, strict=False))
-            if len(column.rows) != len(inside) or not all(_is_integer_cast(one, row) for one, row in pairs):
-                continue
-            numbers = [(one, row) for one, row in pairs if isinstance(one, Tensor) and isinstance(row, Tensor)]
-            before, after = (str(one.dtype).removeprefix("torch.") for one in numbers[0])
-            cast = f"{before} becomes {after} in batch{column.name}"
-            if numbers[0][0].is_floating_point():
-                if len({key(one) for one, _ in numbers}) >= FEWEST > len({key(row) for _, row in numbers}) == 1:
-                    truncated[path] = cast
-            elif any(not torch.equal(row.to(one.dtype), one) for one, row in numbers):
-                overflowed[path] = cast
-    return truncated, overflowed
-
-
-def _is_integer_cast(content: Content | None, row: Content) -> bool:
-    """Whether a row is a content of another dtype that was cast to integers."""
-    if not isinstance(content, Tensor) or not isinstance(row, Tensor) or content.shape != row.shape:
-        return False
-    whole = (
-        row.dtype in _WHOLE and row.dtype != content.dtype and (content.is_floating_point() or content.dtype in _WHOLE)
-    )
-    return whole and holds(row, content)
-
-
 def _mutated(inputs: CollateInputs, reread: int) -> dict[str, Index]:
     """Leaves of samples that differ when read again after collate_fn had the samples, and stay so.
 
@@ -290,7 +265,17 @@ def _mutated(inputs: CollateInputs, reread: int) -> dict[str, Index]:
             same_type = path not in after or after[path].kind == leaf.kind  # else the value was loaded lazily
             if same_type and again.get(path) == leaf != after.get(path) == later.get(path):
                 mutated.setdefault(path, inputs.indices[position])
+        lists = {_list_of(path) for path in before.keys() & again.keys()} - {""}
+        for path in (after.keys() & later.keys()) - before.keys() - again.keys():
+            if _list_of(path) in lists:
+                mutated.setdefault(_list_of(path), inputs.indices[position])
     return mutated
+
+
+def _list_of(path: str) -> str:
+    """The path of the list that has this element; empty if it is an element of something else."""
+    container, _, last = path.rpartition("[")
+    return container if last[:-1].isdecimal() else ""
 
 
 def _read(inputs: CollateInputs, count: int) -> list[tuple[Any, tuple[LeafRecord, ...]]]:

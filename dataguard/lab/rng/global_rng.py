@@ -12,8 +12,8 @@ import torch
 SEED = 20_246_093
 """The seed wherever any seed will do, and the first of several random states.
 
-Seeds are not all as good: from some, six states in a row give the same `np.random.randint(2)`, so no image is flipped in
-any. From this one, each of the first three coins that the usual calls toss falls on both sides in three states.
+Seeds are not all as good: from some, six states in a row give the same `np.random.randint(2)`, and no image is flipped.
+From this one, each of the first three coins that the usual calls toss falls on both sides in three states.
 """
 
 
