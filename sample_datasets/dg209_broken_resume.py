@@ -72,6 +72,24 @@ def bad_ahead() -> DataLoader[Any]:
     return Ahead(shuffle=True, num_workers=2)
 
 
+class Once(Resumable):
+    """One that counts from zero after each restart, although it begins later."""
+
+    def state_dict(self) -> State:
+        return {"epoch": self.epoch, "seen": self.seen - self.begun}
+
+    def load_state_dict(self, state: State) -> None:
+        super().load_state_dict(state)
+        self.begun = state["seen"]
+
+    begun = 0
+
+
+def bad_second_time() -> DataLoader[Any]:
+    """The first restart of an epoch is right, and the second one goes back."""
+    return Once(shuffle=True)
+
+
 class Unordered(Resumable):
     """One whose order comes from a generator that runs on, of which its state tells nothing."""
 

@@ -17,7 +17,7 @@ from sample_datasets import _files as files
 from sample_datasets.dg505_swapped_channels import NORMALIZED
 
 _PLACES = (("skimage", "data"), ("sklearn", "datasets/images"))
-_NAMES = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "retina.jpg", "china.jpg", "flower.jpg")
+_NAMES = ("astronaut.png", "chelsea.png", "coffee.png", "rocket.jpg", "china.jpg", "flower.jpg")
 _TILE = 240
 
 

@@ -61,7 +61,7 @@ def _only(batches: Batches, path: str) -> Batches:
 def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> str | None:
     """What is wrong with the batches that are yielded after restoring at a point."""
     if run.refused:
-        return f"fails: {run.refused}"
+        return None if point.again else f"fails: {run.refused}"  # the user sees the error of a later restart
     yielded, expected = resumes.reference.compared(point, run)
     if point.end and (not yielded or len(yielded) == len(expected)):
         return None  # either the end once more, or a new epoch, in whatever order

@@ -38,15 +38,18 @@ Batches = tuple[Identity, ...]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Where a run is interrupted: in this epoch, after so many batches, or at its `end`."""
+    """Where a run is interrupted: in this epoch, after so many batches, or at its `end`; `again`: a restored one."""
 
     epoch: int
     after: int
     end: bool = False
+    again: bool = False
 
     def __str__(self) -> str:
         if self.end:
             return "at the end of an epoch"
+        if self.again:
+            return f"a second time, after {counted(self.after, 'batches')}"
         return f"after {counted(self.after, 'batches')}{' of the second epoch' if self.epoch else ''}"
 
 
@@ -115,6 +118,11 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
         {point: look((way, point), partial(run_restored, point=point, state=state)) for point, state in states.items()}
         for way, states in (("pickle", asked.states), ("json", asked.by_json))
     )
+    restored |= {
+        point: look(("pickle", point), partial(run_restored, point=point, state=state))
+        for run in list(restored.values())[:1]
+        for point, state in run.states.items()
+    }
     # Samples that are read by index again differ by their augmentation alone, which no loader restores.
     runs = [*restored.items(), *by_json.items()] if subject.facts.kind == "stream" else []
     compared = [reference.compared(point, run) for point, run in runs if not run.refused]
@@ -167,7 +175,10 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = (), seed: 
 
 
 def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
-    """Restore a pickled state in a new loader, and read the batches that follow."""
+    """Restore a pickled state in a new loader, read the batches that follow, and save a state on the way.
+
+    It is saved when each worker has made two of them: some count from zero after a restart.
+    """
     watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
     announce_epoch(loader, point.epoch + point.end)
     try:
@@ -175,14 +186,21 @@ def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
     except Exception as error:  # noqa: BLE001 - whether it accepts its own state is the question
         return Run(((),), ended=True, refused=f"load_state_dict raises {type(error).__name__}: {error}")
     batches: list[Identity] = []
+    states: dict[Point, bytes] = {}
     refused: str | None = None
+    some = 2 * max(loader.num_workers, 1)
     try:
-        batches.extend(_batches(loader))
+        for batch in _batches(loader):
+            batches.append(batch)
+            if len(batches) == some and not point.end:
+                with gate("iterate"):
+                    saved = loader.state_dict()
+                states[Point(point.epoch, point.after + some, again=True)] = pickle.dumps(saved)
     except LoaderRaised as failure:  # a state may be restored only now, by the first iteration
         if failure.incident.out_of_shared_memory:
             raise
         refused = f"iterating raises {failure.incident.headline}"
-    return Run((tuple(batches),), len(batches) < MOST, refused=refused)
+    return Run((tuple(batches),), len(batches) < MOST, states, refused=refused)
 
 
 def through_json(state: Any) -> Any:
