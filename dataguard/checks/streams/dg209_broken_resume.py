@@ -43,6 +43,7 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
                     "workers": facts.num_workers,
                 }
             ),
+            ambiguous={*found} <= {str(where) for where in resumes.restored if where.again},
         )
     looked = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
     return Coverage(looked, None if found else _latent(lab))

@@ -12,7 +12,7 @@ import pytest
 from dataguard.checks.streams.resume import faults
 from dataguard.engine import scan
 from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, find_resumes, through_json
-from dataguard.model import Status, Undecided
+from dataguard.model import Severity, Undecided
 from dataguard.settings.settings import Settings
 
 
@@ -120,8 +120,11 @@ def test_a_state_that_json_changes_is_tried_as_well(state: object, back: Mapping
 
 @pytest.mark.scan
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("target", ["tests.loaders.public:stateful", "tests.loaders.public:stateful_stream"])
-def test_torchdata_goes_on_where_it_was(target: str, workers: int) -> None:
-    (result,) = scan(target, Settings(select=("DG209",), workers=workers)).results
-    assert result.status is Status.PASSED
+@pytest.mark.parametrize("name", ["stateful", "stateful_stream"])
+def test_torchdata_goes_on_where_it_was(name: str, workers: int) -> None:
+    (result,) = scan(f"tests.loaders.public:{name}", Settings(select=("DG209",), workers=workers)).results
     assert result.exercised["restarts"] >= 5
+    if result.findings:  # torchdata 0.11 counts what it skipped twice where a stream without a state has no workers
+        (finding,) = result.findings
+        assert (name, workers, result.severity) == ("stateful_stream", 0, Severity.WARNING)
+        assert finding.message.startswith("restored a second time, after 3 batches, the loader skips 1 batch")
