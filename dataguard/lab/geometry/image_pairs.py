@@ -27,7 +27,7 @@ def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMa
     if len(distinct) < FEWEST or any(len(sample.inputs) != 2 for _, sample in distinct):
         return None
     contents = np.stack([_standardized(one.thumbnail) for _, sample in distinct for one in sample.inputs])
-    alike = contents @ contents.T
+    alike = np.abs(contents @ contents.T)  # an edge or depth map may be dark where its photograph is bright
     own = np.array([alike[place, place + 1] for place in range(0, len(contents), 2)])
     others = alike[np.arange(len(alike))[:, None] // 2 != np.arange(len(alike))[None, :] // 2]
     if own.min() < ALIKE or own.min() <= others.max() or own.max() > 1 - 1e-9:
