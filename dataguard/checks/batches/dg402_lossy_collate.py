@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dataguard.lab.batches.collate_trials import Collation
     from dataguard.lab.lab import Lab
 
-
 _HARMLESS = "collate_fn writes into samples that the dataset stores; workers lose this at the end of each epoch"
 
 
@@ -53,6 +52,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         yield Finding(f"__getitems__ {wrong}", {"requested": requested, "returned": returned}, repro=line)
     leaves = {one.leaf for form in collation.forms.values() for one in form.recognized}
     if not (leaves or found or getitems):
+        if facts.default_collate:
+            raise NotApplicable("torch's collate_fn keeps the order of samples, whose values are random or equal")
         if lab.batches.random_leaves.others:
             raise NotApplicable("collate_fn mixes or changes samples at random, so no row of the batch is a sample")
         raise Undecided("no row of the batch matches a sample: samples are mixed, regenerated, or all equal")
