@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.01
 """The smallest share of affected pixels that is reported."""
-FEWEST_LEVELS = 32
-"""With fewer grey levels, contours are seen; files that fill 16 bits keep 256."""
+FEWEST_LEVELS = 64
+"""With fewer grey levels, contours are seen; 10 m in millimetres and 14 bits keep fewer, files that fill 16 bits 256."""
 
 
 @check("DG509", "clipped-depth", Severity.ERROR)
