@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHARE = 0.01
 """The smallest share of affected pixels that is reported."""
 FEWEST_LEVELS = 64
-"""With fewer grey levels, contours are seen; 10 m in millimetres and 14 bits keep fewer, files that fill 16 bits 256."""
+"""With fewer grey levels, contours are seen: 10 m in millimetres keep 40 of them, 14 bits 64, and full 16 bits 256."""
 
 
 @check("DG509", "clipped-depth", Severity.ERROR)
