@@ -131,14 +131,14 @@ class Baseline:
     def _of(self, result: Result) -> set[Known]:
         """The known findings of this check on this loader."""
         own = identity(result, Finding(""))
-        return {one for one in self.findings if replace(one, culprit="") == own}
+        return {known for known in self.findings if replace(known, culprit="") == own}
 
 
 _UPDATE = "update it with --write-baseline"
 
 
 def _vanished(gone: Iterable[Known]) -> str:
-    names = sorted(one.culprit or "one" for one in gone)
+    names = sorted(known.culprit or "one" for known in gone)
     return f"no longer found: {', '.join(names)}; {_UPDATE}"
 
 
@@ -164,8 +164,8 @@ def read(file: str | None) -> Baseline:
     except ValueError as error:
         raise UsageError(f"baseline {file}: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        found = document.get("schema") if isinstance(document, dict) else None
-        raise UsageError(f"baseline {file}: expected a file with the schema {SCHEMA}, got {found!r:.40}")
+        schema = document.get("schema") if isinstance(document, dict) else None
+        raise UsageError(f"baseline {file}: expected a file with the schema {SCHEMA}, got {schema!r:.40}")
     return Baseline(_short(file), frozenset(_entries(document.get("findings"), file)))
 
 
@@ -175,8 +175,8 @@ def _short(file: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
-def _entries(found: Any, file: str) -> Iterator[Known]:
-    for number, entry in enumerate(found if isinstance(found, list) else [None], start=1):
+def _entries(entries: Any, file: str) -> Iterator[Known]:
+    for number, entry in enumerate(entries if isinstance(entries, list) else [None], start=1):
         try:
             known = Known(**entry)
             yield Known(*map(_utf8, astuple(known)))
@@ -196,7 +196,7 @@ def written(report: Report, earlier: Baseline) -> str:
         if result.status in (Status.PASSED, Status.FAILED, Status.EXPECTED)
     }
     failed = {identity(result, finding) for result in report.failed for finding in result.findings}
-    kept = {one for one in earlier.findings if replace(one, culprit="") not in decided}
-    lines = [json.dumps(asdict(one), ensure_ascii=False) for one in sorted(failed | kept)]
+    kept = {known for known in earlier.findings if replace(known, culprit="") not in decided}
+    lines = [json.dumps(asdict(known), ensure_ascii=False) for known in sorted(failed | kept)]
     listed = "[\n    {}\n  ]".format(",\n    ".join(lines)) if lines else "[]"
     return f'{{\n  "schema": "{SCHEMA}",\n  "findings": {listed}\n}}\n'

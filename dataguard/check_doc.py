@@ -24,12 +24,12 @@ class Doc:
         Raises ValueError when a section is missing.
         """
         summary, *sections = re.split(r"^(Symptom|Cause|Fix|Links):", inspect.cleandoc(docstring), flags=re.MULTILINE)
-        found = {
+        texts = {
             name.lower(): inspect.cleandoc("    " + text)
             for name, text in zip(sections[::2], sections[1::2], strict=True)
         }
-        missing = {"symptom", "cause", "fix"} - set(found)
+        missing = {"symptom", "cause", "fix"} - set(texts)
         if missing or not summary.strip():
             raise ValueError(f"a check's docstring lacks: {', '.join(sorted(missing)) or 'its summary'}")
-        links = tuple(found.pop("links", "").split())
-        return cls(summary=" ".join(summary.split()), links=links, **found)
+        links = tuple(texts.pop("links", "").split())
+        return cls(summary=" ".join(summary.split()), links=links, **texts)

@@ -60,35 +60,35 @@ class Changed:
     conditions: tuple[str, ...]
 
 
-def first_change(one: Fingerprint, two: Fingerprint) -> Changed | None:
+def first_change(now: Fingerprint, before: Fingerprint) -> Changed | None:
     """The first difference; None if the parts that both have are equal."""
-    others = {(part.stage, part.what): part for part in two.parts}
-    for part in one.parts:
+    others = {(part.stage, part.what): part for part in before.parts}
+    for part in now.parts:
         other = others.get((part.stage, part.what))
         paths = {**part.digests, **(other.digests if other else {})}
         leaves = tuple(path for path in paths if other is None or part.digests.get(path) != other.digests.get(path))
         if leaves or other is None:
-            return Changed(part, leaves, tuple(_conditions(one.conditions, two.conditions)))
+            return Changed(part, leaves, tuple(_conditions(now.conditions, before.conditions)))
     return None
 
 
-def _conditions(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterator[str]:
-    for name in {**one, **two}:
-        if one.get(name) != two.get(name):
-            yield f"{name}: {two.get(name)} before, {one.get(name)} now"
+def _conditions(now: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[str]:
+    for name in {**now, **before}:
+        if now.get(name) != before.get(name):
+            yield f"{name}: {before.get(name)} before, {now.get(name)} now"
 
 
 def written(several: Sequence[Fingerprint]) -> str:
     """The content of a file of fingerprints."""
-    entries = [{"digest": one.digest, **asdict(one)} for one in several]
+    entries = [{"digest": fingerprint.digest, **asdict(fingerprint)} for fingerprint in several]
     return json.dumps({"format": FORMAT, "fingerprints": entries}, indent=1) + "\n"
 
 
 def read(path: Path) -> dict[str, Fingerprint]:
     """The fingerprints of a file, by loader. Raises UsageError if it is not one that `written` made."""
     try:
-        found = json_in(path)
-        version = found["format"]
+        document = json_in(path)
+        version = document["format"]
     except (ValueError, TypeError, LookupError) as error:
         why = f" ({error})" if isinstance(error, ValueError) else ""
         raise UsageError(
@@ -97,7 +97,7 @@ def read(path: Path) -> dict[str, Fingerprint]:
     if version != FORMAT:
         raise UsageError(f"{path}: fingerprints of format {version!r:.40}, but this version compares format {FORMAT}")
     try:
-        several = [built(Fingerprint, one) for one in found["fingerprints"]]
+        several = [built(Fingerprint, fingerprint) for fingerprint in document["fingerprints"]]
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: the fingerprints are incomplete: {error}") from error
-    return {one.loader: one for one in several}
+    return {fingerprint.loader: fingerprint for fingerprint in several}

@@ -74,8 +74,8 @@ class Location:
     what: str | None = None
 
     def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return " in ".join(part for part in (self.what, place if self.file else None) if part)
+        file_and_line = self.file if self.line is None else f"{self.file}:{self.line}"
+        return " in ".join(part for part in (self.what, file_and_line if self.file else None) if part)
 
 
 @dataclass(frozen=True, slots=True)

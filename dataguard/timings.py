@@ -162,10 +162,10 @@ class LoaderTimes:
         """The ranking of the settings of one comparison, by name."""
         return rank({str(timed.setting): timed.costs(self.batches) for timed in race if timed.per_batch})
 
-    def ratio(self, race: Sequence[Timed], one: str, other: str) -> Ratio | None:
+    def ratio(self, race: Sequence[Timed], first: str, second: str) -> Ratio | None:
         """How many times as long as `other` the setting `one` takes."""
         costs = {str(timed.setting): timed.costs(self.batches) for timed in race}
-        return paired(costs[one], costs[other])
+        return paired(costs[first], costs[second])
 
 
 @dataclass(frozen=True, slots=True)

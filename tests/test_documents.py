@@ -21,6 +21,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.model import Check
 from tests.ecosystem.entries import ENTRIES
 from tests.ecosystem.page import RESEARCH
+from tests.pages import gallery
 from tests.pages.findings import findings
 from tests.pages.reference import reference
 from tests.pages.report_image import SCAN, described, drawn, scanned
@@ -94,6 +95,16 @@ def test_the_page_of_detection_shows_what_was_measured() -> None:
 def test_the_page_of_findings_shows_what_was_recorded() -> None:
     """A stale one is renewed with `python -m tests.pages`."""
     assert (ROOT / "docs" / "findings.md").read_text(encoding="utf-8") == findings()
+
+
+def test_the_gallery_is_of_its_pictures_which_load_nothing() -> None:
+    """Stale ones are renewed with `python -m tests.pages`."""
+    assert (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8") == gallery.gallery()
+    pictures = list(gallery.FOLDER.iterdir())
+    assert {path.stem.upper() for path in pictures} == set(gallery.SHOWN)
+    assert sum(path.stat().st_size for path in pictures) < 600_000
+    for path in pictures:
+        assert re.findall(r'(?:src|href)="(?!data:image/png;base64,)|url\(', path.read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -124,16 +124,16 @@ def put(render: Callable[..., Any], output: str) -> None:
 
 
 @contextmanager
-def _or_to_stderr(text: str | bytes, place: str) -> Iterator[None]:
+def _or_to_stderr(text: str | bytes, output: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         pass
     except OSError as error:
         if isinstance(text, bytes):
-            raise UsageError(f"{place}: {error.strerror or error}") from error
+            raise UsageError(f"{output}: {error.strerror or error}") from error
         click.echo(encodable(text, sys.stderr), nl=False, err=True)
-        raise UsageError(f"{place}: {error.strerror or error}; the report is above") from error
+        raise UsageError(f"{output}: {error.strerror or error}; the report is above") from error
 
 
 @contextmanager

@@ -30,12 +30,12 @@ def check_up() -> Checkup:
         pass
     line = next((line for line in reversed(printed.splitlines()) if line.startswith(MARK)), None)
     lost = {"torch": {"error": f"importing the libraries exited with status {code}, or took more than {PATIENCE} s"}}
-    found = json.loads(line.removeprefix(MARK)) if line else {"libraries": lost}
+    facts = json.loads(line.removeprefix(MARK)) if line else {"libraries": lost}
     return Checkup(
         __version__,
         Machine.read(),
-        found["libraries"],
-        tuple(found.get("distributions", ())),
+        facts["libraries"],
+        tuple(facts.get("distributions", ())),
         {name: os.environ[name] for name in _THREADS if name in os.environ},
         driver=shutil.which("nvidia-smi") is not None or Path("/dev/nvidia0").exists(),
     )

@@ -61,21 +61,21 @@ def fingerprint(
     if len(settings.targets) != 1:
         raise UsageError("fingerprint takes one target; name it: `dataguard fingerprint mypkg.data:make_loader`")
     earlier = read(Path(against)) if against is not None else {}
-    found = taken(settings.targets[0], settings, batches)
+    current = taken(settings.targets[0], settings, batches)
     if output is not None:
-        _write(Path(output), written(found))
-    for one in found:
-        say(f"{one.digest}  {one_line(one.loader)}")
-    missing = [one.loader for one in found if one.loader not in earlier]
+        _write(Path(output), written(current))
+    for now in current:
+        say(f"{now.digest}  {one_line(now.loader)}")
+    missing = [now.loader for now in current if now.loader not in earlier]
     if against is not None and missing:
         raise UsageError(f"{against} has no fingerprint of {', '.join(missing)}; it has {', '.join(earlier)}")
-    changes = [(one, first_change(one, earlier[one.loader])) for one in found if one.loader in earlier]
-    different = {one.loader for one, change in changes if change}
+    changes = [(now, first_change(now, earlier[now.loader])) for now in current if now.loader in earlier]
+    different = {now.loader for now, change in changes if change}
     unsteady = culprits(settings.targets[0], settings) if different else {}
-    for one, change in changes:
-        say(f"{one_line(one.loader)}: the same as in {against}" if change is None else _told(one, change))
-        if change and one.loader in unsteady:
-            say(f"  {one_line(_named(unsteady[one.loader]))}")
+    for now, change in changes:
+        say(f"{one_line(now.loader)}: the same as in {against}" if change is None else _told(now, change))
+        if change and now.loader in unsteady:
+            say(f"  {one_line(_named(unsteady[now.loader]))}")
     return DIFFERS if different else 0
 
 
@@ -83,14 +83,14 @@ def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
     """The fingerprints of all loaders of a target. Raises UsageError for a loader that does not run."""
     require_findable([spelling], settings.import_path)
     with Session(spelling, replace(settings, all=False)) as session, progress() as terminal:
-        found = []
+        fingerprints = []
         for name in session.loaders():
             if terminal:
                 terminal.show(f"reading {name}")
-            found.append(session.fingerprint(name, batches))
+            fingerprints.append(session.fingerprint(name, batches))
         environment = session.environment
     here = {name: environment[name] for name in ("python", "platform", "cores")} | environment["packages"]
-    return [replace(one, conditions={**one.conditions, **here}) for one in found]
+    return [replace(now, conditions={**now.conditions, **here}) for now in fingerprints]
 
 
 def culprits(spelling: str, settings: Settings) -> dict[str, Finding]:
@@ -113,7 +113,7 @@ def _write(path: Path, content: str) -> None:
         raise UsageError(f"--output {path}: {error.strerror}") from error
 
 
-def _told(one: Fingerprint, change: Changed) -> str:
+def _told(now: Fingerprint, change: Changed) -> str:
     leaves = f" ({', '.join(change.leaves)})" if any(change.leaves) else ""
-    lines = [f"{one.loader}: differs first in {change.part.stage}: {change.part.what}{leaves}"]
+    lines = [f"{now.loader}: differs first in {change.part.stage}: {change.part.what}{leaves}"]
     return "\n".join(map(one_line, [*lines, *(f"  {condition}" for condition in change.conditions)]))

@@ -57,12 +57,12 @@ def init(context: click.Context, listed: bool, no_scan: bool, arguments: tuple[s
     """
     if _FILE.exists():
         raise UsageError(f"{_FILE} exists; scan it with `dataguard scan {TARGET}`, or remove it and run init again")
-    found = _found(arguments)
+    proposed = _found(arguments)
     if listed:
-        for proposal in found:
+        for proposal in proposed:
             say(f"{proposal.target}: {proposal.found}")
         return 0
-    best, *others = found
+    best, *others = proposed
     say(f"found {best.found}" + (f" (and {len(others)} more: `dataguard init --list`)" if others else ""))
     before = {path: path.read_bytes() if path.is_file() else None for path in (_FILE, _PROJECT, _OWN)}
     if best.file is not None:
@@ -101,13 +101,13 @@ def _found(arguments: tuple[str, ...]) -> list[Proposal]:
     if project.unparsed:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         say(f"dataguard: not read, no valid Python {version}: {', '.join(sorted(project.unparsed)[:_MOST])}", err=True)
-    found = proposals(project, arguments)
-    if not found:
+    proposed = proposals(project, arguments)
+    if not proposed:
         raise UsageError(
             "no DataLoader found in the Python files of this folder: write a function that returns your loaders, and "
             "scan it with `dataguard scan pkg.mod:function`"
         )
-    return found
+    return proposed
 
 
 def _restore(earlier: Mapping[Path, bytes | None]) -> None:
@@ -119,7 +119,7 @@ def _restore(earlier: Mapping[Path, bytes | None]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _write_settings(found: Proposal) -> None:
+def _write_settings(proposal: Proposal) -> None:
     """Add the table to pyproject.toml, or write dataguard.toml; say what to add where the user has settings.
 
     A table that init wrote and nobody has edited is replaced, so that init can be run again with other arguments.
@@ -133,14 +133,14 @@ def _write_settings(found: Proposal) -> None:
     if header and _is_unedited(table, _PREFIX):
         text = kept
     if (_OWN.exists() and not _is_unedited(own, "")) or "[tool.dataguard" in (text or ""):
-        say(f"settings exist; add to them:\n{_settings(found, '')}")
+        say(f"settings exist; add to them:\n{_settings(proposal, '')}")
         return
-    extended = None if text is None else f"{text.rstrip()}\n{_HEADER}{_settings(found, _PREFIX)}"
+    extended = None if text is None else f"{text.rstrip()}\n{_HEADER}{_settings(proposal, _PREFIX)}"
     if extended is not None and not own and is_toml(extended):
         write_text(_PROJECT, extended)
         say(f"added [tool.dataguard] to {_PROJECT}")
     else:
-        write_text(_OWN, _settings(found, ""))
+        write_text(_OWN, _settings(proposal, ""))
         say(f"wrote {_OWN}")
 
 
@@ -154,6 +154,6 @@ def _is_unedited(table: str, prefix: str) -> bool:
     return lines(table) == lines(own)
 
 
-def _settings(found: Proposal, prefix: str) -> str:
-    pythonpath = f"pythonpath = {json.dumps(list(found.pythonpath))}\n" if found.pythonpath else ""
-    return _TABLE.format(targets=json.dumps([found.target]), pythonpath=pythonpath, prefix=prefix)
+def _settings(proposal: Proposal, prefix: str) -> str:
+    pythonpath = f"pythonpath = {json.dumps(list(proposal.pythonpath))}\n" if proposal.pythonpath else ""
+    return _TABLE.format(targets=json.dumps([proposal.target]), pythonpath=pythonpath, prefix=prefix)

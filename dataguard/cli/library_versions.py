@@ -25,7 +25,7 @@ _DISTRIBUTIONS = ("pillow", "pillow-simd", "opencv-python", "opencv-python-headl
 def _torch() -> dict[str, Any]:
     torch: Any = importlib.import_module("torch")
     accelerator = getattr(torch, "accelerator", None)
-    found = {
+    facts = {
         "version": torch.__version__,
         "cuda": torch.version.cuda,
         "rocm": getattr(torch.version, "hip", None),
@@ -39,16 +39,16 @@ def _torch() -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if torch.cuda.is_available():
-            found["devices"] = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+            facts["devices"] = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
         if accelerator is not None and accelerator.is_available():
-            found["accelerator"] = accelerator.current_accelerator().type
-    found["warnings"] = sorted({str(one.message).splitlines()[0] for one in caught})
+            facts["accelerator"] = accelerator.current_accelerator().type
+    facts["warnings"] = sorted({str(warning.message).splitlines()[0] for warning in caught})
     try:
         torch.zeros(1).numpy()
-        found["numpy_works"] = True
+        facts["numpy_works"] = True
     except RuntimeError:
-        found["numpy_works"] = False
-    return found
+        facts["numpy_works"] = False
+    return facts
 
 
 def _numpy() -> dict[str, Any]:
@@ -67,8 +67,8 @@ def _cv2() -> dict[str, Any]:
     cv2: Any = importlib.import_module("cv2")
     build = dict(line.strip().partition(":")[::2] for line in cv2.getBuildInformation().splitlines() if ":" in line)
     named = {"JPEG": "jpeg", "Parallel framework": "parallel", "Dispatched code generation": "instructions"}
-    found = {shown: " ".join(build[name].split()) for name, shown in named.items() if name in build}
-    return {"version": cv2.__version__, "threads": cv2.getNumThreads(), **found}
+    facts = {shown: " ".join(build[name].split()) for name, shown in named.items() if name in build}
+    return {"version": cv2.__version__, "threads": cv2.getNumThreads(), **facts}
 
 
 def _pillow() -> dict[str, Any]:
@@ -112,21 +112,21 @@ LIBRARIES: Mapping[str, Callable[[], dict[str, Any]]] = {
 
 def read_libraries() -> dict[str, dict[str, Any]]:
     """Read the facts of each library: empty if it is not installed; `error` if what is imported of it fails."""
-    found: dict[str, dict[str, Any]] = {}
+    facts: dict[str, dict[str, Any]] = {}
     for name, ask in LIBRARIES.items():
         try:
-            found[name] = ask()
+            facts[name] = ask()
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]
-            found[name] = {} if missing in (name, "PIL") else {"error": str(error)}
+            facts[name] = {} if missing in (name, "PIL") else {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - a broken build may raise anything while it is imported
-            found[name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
-    return found
+            facts[name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+    return facts
 
 
 def read_distributions() -> list[str]:
     """The installed distributions among those that provide the same module under several names."""
-    names = {(one.metadata["Name"] or "").lower().replace("_", "-") for one in distributions()}
+    names = {(distribution.metadata["Name"] or "").lower().replace("_", "-") for distribution in distributions()}
     return [name for name in _DISTRIBUTIONS if name in names]
 
 

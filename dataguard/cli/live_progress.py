@@ -66,17 +66,17 @@ class Terminal:
             for finding in result.findings if result.status is Status.FAILED else ():
                 mark = f"{result.severity.value}: {result.code}{f' on {result.loader}' if result.loader else ''}"
                 self._live.console.print(Text(one_line(f"{mark}: {finding.message}")), soft_wrap=True)
-        place = f"check {min(progress.done + 1, progress.total)} of {progress.total}" if progress.total else ""
+        done = f"check {min(progress.done + 1, progress.total)} of {progress.total}" if progress.total else ""
         now = (
             f"building {progress.building}" if progress.building else " on ".join(filter(None, progress.running or ()))
         )
         counts = ", ".join(f"{self._done[status]} {status.value}" for status in Status if status in self._done)
-        self._line = Text(one_line("  ".join(filter(None, (place, now)))), no_wrap=True, overflow="ellipsis")
+        self._line = Text(one_line("  ".join(filter(None, (done, now)))), no_wrap=True, overflow="ellipsis")
         self._line.append(f"  {counts}", "dim")
 
     def _read(self, progress: ReadingProgress) -> None:
-        for one in progress.unreadable:
-            self._live.console.print(Text(one_line(f"unreadable: {progress.loader}: {one}")), soft_wrap=True)
+        for unreadable in progress.unreadable:
+            self._live.console.print(Text(one_line(f"unreadable: {progress.loader}: {unreadable}")), soft_wrap=True)
         if self._task is None or self._task[0] != progress.loader:
             self._end()
             self._task = progress.loader, self._bar.add_task("", total=progress.total)

@@ -99,11 +99,11 @@ def explain(checks: tuple[str, ...]) -> None:
     from dataguard.checks import CATALOGUE
     from dataguard.render.check_pages import explanation
 
-    found = [_named(word, CATALOGUE) for word in checks]
-    families = list(dict.fromkeys(check for family in found if len(family) > 1 for check in family))
+    matches = [_named(word, CATALOGUE) for word in checks]
+    families = list(dict.fromkeys(check for family in matches if len(family) > 1 for check in family))
     if families:
         put(partial(renderer("list", "text"), families), STDOUT)
-    single = [check for check, *others in found if not others]
+    single = [check for check, *others in matches if not others]
     texts = [f"{explanation(check)}\nOnline: <{check.page}>\n" for check in single]
     out = console(sys.stdout)
     if not out.is_terminal or out.options.ascii_only:
@@ -145,9 +145,9 @@ def _named(word: str, catalogue: Sequence[Check]) -> list[Check]:
     """The check of a code or name, or all checks whose codes begin with a prefix such as DG1."""
     known = {spelling: check for check in catalogue for spelling in check.spellings}
     family = [check for check in catalogue if len(word) > 1 and check.code.startswith(word.upper())]
-    found = [check for spelling, check in known.items() if spelling.lower() == word.lower()] or family
-    if found:
-        return found
+    named = [check for spelling, check in known.items() if spelling.lower() == word.lower()] or family
+    if named:
+        return named
     hint = suggest(word, known, LISTED)
     raise UsageError(f"unknown check {word!r}{hint}")
 

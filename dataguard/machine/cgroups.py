@@ -48,7 +48,7 @@ def read_allowance(root: Path = Path("/")) -> Allowance:
             memory += _limit(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
             cpus += _share([*_words(folder / "cpu.cfs_quota_us"), *_words(folder / "cpu.cfs_period_us")])
             processes += _numbers(folder / "pids.max")
-    least, used = min(memory, default=(None, None), key=lambda one: one[0])
+    least, used = min(memory, default=(None, None), key=lambda limit: limit[0])
     return Allowance(least, used, min(cpus, default=None), min(processes, default=None), version)
 
 

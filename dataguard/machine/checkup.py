@@ -41,8 +41,8 @@ class Checkup:
     @property
     def remarks(self) -> tuple[MachineNote, ...]:
         """Problems first, then notes."""
-        found = [*_of_shared_memory(self.machine), *_of_limits(self.machine), *_of_libraries(self)]
-        return tuple(sorted(found, key=lambda remark: not remark.wrong))
+        remarks = [*_of_shared_memory(self.machine), *_of_limits(self.machine), *_of_libraries(self)]
+        return tuple(sorted(remarks, key=lambda remark: not remark.wrong))
 
     @property
     def healthy(self) -> bool:

@@ -14,10 +14,10 @@ _PACKAGES = (PACKAGE, "torch", "torchvision", "numpy", "opencv-python", "opencv-
 def environment() -> dict[str, Any]:
     """Versions and machine facts for a report."""
     machine = Machine.read()
-    found = {}
+    packages = {}
     for package in _PACKAGES:
         try:
-            found[package] = version(package)
+            packages[package] = version(package)
         except PackageNotFoundError:
             continue
     return {
@@ -26,5 +26,5 @@ def environment() -> dict[str, Any]:
         "cores": machine.cores,
         "start_method": machine.start_method,
         "shm_free": machine.shm_free,
-        "packages": found,
+        "packages": packages,
     }

@@ -65,7 +65,7 @@ class Machine:
             memory_used=allowed.memory_used,
             open_files=_limit(soft),
             open_files_most=_limit(hard),
-            processes=min((one for one in (_limit(started), allowed.processes) if one is not None), default=None),
+            processes=min((limit for limit in (_limit(started), allowed.processes) if limit is not None), default=None),
             cgroup=allowed.version,
         )
 

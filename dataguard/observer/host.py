@@ -87,8 +87,8 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             if not is_held(spelling):
                 sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]  # not ours, for one that parses it
-                found = PathFinder.find_spec("dataguard")
-                if found is None or found.origin != _OWN:  # spawned workers would find the user's own
+                spec = PathFinder.find_spec("dataguard")
+                if spec is None or spec.origin != _OWN:  # spawned workers would find the user's own
                     sys.path.insert(0, ROOT)
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
@@ -205,15 +205,15 @@ def _surveys(target: Target, settings: Settings, folder: Path, importer: _Import
     surveys: Surveys = []
     for branch in branches:
         try:
-            found = survey(branch, settings, folder, alone=len(branches) == 1)
+            surveyed = survey(branch, settings, folder, alone=len(branches) == 1)
         except LoaderFailed as failure:
             surveys.append((branch, failure))
             continue
-        surveys.append((branch, found))
-        for module in found.modules:
+        surveys.append((branch, surveyed))
+        for module in surveyed.modules:
             with contextlib.suppress(Exception, SystemExit):  # it may only exist for the factory's while
                 importer.once(module)
-    importer.late(sum(len(found.facts) for _, found in surveys if not isinstance(found, LoaderFailed)))
+    importer.late(sum(len(surveyed.facts) for _, surveyed in surveys if not isinstance(surveyed, LoaderFailed)))
     return surveys
 
 
@@ -223,12 +223,12 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
     The ranks of a team read their parts of each at once, in the same order everywhere.
     """
     machine = Machine.read()
-    alone = job.team or any(not isinstance(found, LoaderFailed) and found.alone for _, found in surveys)
+    alone = job.team or any(not isinstance(surveyed, LoaderFailed) and surveyed.alone for _, surveyed in surveys)
     turns = ConcurrencySlots(1 if alone else _most_at_once(machine))
     labs: dict[str, Lab] = {}
-    for branch, found in surveys:
-        checkpoint = None if isinstance(found, LoaderFailed) else found.checkpoint
-        facts = {branch.name: found} if isinstance(found, LoaderFailed) else found.facts
+    for branch, surveyed in surveys:
+        checkpoint = None if isinstance(surveyed, LoaderFailed) else surveyed.checkpoint
+        facts = {branch.name: surveyed} if isinstance(surveyed, LoaderFailed) else surveyed.facts
         for name, known in facts.items():
             labs[name] = Lab(branch, known, settings, machine, folder, job, checkpoint, turns)
     for lab in labs.values():
@@ -248,17 +248,17 @@ def _notes(surveys: Surveys) -> Iterator[str]:
     """How the loaders were built, for the reader of the report."""
     if lacks_cuda():
         yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
-    for branch, found in surveys:
+    for branch, surveyed in surveys:
         yield from getattr(branch.source, "notes", ()) if branch.runs_once else ()
-        if isinstance(found, LoaderFailed) or not found.reason:
+        if isinstance(surveyed, LoaderFailed) or not surveyed.reason:
             continue
-        if found.checkpoint is not None:
-            lack = f"{found.reason}, which forks do not inherit"
+        if surveyed.checkpoint is not None:
+            lack = f"{surveyed.reason}, which forks do not inherit"
             yield f"{branch.spelling}: its loaders were observed in forks of it, but {lack}"
         else:
             yield (
-                f"{shown(branch.spelling)}: each observation calls the factory again ({found.seconds:.2g} s), because "
-                f"{found.reason}: a fork of the process would not have that"
+                f"{shown(branch.spelling)}: each observation calls the factory again ({surveyed.seconds:.2g} s), "
+                f"because {surveyed.reason}: a fork of the process would not have that"
             )
 
 

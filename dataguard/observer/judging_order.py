@@ -34,11 +34,11 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
     order = sorted(range(len(wanted)), key=lambda number: _rank(wanted[number][0]))
     jobs = [partial(judge, check, labs[loader], loader) for check, loader in (wanted[number] for number in order)]
     ran: list[int] = []
-    for place, result in side_by_side(jobs):
+    for number, result in side_by_side(jobs):
         if result.code == "DG001" and result.status is Status.PASSED:
-            ran.append(order[place])  # a later observation may still meet an exception
+            ran.append(order[number])  # a later observation may still meet an exception
         else:
-            yield order[place], result
+            yield order[number], result
     for number in ran:
         check, loader = wanted[number]
         yield number, judge(check, labs[loader], loader)

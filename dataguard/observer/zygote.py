@@ -39,10 +39,10 @@ _SOCKET = 3
 """The descriptor of the socket to the reporting process: the first one after the standard streams."""
 
 
-def main(descriptor: str, place: str) -> None:
+def main(descriptor: str, own_folder: str) -> None:
     """Fork whenever a reporting process asks, until the one that started this closes its end of stdin or dies.
 
-    `descriptor` is the socket to listen at, which is in the folder `place`.
+    `descriptor` is the socket to listen at, which is in the folder `own_folder`.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a reaper: it closes its output when it is done
     listener = socket.socket(fileno=int(descriptor))
@@ -52,7 +52,7 @@ def main(descriptor: str, place: str) -> None:
                 control, _ = listener.accept()
                 with control:
                     _answer(control)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(own_folder, ignore_errors=True)
 
 
 def _answer(control: socket.socket) -> None:
@@ -60,8 +60,8 @@ def _answer(control: socket.socket) -> None:
     _, descriptors, _, _ = socket.recv_fds(control, 1, 3)
     try:
         with Connection(os.dup(control.fileno())) as pipe:
-            folder, environment, place = json.loads(pipe.recv_bytes())
-            become = partial(_become_reaper, Path(folder), environment, place, *descriptors)
+            folder, environment, working_folder = json.loads(pipe.recv_bytes())
+            become = partial(_become_reaper, Path(folder), environment, working_folder, *descriptors)
             host.import_torchvision_if_used()
             imported_modules.remember()
             prepare_to_fork()
@@ -70,12 +70,12 @@ def _answer(control: socket.socket) -> None:
                 _end_with(become)
             pipe.send_bytes(str(pid).encode())
     finally:
-        for one in descriptors:
-            os.close(one)
+        for inherited in descriptors:
+            os.close(inherited)
 
 
 def _become_reaper(
-    folder: Path, environment: Mapping[str, str], place: str, stdin: int, stdout: int, descriptor: int
+    folder: Path, environment: Mapping[str, str], working_folder: str, stdin: int, stdout: int, descriptor: int
 ) -> None:
     """Watch a fork of this process, which observes, as `dataguard.process.reaper` does."""
     os.setsid()
@@ -84,7 +84,7 @@ def _become_reaper(
     os.environ.clear()
     os.environ.update(environment)
     os.environ.pop(ADDRESS, None)
-    os.chdir(place)
+    os.chdir(working_folder)
     importlib.invalidate_caches()
     reaper.watch(folder, _fork_host)
 
@@ -114,10 +114,10 @@ def _fork_host_here(stdin: int, stdout: int, descriptor: int) -> Forked:
         return Forked(pid)
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
-        for number, one in enumerate((nothing, _LOG, _LOG)):
-            os.dup2(one, number)
-        for one in (nothing, stdin, stdout):
-            os.close(one)
+        for number, source in enumerate((nothing, _LOG, _LOG)):
+            os.dup2(source, number)
+        for opened in (nothing, stdin, stdout):
+            os.close(opened)
         # A notebook or a test runner has put objects in their place that pass on what is written.
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
         InheritedHandlers().drop()

@@ -156,11 +156,11 @@ class Zygote:
 
     def start(self) -> None:
         """Start its process, which imports torch."""
-        place = new_folder()
-        self.address = str(place / "zygote")
+        folder = new_folder()
+        self.address = str(folder / "zygote")
         with socket.socket(socket.AF_UNIX) as listener:
             self._process = subprocess.Popen(
-                command("dataguard.observer.zygote", listener.fileno(), place),
+                command("dataguard.observer.zygote", listener.fileno(), folder),
                 pass_fds=[listener.fileno()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -168,7 +168,7 @@ class Zygote:
                 start_new_session=True,
             )
             try:
-                place.mkdir(mode=0o700)
+                folder.mkdir(mode=0o700)
                 _started_with(self.address).write_text(json.dumps(_inherited()), encoding="utf-8")
                 listener.bind(self.address)
                 listener.listen(128)

@@ -76,7 +76,7 @@ def has_only(known: Collection[int]) -> bool:
     Looking for descendants among all processes takes milliseconds; this takes microseconds.
     """
     try:
-        children = [one.read_text().split() for one in Path("/proc/self/task").glob("*/children")]
+        children = [file.read_text().split() for file in Path("/proc/self/task").glob("*/children")]
     except OSError:  # a thread has just ended
         return False
     return bool(children) and all(int(pid) in known for pids in children for pid in pids)

@@ -169,8 +169,8 @@ class Session:
 
     def fingerprint(self, loader: str, batches: int) -> Fingerprint:
         """The digests of so many batches of a loader. Raises UsageError, with the reason, when it does not run."""
-        found: Fingerprint = self._made_of("fingerprint", loader, batches, "read")
-        return found
+        fingerprint: Fingerprint = self._made_of("fingerprint", loader, batches, "read")
+        return fingerprint
 
     def show(self, loader: str, wanted: Wanted) -> SampleViews:
         """Samples of a loader. Raises UsageError, with the reason, when it cannot be read."""

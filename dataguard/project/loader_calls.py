@@ -38,10 +38,10 @@ class LoaderCalls:
     def made(self, source: Source, call: ast.expr) -> str | None:
         """The dotted name of what a call of a loader's class, or of a maker of loaders, calls; None for any other."""
         name = source.refers_to(call.func) if isinstance(call, ast.Call) else None
-        found = self.project.definition(name)
-        if found is not None:
-            name = f"{found[0].name}.{found[1].name}"
-            return name if name in self.makers or _derives_from_loader(found[1]) else None
+        definition = self.project.definition(name)
+        if definition is not None:
+            name = f"{definition[0].name}.{definition[1].name}"
+            return name if name in self.makers or _derives_from_loader(definition[1]) else None
         return name if name and _LOADER.search(name) else None
 
     def in_expression(self, source: Source, expression: ast.AST) -> list[str]:
@@ -57,13 +57,13 @@ class LoaderCalls:
 
     def bindings(self, source: Source, body: Sequence[ast.stmt]) -> dict[ast.stmt, list[str]]:
         """The statements that give names to loaders, with these names, in order."""
-        found: dict[ast.stmt, list[str]] = {}
+        names: dict[ast.stmt, list[str]] = {}
         for statement in statements(body):
             value = getattr(statement, "value", None)
             targets = assigned(statement)
             if targets and value is not None and self._is_made_of_loaders(source, value):
-                found[statement] = [name for target in targets for name in bound(target)]
-        return found
+                names[statement] = [name for target in targets for name in bound(target)]
+        return names
 
     def _is_made_of_loaders(self, source: Source, value: ast.expr) -> bool:
         """Whether an expression is a loader, or a collection or conditional of them; not what is computed from one."""
@@ -124,8 +124,8 @@ def required(definition: Definition) -> list[str]:
     args = function.args
     positional = [*args.posonlyargs, *args.args]
     positional = positional[: len(positional) - len(args.defaults)]
-    keyword = [one for one, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None]
-    return [one.arg for one in (*positional, *keyword) if one.arg != "self"]
+    keyword = [word for word, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None]
+    return [argument.arg for argument in (*positional, *keyword) if argument.arg != "self"]
 
 
 def _derives_from_loader(definition: Definition) -> bool:

@@ -49,7 +49,7 @@ def proposals(project: Project, arguments: Sequence[str] = (), script: str | Non
     made by what the source does not show, such as a configuration or another library.
     """
     if script is not None:
-        source = next((one for one in project.sources if one.path == Path(script)), None)
+        source = next((source for source in project.sources if source.path == Path(script)), None)
         plain = Proposal(f"the loaders of {script}", script_spelling(script, arguments))
         return [plain if source is None else _of_script(source, arguments)]
     calls = LoaderCalls(project)
@@ -58,7 +58,7 @@ def proposals(project: Project, arguments: Sequence[str] = (), script: str | Non
     others = [script for script in scripts if not (script.trains and script.makes)]
     ready, missing = _factories(calls)
     first = ready if not training or _called(calls, training[0]) else []
-    by_script, by_other = ([_of_script(one.source, arguments) for one in group] for group in (training, others))
+    by_script, by_other = ([_of_script(entry.source, arguments) for entry in group] for group in (training, others))
     return list(dict.fromkeys([*first, *by_script, *ready, *by_other, *missing]))
 
 
@@ -110,9 +110,9 @@ def _trains(project: Project, source: Source) -> bool:
     """Whether a module calls what a training calls; a trainer of the project trains where it is defined."""
     called = [node.func for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
     names = {
-        one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "")
-        for one in called
-        if project.definition(source.refers_to(one)) is None
+        callee.attr if isinstance(callee, ast.Attribute) else getattr(callee, "id", "")
+        for callee in called
+        if project.definition(source.refers_to(callee)) is None
     }
     return bool(names & _STEPS) or any(map(_TRAINERS.match, names))
 
@@ -148,8 +148,8 @@ def _factories(calls: LoaderCalls) -> tuple[list[Proposal], list[Proposal]]:
     if len(ready) > 1 and len(roles) == len(ready):
         imports = "\n".join(f"from {source.name} import {node.name}" for source, node in ready)
         text = function({name: f"{node.name}()" for name, (_, node) in roles.items()})
-        found = ", ".join(f"{node.name}() in {source.path}" for source, node in ready)
-        named.insert(0, Proposal(found, TARGET, roots, f"{imports}\n\n\n{text}"))
+        listed = ", ".join(f"{node.name}() in {source.path}" for source, node in ready)
+        named.insert(0, Proposal(listed, TARGET, roots, f"{imports}\n\n\n{text}"))
     open_ = [
         Proposal(
             f"{node.name}({', '.join(_missing(node))}) in {source.path}",

@@ -98,17 +98,17 @@ class Project:
         One that changes `sys.path` may import the modules of any folder by their file's name.
         """
         known = {
-            **({one.path.stem: one for one in self.sources} if "sys.path" in ast.unparse(source.tree) else {}),
+            **({module.path.stem: module for module in self.sources} if "sys.path" in ast.unparse(source.tree) else {}),
             **self._by_name,
         }
         reached, ahead = {source}, [source]
         while ahead:
             for name in set(ahead.pop().imports.values()):
                 parts = name.split(".")
-                for found in (known.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)):
-                    if found is not None and found not in reached:
-                        reached.add(found)
-                        ahead.append(found)
+                for module in (known.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)):
+                    if module is not None and module not in reached:
+                        reached.add(module)
+                        ahead.append(module)
         return reached
 
     def definition(self, name: str | None, depth: int = 5) -> tuple[Source, Definition] | None:

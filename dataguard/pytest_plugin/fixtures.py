@@ -80,13 +80,13 @@ class Laboratory:
 
         Raises UsageError for a check or a loader that does not exist.
         """
-        (found, *others) = chosen(CATALOGUE, changed(self.settings, select=(check,), ignore=()))
+        (check_named, *others) = chosen(CATALOGUE, changed(self.settings, select=(check,), ignore=()))
         name = self.loaders[0] if loader is None else loader
         if others:
             raise UsageError(f"{check!r} matches {1 + len(others)} checks: name one")
         if name not in self.loaders:
             raise UsageError(f"{self.target} has no loader {name!r}{suggest(name, self.loaders)}")
-        return self.session.judge(found, name)
+        return self.session.judge(check_named, name)
 
 
 @dataclass

@@ -167,14 +167,14 @@ class LoaderContracts:
     def _named(self) -> list[Named]:
         require_findable(self.settings.targets, self.settings.import_path)
         sessions = {target: self._sessions.of(target, self.settings) for target in self.settings.targets}
-        found = [(target, loader) for target, session in sessions.items() for loader in session.loaders(contain=True)]
-        require_known(self.settings, {loader for _, loader in found})
+        built = [(target, loader) for target, session in sessions.items() for loader in session.loaders(contain=True)]
+        require_known(self.settings, {loader for _, loader in built})
         # The last label is always unique, because no target is listed twice.
-        labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in found]
+        labels = [(loader, f"{sessions[target].name}.{loader}", f"{target}.{loader}") for target, loader in built]
         shared = Counter(label for choices in labels for label in choices)
         return [
             Named(sessions[target], target, loader, one_line(next(label for label in choices if shared[label] == 1)))
-            for (target, loader), choices in zip(found, labels, strict=True)
+            for (target, loader), choices in zip(built, labels, strict=True)
         ]
 
     def _contracts(self, loaders: list[Named]) -> list[tuple[Check, Named]]:

@@ -166,11 +166,11 @@ def toolbox_of(config: pytest.Config) -> Toolbox:
     """The toolbox of this run, created on first use. Raises UsageError for wrong settings."""
     from dataguard.pytest_plugin.fixtures import Toolbox
 
-    found: Toolbox | None = config.pluginmanager.get_plugin("dataguard-toolbox")
-    if found is None:
-        found = Toolbox(read_settings(config))
-        config.pluginmanager.register(found, "dataguard-toolbox")
-    return found
+    toolbox: Toolbox | None = config.pluginmanager.get_plugin("dataguard-toolbox")
+    if toolbox is None:
+        toolbox = Toolbox(read_settings(config))
+        config.pluginmanager.register(toolbox, "dataguard-toolbox")
+    return toolbox
 
 
 def _made(make: Callable[[Toolbox], T], request: pytest.FixtureRequest) -> T:

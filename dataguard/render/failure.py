@@ -37,7 +37,7 @@ def write_failure(
     `explained_under` names the loader under which cause and fix were already written.
     """
     mark, style = MARKS[result.severity]
-    names = Text(", ").join(identity(page, one) for one in (result, *effects))
+    names = Text(", ").join(identity(page, effect) for effect in (result, *effects))
     page.put(names, lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
     shown = result.findings if verbosity > 0 else result.findings[:_FINDINGS]
     for number, finding in enumerate(shown, start=1):
@@ -54,8 +54,8 @@ def write_failure(
     elif doc:
         page.prose(doc.cause, lead=_label(page, "cause"))
         page.prose(doc.fix, lead=_label(page, "fix"))
-        for one in (result, *effects):
-            page.put(page.text(one.page, "cyan"), lead=_label(page, "docs"), fold=False)
+        for effect in (result, *effects):
+            page.put(page.text(effect.page, "cyan"), lead=_label(page, "docs"), fold=False)
     shown += tuple(effect.findings[0] for effect in effects)
     for repro in dict.fromkeys(finding.repro for finding in shown if finding.repro):
         page.put(page.text(repro, "cyan"), lead=_label(page, "repro"), fold=False)
@@ -74,8 +74,8 @@ def _finding(page: Page, finding: Finding, lead: str, verbosity: int, others: Se
 def _place(page: Page, at: Location) -> Text:
     if not at.file:
         return page.text(at.what or "")
-    place = page.text(page.short(at.file if at.line is None else f"{at.file}:{at.line}"), "cyan")
-    return place + page.text(f" in {at.what}") if at.what else place
+    location = page.text(page.short(at.file if at.line is None else f"{at.file}:{at.line}"), "cyan")
+    return location + page.text(f" in {at.what}") if at.what else location
 
 
 def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent: str = "  ") -> None:

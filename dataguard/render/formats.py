@@ -90,5 +90,5 @@ def renderer(command: str, form: str) -> Callable[..., Any]:
     """
     check_format(command, form)
     module, _, function = FORMATS[form][command].partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"dataguard.render.{module}"), function)
-    return found
+    render: Callable[..., Any] = getattr(import_module(f"dataguard.render.{module}"), function)
+    return render

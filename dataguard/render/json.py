@@ -45,7 +45,7 @@ def render_bench(bench: Bench, **look: Any) -> str:
 def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
     """Return the output of `dataguard doctor` as a JSON object; `look` is ignored."""
     problems, notes = (
-        [{"what": one.what, "advice": one.advice} for one in seen.remarks if one.wrong == wrong]
+        [{"what": remark.what, "advice": remark.advice} for remark in seen.remarks if remark.wrong == wrong]
         for wrong in (True, False)
     )
     machine = {field.name: getattr(seen.machine, field.name) for field in fields(seen.machine)}

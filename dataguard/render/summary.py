@@ -69,8 +69,8 @@ def counts(report: Report) -> str:
 
 def severities(results: Iterable[Result]) -> str:
     """`2 errors, 1 warning`."""
-    found = Counter(result.severity for result in results)
-    return ", ".join(counted(found[severity], f"{severity.value}s") for severity in Severity if severity in found)
+    counts = Counter(result.severity for result in results)
+    return ", ".join(counted(counts[severity], f"{severity.value}s") for severity in Severity if severity in counts)
 
 
 def duration(seconds: float) -> str:
@@ -93,9 +93,9 @@ def lines(failed: Iterable[Result]) -> Iterator[Line]:
     groups: dict[tuple[object, ...], list[tuple[Result, ...]]] = {}
     for effects in by_cause(failed):
         first = effects[0].findings[0]
-        place = (first.at.file, first.at.line) if first.at and first.at.line else first.message
+        location = (first.at.file, first.at.line) if first.at and first.at.line else first.message
         codes = tuple(result.code for result in effects)
-        groups.setdefault((effects[0].severity, codes, place), []).append(effects)
+        groups.setdefault((effects[0].severity, codes, location), []).append(effects)
     for causes in groups.values():
         yield Line(causes[0], tuple(effects[0].loader or "target" for effects in causes))
 
@@ -145,12 +145,12 @@ def _write_lines(page: Page, lines: list[Line]) -> None:
         max((len(word) for word in words if len(word) <= _COLUMN), default=0) if wide else 0
         for words in (names, places)
     )
-    for line, name, place in zip(shown, names, places, strict=True):
+    for line, name, location in zip(shown, names, places, strict=True):
         mark, style = MARKS[line.result.severity]
         codes = ", ".join(result.code for result in line.effects)
         head = page.text(f"{mark} {codes}", style) + page.text(f" {name:<{widest_name}}  ")
-        if place:
-            head = head + page.text(f"{place:<{widest_place}}  ", "cyan")
+        if location:
+            head = head + page.text(f"{location:<{widest_place}}  ", "cyan")
         _write_line(page, head, line.first.message, len(line.result.findings) - 1)
     if len(lines) > len(shown):
         page.put(f"… and {len(lines) - len(shown)} more above")

@@ -109,9 +109,9 @@ def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: in
 
 
 def _expected(page: Page, report: Report) -> None:
-    found = [result for result in report.results if result.status is Status.EXPECTED]
-    _title(page, Status.EXPECTED.value, len(found))
-    for result in found:
+    expected = [result for result in report.results if result.status is Status.EXPECTED]
+    _title(page, Status.EXPECTED.value, len(expected))
+    for result in expected:
         page.put(identity(page, result) + page.text(f" ({result.severity.value}): {result.reason}"), lead="  ")
         for finding in result.findings[:1]:
             more = f" (and {len(result.findings) - 1} more)" if len(result.findings) > 1 else ""

@@ -198,9 +198,9 @@ def _table(page: Page, rows: Iterable[Sequence[str]]) -> None:
     first, *rest = rows
     for column in range(len(first)):
         table.add_column(no_wrap=column < len(first) - 1 and page.console.width >= _ROOMY, overflow="fold")
-    table.add_row(*(page.text(f"  {word}" if not place else word, "dim") for place, word in enumerate(first)))
+    table.add_row(*(page.text(f"  {word}" if not number else word, "dim") for number, word in enumerate(first)))
     for row in rest:
-        table.add_row(*(page.text(f"  {word}" if not place else word) for place, word in enumerate(row)))
+        table.add_row(*(page.text(f"  {word}" if not number else word) for number, word in enumerate(row)))
     page.console.print(table)
 
 

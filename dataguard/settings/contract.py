@@ -70,7 +70,7 @@ def _value_range(value: Any, where: str) -> None:
 def _ignore_index(value: Any, where: str) -> None:
     """A label that the loss ignores, or a list of such labels."""
     given = value if isinstance(value, list | tuple) else [value]
-    if not given or not all(isinstance(one, int) and not isinstance(one, bool) for one in given):
+    if not given or not all(isinstance(number, int) and not isinstance(number, bool) for number in given):
         raise UsageError(f"{where}: expected an integer such as 255 or -1, or a list of integers, got {value!r}")
 
 

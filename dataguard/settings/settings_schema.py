@@ -44,12 +44,12 @@ def _documentation() -> dict[str, str]:
     """The docstring below each field of the settings."""
     (tree,) = ast.parse(inspect.getsource(Settings)).body
     assert isinstance(tree, ast.ClassDef)
-    found = {}
-    for one, following in zip(tree.body, tree.body[1:], strict=False):
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and isinstance(following, ast.Expr):
+    documented = {}
+    for node, following in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(following, ast.Expr):
             assert isinstance(following.value, ast.Constant)
-            found[one.target.id] = inspect.cleandoc(str(following.value.value)).partition("\n\n")[0]
-    return found
+            documented[node.target.id] = inspect.cleandoc(str(following.value.value)).partition("\n\n")[0]
+    return documented
 
 
 def text() -> str:

@@ -26,13 +26,13 @@ def _built(kind: Any, value: Any, where: str) -> Any:
         return value
     if is_dataclass(kind):
         given, hints = _of(dict, value, where), get_type_hints(kind)
-        missing = [one.name for one in fields(kind) if one.name not in given]
+        missing = [field.name for field in fields(kind) if field.name not in given]
         if missing:
             raise ValueError(f"{where}: no {', '.join(missing)}".lstrip(": "))
         make: Any = kind
-        return make(**{one.name: _built(hints[one.name], given[one.name], one.name) for one in fields(kind)})
+        return make(**{field.name: _built(hints[field.name], given[field.name], field.name) for field in fields(kind)})
     if origin in (Union, types.UnionType):
-        (some,) = (one for one in arguments if one is not type(None))
+        (some,) = (argument for argument in arguments if argument is not type(None))
         return None if value is None else _built(some, value, where)
     if origin is tuple:
         return tuple(_built(arguments[0], item, where) for item in _of(list, value, where))

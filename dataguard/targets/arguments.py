@@ -51,8 +51,12 @@ def _is_required(parameter: inspect.Parameter) -> bool:
 
 def _require_known(spelling: str, args: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> None:
     """Raise UsageError for an argument of the target that the factory does not take by name."""
-    names = [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+    names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
     for name in args:
         if name not in names:

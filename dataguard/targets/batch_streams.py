@@ -37,8 +37,8 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
     if _is_batch(product):
         return {} if again is None else {"": _loader(lambda: _endless(again))}
     if isinstance(product, Mapping):
-        found = {str(key): streams_of(value, None) for key, value in product.items()}
-        return {name: streams[""] for name, streams in found.items() if "" in streams}
+        nested = {str(key): streams_of(value, None) for key, value in product.items()}
+        return {name: streams[""] for name, streams in nested.items() if "" in streams}
     if isinstance(product, type) or (is_container(product) and not isgenerator(product)):
         return {}
     if isinstance(product, Iterator):

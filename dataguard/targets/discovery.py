@@ -77,13 +77,13 @@ def is_product(value: Any) -> bool:
 
 def parts_of(product: Any) -> list[tuple[str, Any]]:
     """Every loader (or, without any loader, every dataset) in a product by name; a single one has an empty name."""
-    found = list(_walk(product, ()))
-    found = [(path, part) for path, part in found if is_loader(part)] or found
-    paths = [path for path, _ in found]
+    parts = list(_walk(product, ()))
+    parts = [(path, part) for path, part in parts if is_loader(part)] or parts
+    paths = [path for path, _ in parts]
     if type(product) is tuple:
         paths = _with_splits(paths)
-        found = [(path, part) for path, (_, part) in zip(paths, found, strict=True)]
-    return [(_name(path, paths), part) for path, part in found]
+        parts = [(path, part) for path, (_, part) in zip(paths, parts, strict=True)]
+    return [(_name(path, paths), part) for path, part in parts]
 
 
 def _with_splits(paths: list[Path]) -> list[Path]:
@@ -188,10 +188,10 @@ def _loaders_in(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
     for name, value in getattr(holder, "__dict__", {}).items():
         inside = [((), value)] if _entries(value) is None else [((key,), item) for key, item in _entries(value) or ()]
         for steps, item in inside:
-            found = [((), item)] if is_loader(item) else []
-            if not found and depth and not steps and hasattr(type(item), "__iter__"):
-                found = list(_loaders_in(item, depth - 1))
-            for further, loader in found:
+            loaders = [((), item)] if is_loader(item) else []
+            if not loaders and depth and not steps and hasattr(type(item), "__iter__"):
+                loaders = list(_loaders_in(item, depth - 1))
+            for further, loader in loaders:
                 if id(loader) not in seen:
                     seen.add(id(loader))
                     yield (_Attribute(name), *steps, *further), loader

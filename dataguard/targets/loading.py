@@ -208,16 +208,16 @@ def _produce(target: Target, given: Mapping[str, Any]) -> tuple[Any, Callable[[]
 
 def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dict[str, Any]:
     """Every loader, or else every dataset, or else every stream of batches that the target returned, by name."""
-    found = parts_of(product) or list(streams_of(product, again).items())
-    if not found:
+    named = parts_of(product) or list(streams_of(product, again).items())
+    if not named:
         verb = "is" if product is target.source else "returned"
         raise UsageError(f"{target.spelling} {verb} {_described(product)}, not {_KINDS}")
     before = f"{target.name}." if target.branch else ""
-    parts = {f"{before}{name}" if name else target.name: unguarded(part) for name, part in found}
+    parts = {f"{before}{name}" if name else target.name: unguarded(part) for name, part in named}
     if isinstance(product, Mapping):
         _require_loaders(target, product)
-    if len(parts) < len(found):
-        names = [name for name, _ in found]
+    if len(parts) < len(named):
+        names = [name for name, _ in named]
         double = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"{target.spelling} has two loaders named {double!r}; name them differently")
     return parts

@@ -90,12 +90,12 @@ class Script:
         """Whether the script may continue past the first batch of a loader; if not, this never returns."""
         frames = list(_frames())
         evaluates = _evaluates(frame.f_code.co_name for frame in frames)
-        again = any(loader is one for _, one in self._asked)
+        again = any(loader is known for _, known in self._asked)
         self._asked.append(("val" if evaluates else "train", loader))
-        found = self._held(frames)
-        if evaluates and not again and not any("train" in name.lower() for name in found):
+        loaders = self._held(frames)
+        if evaluates and not again and not any("train" in name.lower() for name in loaders):
             return True
-        self._found = found
+        self._found = loaders
         self._stop()
         raise AssertionError("a script that was stopped is running")
 
@@ -210,12 +210,12 @@ def _evaluates(functions: Iterable[str]) -> bool:
 
 def _named(namespaces: Iterable[Mapping[str, Any]], asked: Iterable[tuple[str, Loader]]) -> dict[str, Loader]:
     """Each loader in these variables once, by the first name it has; those that were asked for a batch, in any case."""
-    found: dict[str, Loader] = {}
+    loaders: dict[str, Loader] = {}
     for name, loader in (*(pair for space in namespaces for pair in _loaders_in(space)), *asked):
-        if not any(loader is one for one in found.values()):
-            number = sum(known.rstrip("0123456789") == name for known in found)
-            found[f"{name}{number + 1}" if name in found else name] = loader
-    return found
+        if not any(loader is known for known in loaders.values()):
+            number = sum(known.rstrip("0123456789") == name for known in loaders)
+            loaders[f"{name}{number + 1}" if name in loaders else name] = loader
+    return loaders
 
 
 def _loaders_in(space: Mapping[str, Any]) -> Iterator[tuple[str, Loader]]:

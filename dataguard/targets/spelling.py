@@ -92,7 +92,7 @@ def _siblings(module: str) -> list[str]:
     here = Path.cwd()
     own = [entry for entry in sys.path if Path(entry).parent == here and not (here / entry / _VENV).exists()]
     path = getattr(sys.modules.get(package), "__path__", None) if package else [str(here), str(here / "src"), *own]
-    return [f"{package}.{found.name}" if package else found.name for found in pkgutil.iter_modules(path or [])]
+    return [f"{package}.{module.name}" if package else module.name for module in pkgutil.iter_modules(path or [])]
 
 
 def spelling_of(factory: Any) -> str:

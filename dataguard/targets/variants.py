@@ -41,7 +41,7 @@ class Construction:
     def variant(self, loader: Loader) -> Loader:
         """The loader with the overrides applied: itself if it was constructed with them, else a shallow copy."""
         workers = self.overrides.get("num_workers", loader.num_workers)
-        made, variant = any(loader is one for one in self.made) and loader.num_workers == workers, loader
+        made, variant = any(loader is known for known in self.made) and loader.num_workers == workers, loader
         if made:
             _shut_started(loader)
         else:
@@ -226,7 +226,7 @@ def unwrapped(sampler: Any) -> Any:
 def _holds(wrapper: Any, place: object, depth: int = 3) -> bool:
     """Whether a wrapper of index samplers, or a short list of them, holds this place."""
     inner = wrapper[:16] if isinstance(wrapper, (list, tuple)) else getattr(wrapper, "__dict__", {}).values()
-    return any(one is place or (depth > 0 and _holds(one, place, depth - 1)) for one in inner)
+    return any(part is place or (depth > 0 and _holds(part, place, depth - 1)) for part in inner)
 
 
 class SamplerSlot:
@@ -259,7 +259,7 @@ class SamplerSlot:
 
 def _started(loader: Loader) -> dict[str, Any]:
     """The iterators that a loader holds: torch's, and those that were postponed for the loader it is a copy of."""
-    return {name: one for name, one in vars(loader).items() if isinstance(one, (_BaseDataLoaderIter, _Postponed))}
+    return {name: value for name, value in vars(loader).items() if isinstance(value, _BaseDataLoaderIter | _Postponed)}
 
 
 def _shut_started(loader: Loader) -> None:

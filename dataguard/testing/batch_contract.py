@@ -64,13 +64,13 @@ def assert_contract(loader: Iterable[Any], *, batches: int = 2, **parts: Leaf | 
     for number, batch in enumerate(islice(iter(loader), batches)):
         seen += 1
         for position, (name, leaf) in enumerate(agreed.items()):
-            found = _part(batch, name, position)
-            wrong = [f"is not in the batch, a {type(batch).__name__}"] if found is _NOTHING else leaf.faults(found)
+            part = _part(batch, name, position)
+            wrong = [f"is not in the batch, a {type(batch).__name__}"] if part is _NOTHING else leaf.faults(part)
             faults |= dict.fromkeys(f"batch {number}: {name} {words}" for words in wrong)
     if not seen:
         raise AssertionError("the loader yields no batch")
     if faults:
-        raise AssertionError("the loader breaks the contract:\n" + "\n".join(f"  {one}" for one in faults))
+        raise AssertionError("the loader breaks the contract:\n" + "\n".join(f"  {fault}" for fault in faults))
 
 
 _NOTHING = object()

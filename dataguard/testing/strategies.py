@@ -83,8 +83,8 @@ def _different(places: SearchStrategy[int], least: int, most: int, *, crowded: b
     """Lists of distinct places. `unique=True` shrinks badly, so it is only used when there are few places."""
     if crowded:
         return st.lists(places, min_size=least, max_size=most, unique=True)
-    drawn = st.lists(places, min_size=least, max_size=most).map(lambda found: list(dict.fromkeys(found)))
-    return drawn.filter(lambda found: len(found) >= least)
+    drawn = st.lists(places, min_size=least, max_size=most).map(lambda chosen: list(dict.fromkeys(chosen)))
+    return drawn.filter(lambda chosen: len(chosen) >= least)
 
 
 class _Reader:
@@ -94,15 +94,15 @@ class _Reader:
         self.dataset = dataset
         self.collate = collate
 
-    def read(self, place: int) -> Any:
-        note(f"sample {place} of the stream" if self._streams else f"dataset[{place}]")
-        return self._samples([place])[0]
+    def read(self, index: int) -> Any:
+        note(f"sample {index} of the stream" if self._streams else f"dataset[{index}]")
+        return self._samples([index])[0]
 
     def batch(self, places: Sequence[int]) -> Any:
         note(f"samples {list(places)} of the {'stream' if self._streams else 'dataset'}")
-        found = self._samples(places)
+        samples = self._samples(places)
         with seeded(SEED):
-            return self.collate(found)
+            return self.collate(samples)
 
     @property
     def _streams(self) -> bool:
@@ -111,13 +111,13 @@ class _Reader:
     def _samples(self, places: Sequence[int]) -> list[Any]:
         if isinstance(self.dataset, IterableDataset):
             with seeded(SEED):
-                found = list(islice(iter(self.dataset), max(places) + 1))
-            return [found[place] for place in places]
-        found = []
-        for place in places:
+                samples = list(islice(iter(self.dataset), max(places) + 1))
+            return [samples[index] for index in places]
+        samples = []
+        for index in places:
             with seeded(SEED):
-                found.append(self.dataset[place])
-        return found
+                samples.append(self.dataset[index])
+        return samples
 
 
 def _places(dataset: Dataset[Any]) -> SearchStrategy[int]:

@@ -57,7 +57,7 @@ class Structure:
             dtype = str(leaf.dtype).removeprefix("torch.")
             kinds.setdefault(_DEEPER.sub("[*]", path), set()).add((dtype, leaf.ndim))
         before = self._kinds.setdefault(frozenset(kinds), kinds)
-        changed = ((path, found - before[path]) for path, found in kinds.items())
+        changed = ((path, seen - before[path]) for path, seen in kinds.items())
         return next(((path, min(before[path]), min(new)) for path, new in changed if new), None)
 
 
@@ -78,23 +78,23 @@ def signature(value: Any, depth: int = 0) -> Any:
 
 def arrays_of(batch: Any) -> Arrays:
     """The tensors and arrays of a batch, with their paths."""
-    found: Arrays = []
-    _gather(batch, "", 0, found)
-    return found
+    arrays: Arrays = []
+    _gather(batch, "", 0, arrays)
+    return arrays
 
 
-def _gather(value: Any, path: str, depth: int, found: Arrays) -> None:
+def _gather(value: Any, path: str, depth: int, arrays: Arrays) -> None:
     kind = type(value)
-    if len(found) >= MOST_LEAVES or kind in _PLAIN:
+    if len(arrays) >= MOST_LEAVES or kind in _PLAIN:
         return
     if issubclass(kind, Tensor | np.ndarray) and getattr(value.dtype, "kind", "") not in ("O", "V"):
-        found.append((path, value))
+        arrays.append((path, value))
     elif (kind is list or kind is tuple) and depth < MOST_DEPTH:
         for number, item in enumerate(value[:MOST_LEAVES]):
-            _gather(item, f"{path}[{number}]", depth + 1, found)
+            _gather(item, f"{path}[{number}]", depth + 1, arrays)
     elif kind is dict and depth < MOST_DEPTH:
         for key, item in value.items():
-            _gather(item, f"{path}[{key!r}]", depth + 1, found)
+            _gather(item, f"{path}[{key!r}]", depth + 1, arrays)
     else:
         leaves = islice(iter_leaves(value, path), MOST_LEAVES)
-        found += [(step, leaf) for step, leaf in leaves if isinstance(leaf, Tensor | np.ndarray)]
+        arrays += [(step, leaf) for step, leaf in leaves if isinstance(leaf, Tensor | np.ndarray)]

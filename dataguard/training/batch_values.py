@@ -106,8 +106,8 @@ class Labels:
         if count is None and dataset is not None:
             counts = {names.count: names.where for names in class_names_of(dataset, stored)}
             if len(counts) == 1:
-                ((found, where),) = counts.items()
-                return cls(found, IGNORED if ignored is None else ignored, key, where)
+                ((classes, where),) = counts.items()
+                return cls(classes, IGNORED if ignored is None else ignored, key, where)
         return cls(count, IGNORED if ignored is None else ignored, key)
 
     def wrong(self, arrays: Arrays) -> Iterator[InvalidValues]:
@@ -120,10 +120,10 @@ class Labels:
                 continue
             bad = ((values < 0) | (values >= self.count)) & (values != self.ignored) & (values != IGNORED)
             if self._are_labels(path, values.size - int(bad.sum()), values.size) and bad.any():
-                found = sorted({int(value) for value in values[bad].flat})
-                more = f" and {len(found) - 3} more values" if len(found) > 3 else ""
+                invalid = sorted({int(value) for value in values[bad].flat})
+                more = f" and {len(invalid) - 3} more values" if len(invalid) > 3 else ""
                 yield InvalidValues(
-                    path, ", ".join(map(str, found[:3])) + more, _rows(bad), len(bad) if bad.ndim else 1
+                    path, ", ".join(map(str, invalid[:3])) + more, _rows(bad), len(bad) if bad.ndim else 1
                 )
 
     def _are_labels(self, path: str, valid: int, size: int) -> bool:

@@ -53,7 +53,7 @@ class Order:
             self._distinct.update(plain)
         line = plain if self._last is None else [self._last, *plain]
         try:
-            self.ascending = self.ascending and all(one <= other for one, other in pairwise(line))
+            self.ascending = self.ascending and all(before <= after for before, after in pairwise(line))
         except TypeError:  # indices of several types
             self.ascending = False
         self._last = line[-1] if line else None

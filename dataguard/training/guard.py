@@ -81,18 +81,18 @@ class Guard:
             ranks=ranks,
             rank_timeout=rank_timeout,
         )
-        for part, one in _loaders_of(loader):
+        for part, inner in _loaders_of(loader):
             named = ".".join(filter(None, (name, part))) or role or "loader"
-            guarded(one, _unique(named), options)
+            guarded(inner, _unique(named), options)
         return loader
 
     def watches(self, loader: Any) -> bool:
         """Whether any loader in an object is guarded."""
-        return any(watch_of(one) is not None for _, one in _loaders_of(loader))
+        return any(watch_of(inner) is not None for _, inner in _loaders_of(loader))
 
     def report(self, *loaders: Any) -> Report:
         """What these loaders showed so far; without arguments, all that this process has guarded."""
-        own = [watch_of(one) for loader in loaders for _, one in _loaders_of(loader)]
+        own = [watch_of(inner) for loader in loaders for _, inner in _loaders_of(loader)]
         return report_of([watch for watch in own if watch] if loaders else WATCHES)
 
     def reset(self) -> None:
@@ -107,14 +107,14 @@ def _loaders_of(loader: Any) -> Iterator[tuple[str, Any]]:
     """What can be watched in an object, by name: loaders, else the object if it is iterated itself."""
     if isinstance(loader, Dataset) or hasattr(loader, "train_dataloader"):
         raise UsageError(f"guard takes a loader, not a {type(loader).__name__}")
-    found = [("", loader)] if is_loader(loader) else [part for part in parts_of(loader) if is_loader(part[1])]
-    if not found and not hasattr(type(loader), "__iter__"):
+    watchable = [("", loader)] if is_loader(loader) else [part for part in parts_of(loader) if is_loader(part[1])]
+    if not watchable and not hasattr(type(loader), "__iter__"):
         raise UsageError(f"guard takes a loader, not a {type(loader).__name__}")
-    yield from found or [("", loader)]
+    yield from watchable or [("", loader)]
 
 
 def _unique(name: str) -> str:
     """A name that no other loader of the report has."""
     taken = {watch.name for watch in WATCHES}
     numbers = (name if number == 1 else f"{name}-{number}" for number in range(1, len(taken) + 2))
-    return next(one for one in numbers if one not in taken)
+    return next(candidate for candidate in numbers if candidate not in taken)

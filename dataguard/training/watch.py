@@ -175,13 +175,13 @@ class Watch:
         self._cost = time.perf_counter() - started
         if self.batches > FIRST:
             self._checking += self._cost
-        for one in bad:
-            message = f"batch{one.path} of {where} contains {one.what}"
-            self.alarm.report("DG501", Finding(message, _samples(where, one)), where)
-        for one in wrong:
+        for invalid in bad:
+            message = f"batch{invalid.path} of {where} contains {invalid.what}"
+            self.alarm.report("DG501", Finding(message, _samples(where, invalid)), where)
+        for invalid in wrong:
             valid = f"{self.labels.source} says 0 to {(self.labels.count or 0) - 1}"
-            message = f"batch{one.path} of {where} contains the label {one.what}, but {valid}"
-            self.alarm.report("DG502", Finding(message, _samples(where, one)), where)
+            message = f"batch{invalid.path} of {where} contains the label {invalid.what}, but {valid}"
+            self.alarm.report("DG502", Finding(message, _samples(where, invalid)), where)
 
         if unlabelled is not None:
             message = f"batch{unlabelled} of {where} has no label that counts for the loss"

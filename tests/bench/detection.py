@@ -55,12 +55,11 @@ MUTANTS = """\
 A mutant is one change of the code that decides: a comparison, `and` or `or`, `not`, a number, an operator, a returned
 value, or a finding or exception left out. `python -m tests.bench.mutation` tries a sample, the same each time, in every
 module of `dataguard/checks` but those that draw figures, and in modules below them that decide; it runs the quick tests
-that call the changed function. Judges are tested on recorded observations of the samples (`tests/recordings`), and by
-hand. When the table was measured, recordings with one thing altered were tests, too: they stored what the judges said,
-and are gone, so that the score is lower now. A mutant that reads what was not recorded counts as noticed. A survivor is
-"explained" if `tests/bench/equivalent_mutants.json` has a reason for it: it changes nothing that anyone could observe,
-or only a tolerance or a number of shown examples, for which a value nearby would do as well. The score is the share of
-all mutants that a test notices, explained ones included.
+that call the changed function. `--minutes` ends it early, with a random part of the sample. Judges are tested on
+recorded observations of the samples (`tests/recordings`), and by hand. A mutant that reads what was not recorded counts
+as noticed. A survivor is "explained" if `tests/bench/equivalent_mutants.json` has a reason for it: it changes nothing
+that anyone could observe, or only a tolerance or a number of shown examples, for which a value nearby would do as well.
+The score is the share of all mutants that a test notices, explained ones included.
 
 """
 

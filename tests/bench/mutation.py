@@ -1,8 +1,9 @@
-"""Mutation testing of what decides: `python -m tests.bench.mutation [--sample 2100] [--only PREFIX] [--jobs 2]`.
+"""Mutation testing of what decides: `python -m tests.bench.mutation [--sample 2100] [--only PREFIX] [--minutes 20]`.
 
 One process collects the quick tests and notes which functions each of them calls. Each mutant is a fork in which one
 change takes effect and the tests of the changed function run until one fails. The mutants are a sample, the same each
-time, of every module; the result is `tests/bench/mutation.json`.
+time, of every module, and are tried in random order, so that a run of some minutes has a random part of them; the
+result is `tests/bench/mutation.json`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import datetime
 import hashlib
 import itertools
 import json
+import math
 import os
 import platform
 import resource
@@ -41,7 +43,6 @@ DECIDES = (
     "dataguard/lab/reproducibility/divergence.py",
     "dataguard/lab/core/value_summary.py",
     "dataguard/lab/core/records.py",
-    "dataguard/stats/normalization.py",
 )
 """Modules of judges, and what decides below them: pure functions of what was observed."""
 DRAWN = "dataguard/checks/figures"
@@ -49,7 +50,6 @@ DRAWN = "dataguard/checks/figures"
 TESTS = (
     "tests/checks",
     "tests/stats",
-    "tests/settings/test_normalization.py",
     "tests/lab/images",
     "tests/lab/reproducibility",
     "tests/lab/core",
@@ -90,7 +90,8 @@ def sample(size: int, only: Sequence[str]) -> list[Mutant]:
         chosen += found[:FEWEST]
         rest += found[FEWEST:]
     chosen += sorted(rest, key=_digest)[: max(size - len(chosen), 0)]
-    return [one for one in chosen if not only or any(part in one.module for part in only)]
+    asked = [mutant for mutant in chosen if not only or any(part in mutant.module for part in only)]
+    return sorted(asked, key=_digest)
 
 
 def _digest(mutant: Mutant) -> bytes:
@@ -105,9 +106,10 @@ def still_open(keys: Sequence[str]) -> list[Mutant]:
 class Runner:
     """A plugin of pytest that runs the tests once for each mutant."""
 
-    def __init__(self, mutants: Sequence[Mutant], jobs: int) -> None:
+    def __init__(self, mutants: Sequence[Mutant], jobs: int, minutes: float) -> None:
         self._mutants = mutants
         self._jobs = jobs
+        self._end = time.monotonic() + 60 * minutes
         self._called: dict[str, set[str]] = {}
         self._files = {str(ROOT / Path(*module.split(".")).with_suffix(".py")): module for module in modules()}
         self._failed = False
@@ -126,6 +128,8 @@ class Runner:
         for number, mutant in enumerate(self._mutants):
             while len(running) >= self._jobs:
                 self._wait(running)
+            if time.monotonic() > self._end:
+                break
             running[self._start(mutant, items)] = mutant
             if number % 100 == 99:
                 done = f"{number + 1} of {len(self._mutants)} mutants, {time.monotonic() - started:.0f} s"
@@ -211,6 +215,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--tests", nargs="+", default=[place for place in TESTS if (ROOT / place).exists()])
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no other mutant after so many minutes")
     parser.add_argument("--open", action="store_true", help="try only those that nothing noticed, after adding tests")
     parser.add_argument("--count", action="store_true", help="only count the mutants there are")
     asked = parser.parse_args()
@@ -220,7 +225,7 @@ def main() -> int:
     if asked.count:
         return 0
     torch.set_num_threads(1)
-    runner = Runner(mutants, asked.jobs)
+    runner = Runner(mutants, asked.jobs, asked.minutes)
     pytest.main(
         [
             "-qq",

@@ -78,12 +78,7 @@ class Refused:
     timeout: float = 10.0
 
 
-REFUSED = (
-    Refused("segfault", "import os; os.kill(os.getpid(), 11)", "was killed by SIGSEGV during its import"),
-    Refused("kill", "import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL during its import"),
-    Refused("leave", "import os; os._exit(7)", "exited with status 7 during its import"),
-    Refused("goodbye", "import sys; sys.exit(3)", "raised SystemExit: 3"),
-    Refused("interrupt", "raise KeyboardInterrupt", "KeyboardInterrupt"),
+REFUSED = (  # those that end their process are in tests/process/test_import_survival.py
     Refused("sleep", "import time; time.sleep(1000)", "importing its module takes too long", timeout=0.3),
     Refused("noise", "import os; os.write(1, os.urandom(9999)); 1 / 0", "raised ZeroDivisionError"),
     Refused("escapes", r"raise ValueError('\x1b]0;title\x07\x1bc')", "raised ValueError: \\x1b]0;title"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import resource
@@ -19,17 +18,10 @@ from tests.hostile.healthy import (
     Numbers,
     healthy,
     in_collate,
-    in_init,
     in_main,
-    in_sampler,
-    in_stream,
     in_worker,
     of,
 )
-
-
-def segfault() -> None:
-    ctypes.string_at(0)
 
 
 def kill(number: int = signal.SIGKILL) -> None:
@@ -58,42 +50,6 @@ def overflow() -> None:
     repr(nested)
 
 
-@named("DG002", "was killed by SIGSEGV while reading a sample (index 5")
-def segfault_in_main() -> DataLoader:
-    return in_main(segfault)
-
-
-@named("DG002", "worker 1 was killed by SIGSEGV while reading a sample (index 5")
-def segfault_in_worker() -> DataLoader:
-    return in_worker(segfault)
-
-
-@named("DG002", "was killed by SIGSEGV while collating a batch")
-def segfault_in_collate() -> DataLoader:
-    return in_collate(segfault)
-
-
-@named("DG002", "was killed by SIGSEGV while starting a worker")
-def segfault_in_init() -> DataLoader:
-    return in_init(segfault)
-
-
-@named("DG002", "the main process was killed by SIGSEGV while iterating the loader")
-def segfault_in_sampler() -> DataLoader:
-    return in_sampler(segfault)
-
-
-@named("DG002", "was killed by SIGSEGV while reading a sample")
-def segfault_in_stream() -> DataLoader:
-    return in_stream(segfault)
-
-
-@named("DG002", "was killed by SIGSEGV while calling the factory")
-def segfault_in_factory() -> DataLoader:
-    segfault()
-    return healthy()
-
-
 @named("DG002", "worker 1 was killed by SIGBUS while reading a sample (index 5")
 def bus_error_in_worker() -> DataLoader:
     return in_worker(bus_error)
@@ -106,11 +62,6 @@ def bus_error_on_small_shared_memory() -> DataLoader:
 
 def large(_: object) -> torch.Tensor:
     return torch.ones(1 << 24)
-
-
-@named("DG002", "worker 1 was killed by SIGKILL while reading a sample (index 5")
-def kill_in_worker() -> DataLoader:
-    return in_worker(kill)
 
 
 @named("DG002", "the main process was killed by SIGKILL")
@@ -134,19 +85,9 @@ def kill_of_the_process_that_observes_by_the_factory() -> DataLoader:
     return healthy()
 
 
-@named("DG002", "was killed by SIGABRT while reading a sample (index 5")
-def abort_in_worker() -> DataLoader:
-    return in_worker(os.abort)
-
-
 @named("DG002", "was killed by SIGTERM")
 def terminate_in_main() -> DataLoader:
     return in_main(partial(kill, signal.SIGTERM))
-
-
-@named("DG002", "worker 1 exited with status 7 while reading a sample (index 5")
-def leave_in_worker() -> DataLoader:
-    return in_worker(leave)
 
 
 @named("DG002", "exited with status 7 while collating a batch", slow=True)

@@ -43,16 +43,6 @@ def hang_in_len() -> DataLoader:
     return of(Measured())
 
 
-@hangs("while reading a sample (index 5")
-def hang_in_main() -> DataLoader:
-    return in_main(sleep)
-
-
-@hangs("while reading a sample (index 5, worker 1)")
-def hang_in_worker() -> DataLoader:
-    return in_worker(sleep)
-
-
 @hangs("while collating a batch (worker", slow=True)
 def hang_in_collate() -> DataLoader:
     return in_collate(sleep)

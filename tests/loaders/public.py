@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from sample_datasets._parts import PHOTOGRAPHS
-from sample_datasets.images import make_cv2, make_folder
 
 
 def image_folder() -> DataLoader[Any]:
@@ -131,14 +130,6 @@ def stateful_cloned() -> DataLoader[Any]:
     return loader
 
 
-clean = {"image_folder": image_folder, "fake_data": fake_data, "make_cv2": make_cv2, "make_folder": make_folder}
-clean_streams = {
-    "numbers": numbers_stream,
-    "rows": hugging_face,
-    "rows_stream": hugging_face_stream,
-    "stateful": stateful,
-    "stateful_stream": stateful_stream,
-}
 cloned = {"image_folder": image_folder_cloned, "rows": hugging_face_cloned, "stateful": stateful_cloned}
 
 

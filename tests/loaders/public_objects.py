@@ -66,6 +66,3 @@ def timm_folder() -> DataLoader[Any]:
         data, (3, 64, 64), batch_size=4, is_training=True, num_workers=2, use_prefetcher=False, color_jitter=0.4
     )
     return loader
-
-
-clean = {"graphs": graphs, "volumes": volumes, "timm_folder": timm_folder}

@@ -28,6 +28,7 @@ def _of_the_catalogue() -> Mapping[Path, str]:
     from dataguard.render.check_pages import pages
     from dataguard.settings import settings_schema
     from tests.bench import detection
+    from tests.pages import gallery
     from tests.pages.findings import findings
     from tests.pages.reference import reference
     from tests.pages.report_image import SCAN, described, drawn, scanned
@@ -43,6 +44,9 @@ def _of_the_catalogue() -> Mapping[Path, str]:
     current |= {**reference(DOCS), "findings.md": findings(), "detection.md": detection.page()}
     if described(drawn(SCAN, scan := scanned(SCAN))) != described((DOCS / "report.svg").read_text(encoding="utf-8")):
         current["report.svg"] = drawn(SCAN, scan)
+    gallery.FOLDER.mkdir(exist_ok=True)
+    _write(dict(gallery.stale()))
+    current["gallery.md"] = gallery.gallery()
     return {DOCS / name: text for name, text in current.items()} | {settings_schema.FILE: settings_schema.text()}
 
 

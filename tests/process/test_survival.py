@@ -1,6 +1,6 @@
 """Real scans of many loaders that die or hang, together: the report is right, and nothing is left behind.
 
-`tests/hostile` has one scan for each of many more.
+`tests/hostile` has one scan for each of many others, and the faces of DG002 die by other signals.
 """
 
 from __future__ import annotations
@@ -37,10 +37,21 @@ class TestDeaths:
         assert statuses(deaths.results["healthy"]) == {"passed"}
         assert deaths.results["healthy"]["DG002"]["exercised"]["samples"] == 16
 
-    @pytest.mark.parametrize("place", ["main", "worker", "collate", "init", "sampler", "stream"])
-    def test_a_crash_names_the_line_it_happened_on(self, deaths: Outcome, place: str) -> None:
-        results = deaths.results[f"segfault_{place}"]
+    @pytest.mark.parametrize(
+        ("where", "words"),
+        [
+            ("main", "was killed by SIGSEGV while reading a sample (index 5"),
+            ("worker", "worker 1 was killed by SIGSEGV while reading a sample (index 5"),
+            ("collate", "was killed by SIGSEGV while collating a batch"),
+            ("init", "was killed by SIGSEGV while starting a worker"),
+            ("sampler", "the main process was killed by SIGSEGV while iterating the loader"),
+            ("stream", "was killed by SIGSEGV while reading a sample"),
+        ],
+    )
+    def test_a_crash_names_the_line_it_happened_on(self, deaths: Outcome, where: str, words: str) -> None:
+        results = deaths.results[f"segfault_{where}"]
         finding = failed(results)["DG002"]
+        assert words in finding["message"]
         assert statuses(results) == {"failed", "skipped"}
         assert results["DG001"]["reason"].startswith("see DG002: ")
         assert finding["at"]["file"].endswith("nasty.py")

@@ -71,7 +71,8 @@ def _properties(result: Result, fail_on: Severity) -> Iterator[tuple[str, object
     if result.status is Status.PASSED and result.reason:
         yield "dataguard note", f"passed: {result.reason}"
     elif result.status is Status.FAILED and result.severity.rank > fail_on.rank:
-        yield "dataguard note", f"{result.severity.value}: {'; '.join(one.message for one in result.findings[:20])}"
+        messages = "; ".join(finding.message for finding in result.findings[:20])
+        yield "dataguard note", f"{result.severity.value}: {messages}"
 
 
 def _count(element: Xml.Element, seconds: float | None = None) -> None:

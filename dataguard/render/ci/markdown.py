@@ -119,11 +119,11 @@ def _evidence(project: Project, finding: Finding) -> Iterator[str]:
     at = finding.at
     if at and at.file:
         at = replace(at, file=project.relative(at.file) or at.file)
-    place = [f"- at {_safe(str(at))}"] if at and str(at) else []
+    location = [f"- at {_safe(str(at))}"] if at and str(at) else []
     values = {_safe(str(name).replace("_", " ")): fold(value) for name, value in finding.evidence.items()}
     lines = [f"- {name}: {_safe(clean(value, _VALUE))}" for name, value in values.items() if "\n" not in value]
-    if place or lines:
-        yield "\n".join([*place, *lines])
+    if location or lines:
+        yield "\n".join([*location, *lines])
     for name, value in values.items():
         if "\n" in value:
             yield f"{name}:\n\n{_block(clean(value, _VALUE))}"
@@ -133,7 +133,9 @@ def _others(report: Report) -> Iterator[str]:
     """What is no finding: bugs, known findings, what was not decided, expectations to remove, notes."""
     lists = {
         status.value: [
-            ": ".join([result.id, result.reason or "no reason given", *(one.message for one in result.findings[:1])])
+            ": ".join(
+                [result.id, result.reason or "no reason given", *(finding.message for finding in result.findings[:1])]
+            )
             for result in report.results
             if result.status is status
         ]

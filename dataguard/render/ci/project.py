@@ -84,19 +84,21 @@ def bounded(report: Report) -> Report:
     )
 
 
+def _bounded_finding(finding: Finding) -> Finding:
+    at = finding.at
+    return replace(
+        finding,
+        message=_kept(finding.message),
+        evidence={_kept(str(key)): _within(value) for key, value in finding.evidence.items()},
+        at=at and replace(at, file=at.file and _kept(at.file), what=_kept(at.what or "")),
+        repro=finding.repro and _kept(finding.repro),
+    )
+
+
 def _bounded(result: Result) -> Result:
     return replace(
         result,
-        findings=tuple(
-            replace(
-                one,
-                message=_kept(one.message),
-                evidence={_kept(str(key)): _within(value) for key, value in one.evidence.items()},
-                at=one.at and replace(one.at, file=one.at.file and _kept(one.at.file), what=_kept(one.at.what or "")),
-                repro=one.repro and _kept(one.repro),
-            )
-            for one in result.findings
-        ),
+        findings=tuple(map(_bounded_finding, result.findings)),
         reason=result.reason and _kept(result.reason),
         loader=_kept(result.loader),
     )

@@ -36,7 +36,7 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     results = [
         _result(project, result, finding, index[result.code]) for result in reported for finding in result.findings
     ]
-    rules = [_rule([one for one in report.results if one.code == code], docs.get(code)) for code in codes]
+    rules = [_rule([result for result in report.results if result.code == code], docs.get(code)) for code in codes]
     run = {
         "tool": {"driver": {"name": "dataguard", **_version(report), "rules": rules}},
         "invocations": [_invocation(report, index)],

@@ -78,8 +78,8 @@ def thinned(points: Sequence[Point], most: int) -> list[Point]:
     kept: list[Point] = []
     for start in range(0, len(points), width):
         part = range(start, min(start + width, len(points)))
-        ends = {min(part, key=lambda place: points[place][1]), max(part, key=lambda place: points[place][1])}
-        kept += [points[place] for place in sorted(ends)]
+        ends = {min(part, key=lambda number: points[number][1]), max(part, key=lambda number: points[number][1])}
+        kept += [points[number] for number in sorted(ends)]
     return kept
 
 
@@ -87,4 +87,4 @@ def drawn(points: Sequence[Point], most: int) -> list[Point]:
     """At most `most` of the points of a cloud: a random choice, as every n-th may be those of a single worker."""
     if len(points) <= most:
         return list(points)
-    return [points[place] for place in sorted(random.Random(0).sample(range(len(points)), most))]
+    return [points[number] for number in sorted(random.Random(0).sample(range(len(points)), most))]

@@ -80,8 +80,8 @@ class FigureRenderer:
 
 
 def _padded(columns: Sequence[str], cells: Sequence[Picture | None]) -> Iterator[tuple[str, Picture | None]]:
-    for place, column in enumerate(columns):
-        yield column, cells[place] if place < len(cells) else None
+    for number, column in enumerate(columns):
+        yield column, cells[number] if number < len(cells) else None
 
 
 def _letters(pictures: Iterable[Picture]) -> dict[bytes, str]:
@@ -172,15 +172,15 @@ def _plot(figure: Plot, most: int) -> View:
     charts = (
         [("", series)]
         if figure.joined
-        else [(line.label, [one]) for line, one in zip(figure.lines, series, strict=True)]
+        else [(line.label, [chart]) for line, chart in zip(figure.lines, series, strict=True)]
     )
     fewer = max((len(line.points) for line in figure.lines), default=0) > most
     return {
         "x": figure.x,
         "y": figure.y,
         "x_ticks": across.ticks(),
-        "y_ticks": [(round(100 - place, 2), words) for place, words in up.ticks()],
-        "grid": "".join(f"M0 {round(GRID * (1 - place / 100))}h{GRID}" for place, _ in up.ticks()),
+        "y_ticks": [(round(100 - share, 2), words) for share, words in up.ticks()],
+        "grid": "".join(f"M0 {round(GRID * (1 - share / 100))}h{GRID}" for share, _ in up.ticks()),
         "charts": charts,
         "legend": [(number % _KINDS, line.label) for number, line in enumerate(figure.lines)]
         if figure.joined and len(figure.lines) > 1
@@ -213,7 +213,7 @@ def _series(points: Sequence[Point], across: Axis, up: Axis, *, joined: bool) ->
 def _path(points: Sequence[tuple[float, float]], across: Axis, up: Axis, join: str) -> str:
     """A line through the points, or without `join` a dot at each: a stroke of no length with round ends."""
     places = [f"{round(GRID * across.share(x))} {round(GRID * (1 - up.share(y)))}" for x, y in points]
-    return "M" + join.join(places) if join else "".join(f"M{place}h0" for place in dict.fromkeys(places))
+    return "M" + join.join(places) if join else "".join(f"M{point}h0" for point in dict.fromkeys(places))
 
 
 def _timeline(figure: Timeline, most: int) -> View:

@@ -46,7 +46,7 @@ def _context(report: Report, docs: Mapping[str, Doc]) -> View:
         "counts": list(_counts(report)),
         "versions": versions(report),
         "duration": duration(report.seconds),
-        "lines": [_line(found, evidence) for found in lines(failed)],
+        "lines": [_line(line, evidence) for line in lines(failed)],
         "cards": [_card(list(group), docs, studio, evidence) for _, group in groupby(failed, key=_check)],
         "broken": [_broken(result, evidence) for result in of[Status.BROKEN]],
         "request": f"{BUG[:1].upper()}{BUG[1:]}. {REQUEST}",
@@ -101,13 +101,13 @@ def _anchor(severity: Severity, code: str) -> str:
     return f"{code}-{severity.value}"
 
 
-def _line(found: Any, evidence: Evidence) -> View:
-    result, first = found.result, found.first
+def _line(line: Any, evidence: Evidence) -> View:
+    result, first = line.result, line.first
     return {
         "severity": result.severity.value,
         "mark": MARKS[result.severity][0],
-        "code": ", ".join(one.code for one in found.effects),
-        "loaders": found.loaders,
+        "code": ", ".join(effect.code for effect in line.effects),
+        "loaders": line.loaders,
         "place": evidence.place(first),
         "message": evidence.short(first.message),
         "more": len(result.findings) - 1,
@@ -138,9 +138,9 @@ def _card(results: Sequence[Result], docs: Mapping[str, Doc], studio: FigureRend
     }
 
 
-def _alike(one: Result, other: Result) -> bool:
+def _alike(first: Result, second: Result) -> bool:
     """Whether two loaders failed in the same way, so that one text serves both."""
-    return (one.findings, one.reason, one.figures) == (other.findings, other.reason, other.figures)
+    return (first.findings, first.reason, first.figures) == (second.findings, second.reason, second.figures)
 
 
 def _failure(result: Result, loaders: Iterable[str], studio: FigureRenderer, evidence: Evidence) -> View:
@@ -191,7 +191,7 @@ def _reasons(results: Sequence[Result], every: tuple[str, ...], evidence: Eviden
         yield {
             "reason": evidence.short(reason or "no reason given"),
             "checks": checks_and_loaders(own, every, named=True),
-            "found": [(result.code, evidence.short(one.message)) for result in own for one in result.findings],
+            "found": [(result.code, evidence.short(finding.message)) for result in own for finding in result.findings],
         }
 
 

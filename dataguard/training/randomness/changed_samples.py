@@ -98,10 +98,10 @@ class ChangedSamples:
         paths = dict.fromkeys(path for row in self._rows.values() for path in row)
         for path in paths:
             rows = {index: row[path] for index, row in self._rows.items() if path in row}
-            steady = all(one.steady and one.epochs >= EPOCHS and one.factor >= FACTOR for one in rows.values())
-            if len(rows) == SAMPLES and steady and len({one.grows for one in rows.values()}) == 1:
-                index, one = next(iter(rows.items()))
-                return Drift(path, index, one.first, one.last, one.epochs)
+            steady = all(row.steady and row.epochs >= EPOCHS and row.factor >= FACTOR for row in rows.values())
+            if len(rows) == SAMPLES and steady and len({row.grows for row in rows.values()}) == 1:
+                index, row = next(iter(rows.items()))
+                return Drift(path, index, row.first, row.last, row.epochs)
         return None
 
 

@@ -44,8 +44,8 @@ class Replays:
             folder = Path(tempfile.mkdtemp(prefix="dataguard-guard-"))
             weakref.finalize(self, _remove, folder, os.getpid())
             self._records = Records(folder)
-            found = find_generators({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
-            self._paths = tuple(source.path for source in found if is_simple(source.path))
+            generators = find_generators({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
+            self._paths = tuple(source.path for source in generators if is_simple(source.path))
         return StartRecord(user_init, self._records.folder, serial, self._paths or ())
 
     def findings(self, recent: Sequence[Pass]) -> Iterator[tuple[str, Finding]]:
@@ -54,7 +54,7 @@ class Replays:
             return
         for drawn in self._records.new():
             self._drawn.setdefault(drawn.serial, []).append(drawn)
-        for old in self._drawn.keys() - {one.serial for one in recent} - {min(self._drawn, default=0)}:
+        for old in self._drawn.keys() - {latest.serial for latest in recent} - {min(self._drawn, default=0)}:
             self._records.drop(old)
             del self._drawn[old]
         if not self.rows.vary:
@@ -65,27 +65,27 @@ class Replays:
             yield from self._between_epochs(now, before)
 
     def _between_workers(self, drawn: Sequence[Drawn]) -> Iterator[tuple[str, Finding]]:
-        for one, other in combinations(drawn, 2):
-            if one.worker != other.worker and self._same("DG101", one, other):
-                workers = f"workers {one.worker} and {other.worker} draw the same random numbers from {one.name}"
+        for first, second in combinations(drawn, 2):
+            if first.worker != second.worker and self._same("DG101", first, second):
+                workers = f"workers {first.worker} and {second.worker} draw the same random numbers from {first.name}"
                 yield "DG101", Finding(workers, {"state": "equal when they start", "samples": "differ between epochs"})
 
     def _between_epochs(self, now: Pass, before: Pass) -> Iterator[tuple[str, Finding]]:
-        for one in self._drawn.get(now.serial, ()):
-            for other in self._drawn.get(before.serial, ()):
-                if one.worker == other.worker and self._same("DG102", one, other):
-                    worker = f"worker {one.worker} draws the same random numbers from {one.name}"
+        for later in self._drawn.get(now.serial, ()):
+            for earlier in self._drawn.get(before.serial, ()):
+                if later.worker == earlier.worker and self._same("DG102", later, earlier):
+                    worker = f"worker {later.worker} draws the same random numbers from {later.name}"
                     epochs = f"in epochs {before.epoch} and {now.epoch}"
                     yield "DG102", Finding(f"{worker} {epochs}", {"state": "equal when it starts"})
 
-    def _same(self, code: str, one: Drawn, other: Drawn) -> bool:
+    def _same(self, code: str, first: Drawn, second: Drawn) -> bool:
         """Whether both draw the numbers of one state; once for each generator."""
-        if one.name != other.name or one.start != other.start or (code, one.name) in self._reported:
+        if first.name != second.name or first.start != second.start or (code, first.name) in self._reported:
             return False
-        found = one.follows and other.follows
-        if found:
-            self._reported.add((code, one.name))
-        return found
+        repeated = first.follows and second.follows
+        if repeated:
+            self._reported.add((code, first.name))
+        return repeated
 
 
 def _remove(folder: Path, owner: int) -> None:

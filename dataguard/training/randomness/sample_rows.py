@@ -52,17 +52,17 @@ class SampleRows:
 
 def _digests(arrays: Arrays, row: int, rows: int) -> Digests:
     """The digest of one row of each leaf that has a row per sample."""
-    found: Digests = {}
+    digests: Digests = {}
     for path, leaf in arrays:
         on_host = not isinstance(leaf, Tensor) or (leaf.device.type == "cpu" and not leaf.is_sparse)
         if on_host and leaf.ndim and len(leaf) == rows:
             values = np.ascontiguousarray(array_of(leaf[row]))
             if values.dtype.kind in "fiub":
-                found[path] = values.shape, xxh3_64_intdigest(values.data)
-    return found
+                digests[path] = values.shape, xxh3_64_intdigest(values.data)
+    return digests
 
 
-def _differ(one: Digests, other: Digests) -> bool:
+def _differ(earlier: Digests, later: Digests) -> bool:
     """Whether a leaf of the same shape has other values; padding that depends on the neighbours is no difference."""
-    both = ((before, other[path]) for path, before in one.items() if path in other)
+    both = ((before, later[path]) for path, before in earlier.items() if path in later)
     return any(before[0] == after[0] and before[1] != after[1] for before, after in both)

@@ -122,15 +122,15 @@ def is_simple(path: str) -> bool:
 
 def found_at(path: str, roots: Mapping[str, Any]) -> Any:
     """The object at a simple path; None if there is none any more."""
-    root, found = re.split(r"[.\[]", path, maxsplit=1)[0], None
-    found = roots[root]
+    root, reached = re.split(r"[.\[]", path, maxsplit=1)[0], None
+    reached = roots[root]
     try:
         for name, number, key in _STEP.findall(path[len(root) :]):
             entry = int(number) if number else key
-            found = object.__getattribute__(found, name) if name else found[entry]
+            reached = object.__getattribute__(reached, name) if name else reached[entry]
     except (AttributeError, LookupError, TypeError):
         return None
-    return found
+    return reached
 
 
 class Records:

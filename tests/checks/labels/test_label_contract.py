@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dataguard.engine import scan
-from dataguard.model import Severity, Status
+from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
 READERS = {
@@ -53,10 +53,3 @@ def test_the_contract_says_what_labels_and_boxes_mean(contract: dict[str, Any], 
     }
     assert found == failing
     assert not report.count(Status.BROKEN), report
-
-
-@pytest.mark.scan
-@pytest.mark.parametrize(("face", "severity"), [("bad", Severity.ERROR), ("bad_from_one", Severity.WARNING)])
-def test_labels_that_alone_tell_of_classes_are_a_warning(face: str, severity: Severity) -> None:
-    (result,) = scan(f"sample_datasets.dg502_label_out_of_range:{face}", Settings(select=("DG502",))).results
-    assert (result.status, result.severity) == (Status.FAILED, severity)

@@ -14,6 +14,7 @@ import tarfile
 import zipfile
 import zipimport
 from pathlib import Path
+from typing import IO, Any
 
 from tests.loaders.held.files import sought
 from tests.loaders.held.kinds import BYTES, SIZE, VALUES, kind, stored, text
@@ -35,19 +36,20 @@ def _tarred(path: Path) -> None:
             archive.addfile(member, io.BytesIO(str(VALUES[index]).encode()))
 
 
-@kind(workers=0)
-def gzip_file():
-    return gzip.open(stored("data.gz", lambda path: path.write_bytes(gzip.compress(BYTES)))), sought
+def _compressed(module: Any) -> IO[bytes]:
+    path = stored(f"data.{module.__name__}", lambda path: path.write_bytes(module.compress(BYTES)))
+    file: IO[bytes] = module.open(path)
+    return file
 
 
 @kind(workers=0)
-def bz2_file():
-    return bz2.open(stored("data.bz2", lambda path: path.write_bytes(bz2.compress(BYTES)))), sought
+def compressed_files():
+    return list(map(_compressed, (gzip, bz2, lzma))), _agreed
 
 
-@kind(workers=0)
-def xz_file():
-    return lzma.open(stored("data.xz", lambda path: path.write_bytes(lzma.compress(BYTES)))), sought
+def _agreed(files: list[IO[bytes]], index: int) -> int:
+    (found,) = {sought(file, index) for file in files}
+    return found
 
 
 @kind(workers=0)

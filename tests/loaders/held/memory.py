@@ -43,14 +43,20 @@ def random_generators():
     return held, read
 
 
-def _guarded(held: Any, index: int) -> int:
-    with held:
-        return value(index)
-
-
 @kind()
-def thread_lock():
-    return threading.Lock(), _guarded
+def thread_primitives():
+    event = threading.Event()
+    event.set()
+    held = (threading.Lock(), threading.Condition(), threading.BoundedSemaphore(2), event, threading.Barrier(1))
+    return held, _passed
+
+
+def _passed(held: Any, index: int) -> int:
+    *locks, event, barrier = held
+    for lock in locks:
+        with lock:
+            pass
+    return int(value(index) * event.is_set() + barrier.wait())
 
 
 @kind()
@@ -59,28 +65,6 @@ def held_thread_rlock():
     lock = threading.RLock()
     lock.acquire()
     return lock, lambda lock, index: value(index) if lock.acquire(blocking=False) else 0
-
-
-@kind()
-def thread_condition():
-    return threading.Condition(), _guarded
-
-
-@kind()
-def thread_semaphore():
-    return threading.BoundedSemaphore(2), _guarded
-
-
-@kind()
-def thread_event():
-    event = threading.Event()
-    event.set()
-    return event, lambda event, index: value(index) * event.is_set()
-
-
-@kind()
-def thread_barrier():
-    return threading.Barrier(1), lambda barrier, index: value(index) + barrier.wait()
 
 
 @kind()

@@ -20,56 +20,26 @@ from typing import Any
 from tests.loaders.held.kinds import BYTES, SIZE, VALUES, folder, kind, looked_up, value
 
 
-def _guarded(held: Any, index: int) -> int:
-    with held:
-        return value(index)
-
-
 @kind(anew="shared memory")
-def process_lock():
-    return multiprocessing.Lock(), _guarded
-
-
-@kind(anew="shared memory")
-def process_rlock():
-    return multiprocessing.RLock(), _guarded
-
-
-@kind(anew="shared memory")
-def process_condition():
-    return multiprocessing.Condition(), _guarded
-
-
-@kind(anew="shared memory")
-def process_semaphore():
-    return multiprocessing.BoundedSemaphore(2), _guarded
-
-
-@kind(anew="shared memory")
-def process_event():
+def process_primitives():
     event = multiprocessing.Event()
     event.set()
-    return event, lambda event, index: value(index) * event.is_set()
+    locks = (multiprocessing.Lock(), multiprocessing.RLock(), multiprocessing.Condition())
+    return (*locks, multiprocessing.BoundedSemaphore(2), event, multiprocessing.Barrier(1)), _passed
+
+
+def _passed(held: Any, index: int) -> int:
+    *locks, event, barrier = held
+    for lock in locks:
+        with lock:
+            pass
+    return int(value(index) * event.is_set() + barrier.wait(5))
 
 
 @kind(anew="shared memory")
-def process_barrier():
-    return multiprocessing.Barrier(1), lambda barrier, index: value(index) + barrier.wait(5)
-
-
-@kind(anew="shared memory")
-def process_value():
-    return multiprocessing.Value("i", 1), lambda held, index: value(index) * held.value
-
-
-@kind(anew="shared memory")
-def process_array():
-    return multiprocessing.Array("i", VALUES), looked_up
-
-
-@kind(anew="shared memory")
-def raw_array():
-    return sharedctypes.RawArray("i", VALUES), looked_up
+def process_arrays():
+    held = (multiprocessing.Value("i", 1), multiprocessing.Array("i", VALUES), sharedctypes.RawArray("i", VALUES))
+    return held, lambda held, index: held[0].value * held[1][index] * (held[1][index] == held[2][index])
 
 
 @kind(anew="shared memory")
