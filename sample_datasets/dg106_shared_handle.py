@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import multiprocessing
 import os
 import sqlite3
@@ -12,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -445,9 +447,9 @@ def good_log() -> DataLoader[Any]:
 class Lines(IterableDataset[Tensor]):
     """Numbers in the lines of a file that is opened when the stream is made; each worker keeps its share."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = 200) -> None:
         self.file = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115 - as above
-        self.file.writelines(f"{number} {number * 0.618034 % 1:.12f}\n" for number in range(200))
+        self.file.writelines(f"{number} {number * 0.618034 % 1:.12f}\n" for number in range(count))
         self.file.flush()
 
     def lines(self) -> Iterator[str]:
@@ -467,6 +469,27 @@ def streamed(stream: IterableDataset[Tensor]) -> DataLoader[Any]:
 def bad_stream() -> DataLoader[Any]:
     """Both workers read through the file of the factory."""
     return streamed(Lines())
+
+
+class CompressedLines(Lines):
+    """Lines of a compressed file that is held open; workers of the second epoch find its offset elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__(30_000)
+        self.compressed = tempfile.NamedTemporaryFile(suffix=".gz")  # noqa: SIM115 - as above
+        self.compressed.write(gzip.compress(Path(self.file.name).read_bytes()))
+        self.compressed.flush()
+        self.content = gzip.open(self.compressed.name, "rt")  # noqa: SIM115 - as above
+
+    def lines(self) -> Iterator[str]:
+        """The first lines of the content."""
+        self.content.seek(0)
+        return islice(self.content, 200)
+
+
+def bad_stream_compressed() -> DataLoader[Any]:
+    """An error in the header of the file, under which nothing is said of its offset."""
+    return streamed(CompressedLines())
 
 
 class Reopened(Lines):
