@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 def with_last(lab: Lab, samples: Sequence[SampleRecord]) -> Sequence[SampleRecord]:
     """These samples, and the last one if the sampler draws it: few of the samples of a large dataset are read."""
-    ends, orders = observed_or_none(lambda: lab.dataset.ends), observed_or_none(lambda: lab.streams.orders)
-    if not samples or ends is None or orders is None or ends.last.incident or ends.last.index not in orders.epochs[0]:
+    ends = observed_or_none(lambda: lab.dataset.ends)
+    if not samples or ends is None or ends.last.incident:
+        return samples
+    orders = observed_or_none(lambda: lab.streams.orders)
+    if orders is None or ends.last.index not in orders.epochs[0]:
         return samples
     return [*samples, replace(samples[0], index=ends.last.index, leaves=ends.last.leaves)]

@@ -24,8 +24,8 @@ from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.lock_watch import LockWatch
 from dataguard.lab.process.spool import read_spools
-from dataguard.lab.randomness.open_files import OpenFile, held_files
 from dataguard.lab.randomness.stream_offsets import WORKERS, StreamOffsets, read_in_turn
+from dataguard.lab.reading.open_files import OpenFile, held_files
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import drive

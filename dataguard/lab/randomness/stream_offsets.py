@@ -18,8 +18,8 @@ from dataguard.lab.process.answers import answer_in, has_answered
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import run_child
 from dataguard.lab.process.lock_watch import LockWatch
-from dataguard.lab.randomness.open_files import OpenFile, held_files
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.open_files import OpenFile, held_files
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.targets.variants import Loader
 
