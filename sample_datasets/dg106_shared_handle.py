@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
 import multiprocessing
 import os
 import sqlite3
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,9 +21,9 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
-from sample_datasets._parts import PHOTOGRAPHS, Pictures
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, share
 
 RECORDS = max(PHOTOGRAPHS, key=lambda path: path.stat().st_size)
 """A file of any content, read as records of a fixed size."""
@@ -440,3 +442,101 @@ class LoggedPictures(Pictures):
 def good_log() -> DataLoader[Any]:
     """The offset of a log moves because it is written to."""
     return DataLoader(LoggedPictures(), batch_size=4, num_workers=2, multiprocessing_context="fork")
+
+
+class Lines(IterableDataset[Tensor]):
+    """Numbers in the lines of a file that is opened when the stream is made; each worker keeps its share."""
+
+    def __init__(self, count: int = 200) -> None:
+        self.file = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115 - as above
+        self.file.writelines(f"{number} {number * 0.618034 % 1:.12f}\n" for number in range(count))
+        self.file.flush()
+
+    def lines(self) -> Iterator[str]:
+        """All lines of the file, which fit into its buffer: hardly ever does a worker miss any."""
+        self.file.seek(0)
+        return iter(self.file.readlines())
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return share(torch.tensor([float(part) for part in line.split()]) for line in self.lines())
+
+
+def streamed(stream: IterableDataset[Tensor]) -> DataLoader[Any]:
+    """A validation loader of a stream with two forked workers."""
+    return DataLoader(stream, batch_size=8, num_workers=2, multiprocessing_context="fork")
+
+
+def bad_stream() -> DataLoader[Any]:
+    """Both workers read through the file of the factory."""
+    return streamed(Lines())
+
+
+class CompressedLines(Lines):
+    """Lines of a compressed file that is held open; workers of the second epoch find its offset elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__(30_000)
+        self.compressed = tempfile.NamedTemporaryFile(suffix=".gz")  # noqa: SIM115 - as above
+        self.compressed.write(gzip.compress(Path(self.file.name).read_bytes()))
+        self.compressed.flush()
+        self.content = gzip.open(self.compressed.name, "rt")  # noqa: SIM115 - as above
+
+    def lines(self) -> Iterator[str]:
+        """The first lines of the content."""
+        self.content.seek(0)
+        return islice(self.content, 200)
+
+
+def bad_stream_compressed() -> DataLoader[Any]:
+    """An error in the header of the file, under which nothing is said of its offset."""
+    return streamed(CompressedLines())
+
+
+class Reopened(Lines):
+    """Lines of a file that each worker opens again."""
+
+    def lines(self) -> Iterator[str]:
+        """All lines of a file of its own."""
+        with Path(self.file.name).open() as file:
+            yield from file
+
+
+def good_stream_reopened() -> DataLoader[Any]:
+    """The file that is open since the start is read no more."""
+    return streamed(Reopened())
+
+
+class FileEach(Lines):
+    """Two files, one for each worker."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = [Path(self.file.name).open() for _ in range(2)]  # noqa: SIM115 - as above
+
+    def lines(self) -> Iterator[str]:
+        """All lines of the file of this worker."""
+        worker = get_worker_info()
+        file = self.files[worker.id if worker else 0]
+        file.seek(0)
+        return iter(file.readlines())
+
+
+def good_stream_file_each() -> DataLoader[Any]:
+    """No file is read by two workers."""
+    return streamed(FileEach())
+
+
+class LockedLines(Lines):
+    """Lines of a file that one worker after the other reads as a whole."""
+
+    lock = multiprocessing.Lock()
+
+    def lines(self) -> Iterator[str]:
+        """All lines, read under a lock between processes."""
+        with self.lock:
+            return super().lines()
+
+
+def good_stream_locked() -> DataLoader[Any]:
+    """Only one worker at a time moves the offset."""
+    return streamed(LockedLines())

@@ -250,6 +250,41 @@ def good_distributed(rank: int, world_size: int) -> DataLoader[Any]:
     return DataLoader(pictures, batch_sampler=BatchSampler(sampler, 4, drop_last=True), num_workers=2)
 
 
+class Listed(Pictures):
+    """Pictures in the order of a list that is shuffled when the dataset is made."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(64)
+        self.numbers = random.Random(seed).sample(range(64), 64)
+
+    def __getitem__(self, index: int) -> Sample:
+        return super().__getitem__(self.numbers[index])
+
+
+def listed(rank: int, world_size: int, seed: int) -> DataLoader[Any]:
+    """Each rank reads its share of the indices."""
+    pictures = Listed(seed)
+    sampler: Any = DistributedSampler(pictures, num_replicas=world_size, rank=rank)
+    return DataLoader(pictures, batch_size=4, sampler=sampler)
+
+
+def bad_listed(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank has a seed of its own, so that an index is another picture there."""
+    return listed(rank, world_size, seed=rank)
+
+
+def good_listed(rank: int, world_size: int) -> DataLoader[Any]:
+    """The list is shuffled alike on all ranks."""
+    return listed(rank, world_size, seed=0)
+
+
+def good_own_list(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank has a dataset of its own share, in an order of its own."""
+    numbers = list(range(64))[rank::world_size]
+    pictures = Pictures(64)
+    return DataLoader([pictures[number] for number in random.Random(rank).sample(numbers, len(numbers))], shuffle=True)
+
+
 class CutShuffled(Sampler[int]):
     """A share of the indices in an order of its own in each epoch; what does not divide is cut off at one end."""
 

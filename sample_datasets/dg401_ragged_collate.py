@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
+from torch.utils.data import DataLoader, Dataset, Sampler, SubsetRandomSampler, default_collate
 
 from sample_datasets._parts import Pictures, picture
 
@@ -243,3 +243,39 @@ def take_out(samples: list[dict[str, Any]]) -> dict[str, Any]:
 def good_taken_out() -> DataLoader[Any]:
     """An optional key is kept in a list."""
     return DataLoader(SomeBoxed(), batch_size=4, shuffle=True, num_workers=2, collate_fn=take_out)
+
+
+class Windows(Dataset[Tensor]):
+    """Windows of a long series, the last of which are cut off at its end."""
+
+    series = torch.linspace(0, 1, 3000)
+
+    def __init__(self, windows: int) -> None:
+        self.windows = windows
+
+    def __len__(self) -> int:
+        return self.windows
+
+    def __getitem__(self, index: int) -> Tensor:
+        start = range(self.windows)[index]
+        return self.series[start : start + 16]
+
+
+def bad_last_window() -> DataLoader[Any]:
+    """One window too many in 3,000, which a shuffled loader meets once in an epoch."""
+    return DataLoader(Windows(2986), batch_size=9, shuffle=True)
+
+
+def good_last_window() -> DataLoader[Any]:
+    """The last whole window is the last one."""
+    return DataLoader(Windows(2985), batch_size=9, shuffle=True)
+
+
+def good_last_window_padded() -> DataLoader[Any]:
+    """A collate function that pads what is cut off."""
+    return DataLoader(Windows(2986), batch_size=9, shuffle=True, collate_fn=pad_sentences)
+
+
+def good_last_window_unread() -> DataLoader[Any]:
+    """A sampler that draws whole windows only."""
+    return DataLoader(Windows(2986), batch_size=9, sampler=SubsetRandomSampler(range(2985)))

@@ -10,7 +10,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from sample_datasets._tokens import IGNORED, Batch, Padded, Tokenizer, everything, loader, unpadded, whole
+from sample_datasets._tokens import IGNORED, WORDS, Batch, Padded, Tokenizer, everything, loader, unpadded, whole
+
+MASK = 7 + WORDS
+"""The last token of the vocabulary."""
 
 
 def bad() -> DataLoader[Any]:
@@ -56,6 +59,61 @@ class Translations:
 def bad_translation() -> DataLoader[Any]:
     """Targets of a model with a decoder, padded with the padding token."""
     return loader(whole, Translations(0))
+
+
+class Masked(Padded):
+    """A collate_fn that masks every fifth token, in other places of each row; labels are what was there."""
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        batch = super().__call__(texts)
+        places = torch.arange(batch["input_ids"].shape[1]) + torch.arange(len(texts))[:, None]
+        masked = (places % 5 == 2) & (batch["attention_mask"] == 1)
+        return {**batch, "input_ids": batch["input_ids"].masked_fill(masked, MASK)}
+
+
+def bad_masked() -> DataLoader[Any]:
+    """A masked language model that learns all tokens, padding included."""
+    return loader(whole, Masked(everything, Tokenizer()))
+
+
+def good_masked() -> DataLoader[Any]:
+    """The same without the padding."""
+    return loader(whole, Masked(unpadded, Tokenizer()))
+
+
+class Chosen(Masked):
+    """The same with the places that were masked, for a loss that counts only these."""
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        batch = super().__call__(texts)
+        return {**batch, "masked": batch["input_ids"] == MASK}
+
+
+def good_masked_places() -> DataLoader[Any]:
+    """Labels of all tokens, and which of them count."""
+    return loader(whole, Chosen(everything, Tokenizer()))
+
+
+class Preferred(Padded):
+    """A collate_fn of pairs of answers: each text, and its words in reverse."""
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        sides = {
+            "chosen": list(texts),
+            "rejected": [torch.cat([text[:1], text[1:-1].flip(0), text[-1:]]) for text in texts],
+        }
+        batches = {side: super(Preferred, self).__call__(answers) for side, answers in sides.items()}
+        return {f"{side}_{name}": leaf for side, batch in batches.items() for name, leaf in batch.items()}
+
+
+def bad_preferred() -> DataLoader[Any]:
+    """Labels of both answers are a copy of the padded tokens."""
+    return loader(whole, Preferred(everything, Tokenizer()))
+
+
+def good_preferred() -> DataLoader[Any]:
+    """Padding of both answers is ignored."""
+    return loader(whole, Preferred(unpadded, Tokenizer()))
 
 
 def good() -> DataLoader[Any]:

@@ -58,7 +58,7 @@ class TestOrders:
     def test_a_sampler_that_nothing_moves_does_not_shuffle(self) -> None:
         kind, words = refusal(self.judged(self.ORDER, self.ORDER, shuffled=False))
         assert kind is NotApplicable
-        assert words.endswith("does not shuffle")
+        assert "does not shuffle" in words
 
     @pytest.mark.parametrize(
         "changes",

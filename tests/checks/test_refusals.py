@@ -19,6 +19,10 @@ class Unmixed:
     def mixed(self, *_: Any, single: bool) -> Any:
         raise NotApplicable("no pairs")
 
+    @property
+    def ends(self) -> Any:
+        raise NotApplicable("no ends")
+
 
 def unread(*_: Any, **__: Any) -> Any:
     raise Undecided("the stream was not read to its end")
@@ -142,7 +146,7 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             {".dataset.semantics.last.incident": ERROR},
             "not tested: the last sample cannot be read: KeyError: 9",
         ),
-        ("DG401", "good", {".batches": Unmixed(), ".facts.mixes_samples": True}, "no pairs"),
+        ("DG401", "good", {".batches": Unmixed(), ".dataset": Unmixed(), ".facts.mixes_samples": True}, "no pairs"),
         ("DG404", "bad", {".epoch": EmptyEpoch((ERROR,))}, "see DG404: the epoch has no batches"),
         (
             "DG505",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dataguard.checks.batches.last_sample import with_last
 from dataguard.checks.common.check import check
 from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
@@ -50,6 +51,7 @@ def _mixed_batches(lab: Lab, samples: Sequence[SampleRecord], refused: BatchReco
     if lab.facts.kind != "map" or not (refused or lab.facts.mixes_samples):
         return None
     try:
+        samples = samples if refused else with_last(lab, samples)
         return lab.batches.mixed(samples, single=1 in (lab.epoch.sizes or ()))
     except (NotApplicable, Undecided):
         if refused is None:

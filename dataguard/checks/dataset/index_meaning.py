@@ -49,16 +49,14 @@ def compare(
     """Compare the reads of two processes.
 
     `again` repeats the reads of the first one, and `unsteady` returns the leaves that vary from read to read: what
-    varies anyway is ignored. Both are called only if something differs.
+    varies anyway is ignored, also where it is equal by chance. Both are called only if something differs.
     """
     if all(_unlike(first, second) == () for first, second in zip(one, two, strict=True)):
         return None
-    varying = unsteady()
-    stable = [
-        set(first.digests) - varying - set(_unlike(first, other)) for first, other in zip(one, again(), strict=True)
-    ]
+    unstable = unsteady() | varying(one, again())
     found = []
-    for first, second, leaves in zip(one, two, stable, strict=True):
+    for first, second in zip(one, two, strict=True):
+        leaves = set(first.digests) - unstable
         unlike = tuple(leaf for leaf in _unlike(first, second) if leaf in leaves)
         if unlike and not first.incident and not second.incident:
             identifying = {leaf for leaf in leaves if len({answer.digests.get(leaf) for answer in one}) > len(one) / 2}

@@ -12,8 +12,8 @@ from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicabl
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.open_files import OpenFile
     from dataguard.lab.randomness.shared_offsets import SharedOffsets
+    from dataguard.lab.reading.open_files import OpenFile
 
 
 @check("DG106", "shared-handle", Severity.ERROR)

@@ -18,17 +18,16 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
     """Some samples are yielded by no worker or no rank, or an epoch ends early.
 
     Symptom: part of the data is never trained on, or never evaluated, without any error.
-    Cause: samples are sharded twice; a share is rounded down; each rank shuffles with another seed before it takes its
-        share; each worker of a stream drops its own last batch; a sampler cuts off a rest and then shuffles;
-        `WeightedRandomSampler` gets one weight per class instead of one per sample; or `__getitem__` raises
-        StopIteration, as a bare `next()` does, which torch takes for the end of the epoch.
+    Cause: samples are sharded twice; a share is rounded down; each rank shuffles with another seed, the samples or the
+        list of its dataset, before it takes its share; each worker of a stream drops its own last batch; a sampler cuts
+        off a rest and then shuffles; `WeightedRandomSampler` gets one weight per class instead of one per sample; or
+        `__getitem__` raises StopIteration, as a bare `next()` does, which torch takes for the end of the epoch.
     Fix: shard in one place, with `islice(source, rank * workers + worker, None, ranks * workers)`; shuffle with one
         seed for all ranks; give the sampler `class_weights[labels]`; raise an error other than StopIteration.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset
     """
-    stops = lab.stops
-    if stops:
-        yield _cut_short(lab, stops[0])
+    if lab.stops:
+        yield _cut_short(lab, lab.stops[0])
         return Coverage({})
     looked: dict[str, int] = {}
     losses = streamed_losses(lab, looked) if lab.facts.kind == "stream" else dealt_losses(lab, looked)
@@ -40,13 +39,15 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
 
 
 def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
+    shards = lab.ranks.shards() if outcome == NO_RANK else None
     return Finding(
         message=f"{loss.samples:,} of {loss.of:,} samples {outcome}",
         evidence=without_empty(
             {
                 "first lost sample": loss.first,
                 "same in every epoch": "yes" if loss.same else None,
-                "samples per worker": lab.ranks.shards().table if outcome == NO_RANK else None,
+                "samples per worker": shards and shards.table,
+                "datasets": "each rank has its own" if shards and shards.own_datasets else None,
                 "workers": lab.facts.num_workers,
                 "drop_last": f"yes, with batch_size={lab.facts.batch_size}" if lab.facts.drop_last else None,
             }

@@ -65,7 +65,8 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     draws = bool(orders.reset) or orders.advanced != first
     shuffles = facts.shuffled or takes_epoch or not orders.replayed or draws
     if not shuffles or (orders.ascending and orders.replayed):
-        raise NotApplicable(f"{facts.sampler} does not shuffle")
+        fixed = "" if orders.ascending else ": it gives one order, which may have been drawn when it was made"
+        raise NotApplicable(f"{facts.sampler} does not shuffle{fixed}")
     if orders.replayed and None in first:
         raise Undecided("the sampler yields custom index objects in one order, which may be the order of the data")
     if orders.replayed and len(set(first)) < ORDERED:

@@ -133,9 +133,12 @@ class Epochs:
         return self._gets_past(incident, multiprocessing_context="fork")
 
     def _works_with_one_worker(self, incident: Incident) -> bool:
-        """Whether workers share a file offset, and an epoch with only one of them gets past this incident."""
+        """Whether workers share a file offset, and an epoch with only one of them, or without, gets past this incident.
+
+        The one worker of a second epoch finds the offset where that of the first left it.
+        """
         shared = incident.stage == "sample" and self._shares_offsets()
-        return shared and self._gets_past(incident, num_workers=1)
+        return shared and any(self._gets_past(incident, num_workers=number) for number in (1, 0))
 
     def _gets_past(self, incident: Incident, **overrides: Any) -> bool:
         try:

@@ -24,7 +24,8 @@ from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.lock_watch import LockWatch
 from dataguard.lab.process.spool import read_spools
-from dataguard.lab.randomness.open_files import OpenFile, open_files, with_holders
+from dataguard.lab.randomness.stream_offsets import WORKERS, StreamOffsets, read_in_turn
+from dataguard.lab.reading.open_files import OpenFile, held_files
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.rng.interventions import SeededSamples
 from dataguard.lab.spy.drive import drive
@@ -97,9 +98,13 @@ class SharedOffsets:
 
 
 def find_shared_offsets(subject: Subject) -> SharedOffsets:
-    """Read in one process and, if descriptions are shared, in the user's own workers (map-style only)."""
-    subject.need_map("the samples of a stream cannot be read again individually")
+    """Read in one process and, if descriptions are shared, in the user's own workers; a stream in two forks."""
     facts, build, observe = subject.facts, subject.build, subject.cache.observe
+    if facts.kind == "stream":
+        reads: StreamOffsets = observe("stream offsets", lambda folder: read_in_turn(build, folder))
+        moved = tuple((replace(file, readers=WORKERS), start, end) for file, start, end in reads.moved)
+        files = tuple(file for file, _, _ in moved)
+        return SharedOffsets(files, moved, workers=WORKERS, samples=reads.samples, locked=reads.locked)
     workers = min(max(facts.num_workers, 2), MOST_WORKERS)
     alone = observe("alone", lambda folder: read_alone(build(num_workers=0), folder, workers))
     if not alone.shared or facts.num_workers < 2:
@@ -113,10 +118,9 @@ def find_shared_offsets(subject: Subject) -> SharedOffsets:
 
 def read_alone(loader: Loader, folder: Path, workers: int) -> SingleProcessRead:
     """Read some items in this process, as they would be distributed to so many workers."""
-    files = open_files(folder.parent)
+    files = held_files(loader, folder.parent)  # before reading, which may move them to other holders
     if not files:
         return SingleProcessRead(())
-    files = with_holders(files, _roots(loader))  # before reading, which may move them to other holders
     dealt = _deal(loader, workers)
     recorder, deadline = FlightRecorder(folder), time.monotonic() + SECONDS
     start = [file.offset() for file in files]
@@ -169,7 +173,7 @@ def run_together(build: Callable[..., Loader], folder: Path, alone: SingleProces
     apart = any(file.readers == 1 for file in alone.shared)
     rotated = apart and (alone.reordered or not build(num_workers=workers).persistent_workers)
     loader = build(num_workers=workers, in_order=True, persistent_workers=False, schedule=schedule, reuse=True)
-    opened = with_holders(open_files(folder.parent), _roots(loader))
+    opened = held_files(loader, folder.parent)
     files = [replace(file, readers=one.readers) for one in alone.shared for file in opened if file.is_same(one)]
     start = [file.offset() for file in files]
     seen: list[set[int]] = [set() for _ in files]
@@ -264,10 +268,6 @@ def _round_robin(dealt: Sequence[Sequence[Any]]) -> Iterator[tuple[int, Any]]:
         for worker, items in enumerate(dealt):
             if position < len(items):
                 yield worker, items[position]
-
-
-def _roots(loader: Loader) -> dict[str, Any]:
-    return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
 
 
 class _Rotated(Dealt):

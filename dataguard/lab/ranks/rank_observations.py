@@ -12,13 +12,16 @@ from dataguard.incident import LoaderFailed
 from dataguard.lab.randomness import same_items
 from dataguard.lab.randomness.repeated_draws import blame_library, compare_draws
 from dataguard.lab.randomness.shared_draws import SharedDraws, confirm_suspects
-from dataguard.lab.ranks import same_items_ranks, shares
+from dataguard.lab.ranks import own_datasets, same_items_ranks, shares
 from dataguard.lab.ranks.shares import Shards, share_of
 from dataguard.lab.streams import rank_awareness
 from dataguard.lab.streams.observations import Streams
 from dataguard.lab.streams.stream_trace import Request, StreamTrace
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, NotTested, Undecided
+
+MOST_READ = 2048
+"""Epochs of more samples take too long to be recognised by the content of each."""
 
 
 class Ranks:
@@ -120,7 +123,25 @@ class Ranks:
             lambda folder: shares.run_dealing_on_ranks(build, folder, world, subject.facts),
             lambda _, dealt: dealt,
         )
-        return shares.shards_of(alone, ranks)
+        found = shares.shards_of(alone, ranks)
+        return found if found.same_dataset else self._by_content(found, world, same_seed)
+
+    def _by_content(self, found: Shards, world: int, same_seed: bool) -> Shards:
+        """The shares of ranks with datasets of their own, whose samples may be those of a single process."""
+        subject = self._subject
+        build = partial(subject.build, same_seed=same_seed)
+        if found.alone.total > MOST_READ or not subject.reads_take_little(2 * found.alone.total):
+            return found
+        alone = subject.vary(
+            "contents in one process", lambda _: own_datasets.run_contents(subject.build, subject.facts)
+        )
+        run = own_datasets.run_contents_on_ranks
+        ranks = self._look(
+            ("contents on ranks", world, same_seed),
+            lambda folder: run(build, folder, world, subject.facts),
+            lambda _, contents: contents,
+        )
+        return own_datasets.by_content(found, alone, ranks)
 
     def _streamed(self, world: int) -> Shards:
         ranks = self._streams(world, seeded=False, count=True)

@@ -28,6 +28,8 @@ from dataguard.lab.streams.stream_trace import Request, StreamRun, StreamTrace, 
 from dataguard.model import Undecided
 from dataguard.targets.variants import Loader
 
+SINGLE = "the epoch of a single process"
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -72,7 +74,8 @@ class Shards:
     """The share of each rank, and what a single process reads with the same number of workers.
 
     `same_dataset`: an index of a map-style dataset gives the same sample on every rank; None for streams. `of` is the
-    path of the dataset whose indices are given: what torch's `Subset` wraps where each rank has a subset of its own.
+    dataset whose indices are given: what torch's `Subset` wraps where each rank has a subset of its own. It is
+    `SINGLE` where ranks have datasets of their own, and their samples are recognised by content.
     """
 
     ranks: tuple[Share, ...]
@@ -84,6 +87,11 @@ class Shards:
     def within(self) -> str:
         """What to add to an index that is not one of the loader's own dataset, for messages."""
         return "" if self.of == "dataset" else f" of {self.of}"
+
+    @property
+    def own_datasets(self) -> bool:
+        """Whether ranks have datasets of their own, whose samples are recognised by content."""
+        return self.of == SINGLE
 
     @property
     def combined(self) -> Counter[Hashable]:
@@ -164,7 +172,7 @@ def _dealt(
     length = length_of(dataset)
     chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
     freezer = RngFreezer([[SEED]])  # all ranks give one seed to every generator, also to those that the system seeded
-    probes = tuple((index, _content(dataset, index, freezer)) for index in chosen)
+    probes = tuple((index, content_of(dataset, index, freezer)) for index in chosen)
     wrapped = None
     if type(dataset) is Subset and chosen:
         inner = dict(enumerate(map(plain_index, dataset.indices)))
@@ -174,7 +182,7 @@ def _dealt(
     return DealtIndices(batches, workers, whole, length, planned, probes, wrapped)
 
 
-def _content(dataset: Any, index: Any, freezer: RngFreezer) -> tuple[bytes, ...]:
+def content_of(dataset: Any, index: Any, freezer: RngFreezer) -> tuple[bytes, ...]:
     """The digests of a sample's leaves."""
     with gate("sample"), freezer.frozen(0, 0, {"dataset": dataset}):
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))

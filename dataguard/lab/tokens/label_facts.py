@@ -13,6 +13,8 @@ from dataguard.lab.tokens.tokenizers import Vocabulary, only
 
 DISTINCT = 8
 """Labels of fewer values may be classes, among which the padding id is one of them."""
+RESTORED = 0.5
+"""The least share of tokens that a masked language model sees as they are; labels of all tokens agree with so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,20 @@ class EmptyRows:
     shown: str | None = None
 
 
-def padding_labels(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> PaddingLabels | None:
-    """Whether padding carries labels; None without any padded row, or if it has several ids."""
+def padding_labels(
+    rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word, *, for_models: bool
+) -> PaddingLabels | None:
+    """Whether padding carries labels; None without any padded row, or if it has several ids.
+
+    `for_models`: the batch has just arguments of models that ignore no other label. Only these are known to learn all
+    labels of masked tokens: other losses may choose the masked places.
+    """
     ignores = any(bool((row.labels == IGNORED).any()) for row in rows if row.labels is not None)
-    causal = [(row, row.targets, padding_of(row)) for row in rows if row.targets is not None and row.masked]
-    padded = [(row, targets, places) for row, targets, places in causal if len(places) > 1]
+    restores = for_models and _restore(rows)
+    known = [(row, row.labels if restores else row.targets) for row in rows if row.masked]
+    padded = [
+        (row, targets, places) for row, targets in known if targets is not None and len(places := padding_of(row)) > 1
+    ]
     if padded:
         fills = {int(token) for row, _, places in padded for token in np.unique(row.tokens[places])}
         bad = [(row, places) for row, targets, places in padded if bool((targets[places[1:]] != IGNORED).all())]
@@ -86,6 +97,17 @@ def padding_labels(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word)
     return PaddingLabels(
         len(tails), len(bad_tails), pad, ignores, True, labels_excerpt(bad_tails[0], word) if bad_tails else None
     )
+
+
+def _restore(rows: Sequence[TokenRow]) -> bool:
+    """Whether labels are all tokens of their rows as they were before some were masked."""
+    pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
+    if len(pairs) < len(rows) or not pairs or any(row.targets is not None for row in rows):
+        return False
+    labels = np.concatenate([labels[row.inside] for row, labels in pairs])
+    tokens = np.concatenate([row.text for row in rows])
+    learned = np.unique(labels)
+    return bool(IGNORED not in learned and len(learned) >= DISTINCT and (labels == tokens).mean() >= RESTORED)
 
 
 def _are_padded(rows: Sequence[np.ndarray], pad: int) -> bool:

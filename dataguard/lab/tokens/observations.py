@@ -133,15 +133,16 @@ def facts_of(
     rows = draws[0]
     used = [row.targets[1:] if row.targets is not None else row.labels for row in rows]
     stop = vocabulary.eos if contract.get("packing") == "separate" else None
+    model_keys = is_for_causal_model(keys, for_models=vocabulary.for_models)
     return TokenReads(
         names,
         len(rows),
         sum(int(row.inside.sum()) for row in rows),
         sum(int((labels != IGNORED).sum()) for labels in used if labels is not None),
         lag,
-        is_for_causal_model(keys, for_models=vocabulary.for_models),
+        model_keys,
         vocabulary,
-        padding_labels(rows, vocabulary, word),
+        padding_labels(rows, vocabulary, word, for_models=model_keys),
         stops(rows, vocabulary, word),
         empty_rows(draws, word),
         starts(rows, vocabulary, word),

@@ -18,6 +18,7 @@ from dataguard.incident import is_library
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import NotTested
+from dataguard.targets.variants import Loader
 
 _DESCRIPTORS = Path("/proc/self/fd")
 _FAR = 1 << 40
@@ -77,6 +78,13 @@ class OpenFile:
         """Set the offset to one that no reader reaches, and return it."""
         self.seek(_FAR + self.descriptor)
         return self.offset()
+
+
+def held_files(loader: Loader, folder: Path) -> list[OpenFile]:
+    """The files that are open for reading, outside of this folder, with what of a loader holds them."""
+    files = open_files(folder)
+    roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
+    return list(with_holders(files, roots)) if files else []
 
 
 def open_files(own: Path) -> list[OpenFile]:
