@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -137,6 +138,52 @@ def bad_transposed() -> DataLoader[Any]:
         return image, square
 
     return loader(turn)
+
+
+class Volumes(Dataset):
+    """Patches of volumes and their labels, which are stored in one archive each."""
+
+    def __init__(self, *, flips_label: bool) -> None:
+        self.paths = [_volume(number) for number in range(8)]
+        self.flips_label = flips_label
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        case = np.load(self.paths[index])
+        volume, label = case["volume"].astype(np.float32) / 100, case["label"]
+        depth, top, left = (random.randrange(8) for _ in range(3))
+        part = np.s_[depth : depth + 16, top : top + 24, left : left + 24]
+        volume, label = volume[part], label[part]
+        if random.random() < 0.5:
+            volume, label = volume[..., ::-1], label[..., ::-1] if self.flips_label else label
+        return {"image": torch.tensor(volume.copy())[None], "label": torch.tensor(label.copy())[None].long()}
+
+
+def _volume(number: int) -> Path:
+    path = ARCHIVES / f"{number}.npz"
+    if not path.exists():
+        source = np.random.default_rng(number)
+        volume, label = source.normal(0, 100, (24, 32, 32)).astype(np.int16), np.zeros((24, 32, 32), np.uint8)
+        for kind in (1, 2):
+            depth, top, left = source.integers(0, 16, 3)
+            label[depth : depth + 8, top : top + 14, left : left + 12] = kind
+        np.savez(path, volume=volume + np.int16(300) * label, label=label)
+    return path
+
+
+ARCHIVES = scratch("volumes")
+
+
+def bad_volumes() -> DataLoader[Any]:
+    """The volume is mirrored, and its label is not."""
+    return DataLoader(Volumes(flips_label=False), batch_size=2)
+
+
+def good_volumes() -> DataLoader[Any]:
+    """Both are mirrored."""
+    return DataLoader(Volumes(flips_label=True), batch_size=2)
 
 
 def corners(index: int) -> np.ndarray:

@@ -171,7 +171,8 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
         return None
     gains = span / 255
     off = np.abs(middle - (low + gains * 128)) / np.abs(span)
-    spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in (black, white, middle))
+    charted = [one for chart in CHARTS if len(one := _at(values, chart))]
+    spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in charted)
     exact = spread <= _EXACT
     if exact:
         settled = float(off.max()) <= _LINEAR
