@@ -336,6 +336,72 @@ def good_pairs() -> DataLoader[Any]:
     return DataLoader(Pairs(move), batch_size=4)
 
 
+class Shrunk(Dataset):
+    """A patch of a photograph, and the same patch half as large: super-resolution from one file."""
+
+    def __init__(self, move: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> None:
+        self.move = move
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> Any:
+        image = F.to_tensor(Image.open(scenes()[index][0]))
+        high = F.crop(image, random.randrange(HEIGHT // 2), random.randrange(WIDTH // 2), HEIGHT // 2, WIDTH // 2)
+        low = F.resize(high, [HEIGHT // 4, WIDTH // 4], InterpolationMode.BICUBIC)
+        low, high = self.move(low, high)
+        return {"low": low, "high": high}
+
+
+def bad_shrunk() -> DataLoader[Any]:
+    """The small image is mirrored alone."""
+    flip = transforms.RandomHorizontalFlip()
+    return DataLoader(Shrunk(lambda low, high: (flip(low), high)), batch_size=4)
+
+
+def good_shrunk() -> DataLoader[Any]:
+    """Both are mirrored."""
+    return DataLoader(Shrunk(lambda low, high: (low.flip(-1), high.flip(-1))), batch_size=4)
+
+
+def good_shrunk_together() -> DataLoader[Any]:
+    """Both are mirrored by one coin, and the small one is noisy."""
+
+    def move(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        low = low + 0.02 * torch.randn(low.shape)
+        return (low.flip(-1), high.flip(-1)) if random.random() < 0.5 else (low, high)
+
+    return DataLoader(Shrunk(move), batch_size=4)
+
+
+class Branches(Dataset):
+    """A photograph for a network of two branches, one of which gets a small image, and its class."""
+
+    def __init__(self, *crop: Any) -> None:
+        sizes = ([HEIGHT, WIDTH], [HEIGHT // 2, WIDTH // 2])
+        self.branches = [transforms.Compose([*crop, transforms.Resize(size), FLIP, TENSOR]) for size in sizes]
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> Any:
+        image = Image.open(scenes()[index][0])
+        return [branch(image) for branch in self.branches], range(len(self))[index] % 3
+
+
+FLIP, TENSOR = transforms.RandomHorizontalFlip(), transforms.ToTensor()
+
+
+def good_branches() -> DataLoader[Any]:
+    """Each branch has a coin of its own."""
+    return DataLoader(Branches(), batch_size=4)
+
+
+def good_scales() -> DataLoader[Any]:
+    """Views of two sizes, each of another part of the photograph."""
+    return DataLoader(Branches(transforms.RandomCrop((32, 40))), batch_size=4)
+
+
 class Unpaired(Pairs):
     """Another photograph in the place of the small one."""
 

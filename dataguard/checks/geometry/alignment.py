@@ -19,6 +19,8 @@ CLEAR = 3
 
 COMPUTED = 0.5
 """The share of a mask between its two values, along one edge, above which it has no usable positions."""
+TURNED = 2
+"""The fewest draws in which two sizes of one image are turned differently; in other draws they are not."""
 FOLLOWED = 0.7
 """The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
@@ -58,6 +60,30 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         for one in lab.geometry.box_aspect
     ]
     return found, {"leaves": len(found)} if found else {}
+
+
+def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+    """The same about two leaves that show one part of one image in two sizes."""
+    try:
+        pairs = lab.geometry.sized_pairs
+    except NotApplicable:
+        return [], {}
+    turned = [pair for pair in pairs if pair.misaligned >= TURNED]
+    findings = [
+        Finding(
+            message=f"{pair.root}{pair.large} is {pair.large_is}, {pair.root}{pair.small} is {pair.small_is}: "
+            "they show the same part of one image, but not the same way round",
+            evidence={
+                "misaligned by": f"{pair.distance:.1%} of the image",
+                "misaligned in": f"{pair.misaligned} of {pair.draws} draws",
+                "charted via": pair.source,
+            },
+            at=lab.dataset.location,
+            repro=None if pair.index is None else lab.repro.samples(pair.index, batch=pair.collated),
+        )
+        for pair in turned
+    ]
+    return findings, {"draws": max(pair.draws for pair in pairs), "leaves": 2 * len(pairs)} if pairs else {}
 
 
 def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:

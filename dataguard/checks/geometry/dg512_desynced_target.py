@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.geometry.alignment import aspect_findings, box_findings, mask_findings
+from dataguard.checks.geometry.alignment import aspect_findings, box_findings, mask_findings, pair_findings
 from dataguard.model import Coverage, DataguardError, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
     """
     looked: dict[str, int] = {}
     reasons: list[DataguardError] = []
-    for find in (mask_findings, box_findings, aspect_findings):
+    for find in (mask_findings, box_findings, aspect_findings, pair_findings):
         try:
             findings, exercised = find(lab)
         except (NotApplicable, Undecided) as reason:
