@@ -777,3 +777,48 @@ class Letterbox(Detections):
 def good_letterbox() -> DataLoader[Any]:
     """One factor for both sides, and the rest is padded."""
     return DataLoader(Letterbox(lambda width, height: (width, height)), batch_size=4)
+
+
+class Centred(Detections):
+    """The same in the middle of the square, with or without the padding in its boxes."""
+
+    def __init__(self, *, pads_boxes: bool) -> None:
+        self.pads_boxes = pads_boxes
+
+    def size(self, image: Image.Image) -> tuple[int, int]:
+        """Width and height from which the factor follows."""
+        return image.size
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        square = Image.new("RGB", (64, 64), (114, 114, 114))
+        ratio = 64 / max(image.size)
+        small = image.resize((round(image.width * ratio), round(image.height * ratio)))
+        left, top = (64 - small.width) // 2, (64 - small.height) // 2
+        square.paste(small, (left, top))
+        boxes = torch.from_numpy(corners(range(len(self))[index])) * (64 / max(self.size(image)))
+        boxes = boxes + torch.tensor([left, top, left, top]) * self.pads_boxes
+        return {"image": F.to_tensor(square), "boxes": boxes}
+
+
+def bad_centred() -> DataLoader[Any]:
+    """The image is padded on all sides, and its boxes are only scaled."""
+    return DataLoader(Centred(pads_boxes=False), batch_size=4)
+
+
+def good_centred() -> DataLoader[Any]:
+    """Both are padded."""
+    return DataLoader(Centred(pads_boxes=True), batch_size=4)
+
+
+class Annotated(Centred):
+    """The annotations say how large the images were."""
+
+    def size(self, image: Image.Image) -> tuple[int, int]:
+        """The size of all of them."""
+        return WIDTH, HEIGHT
+
+
+def good_centred_annotated() -> DataLoader[Any]:
+    """Scaled by what the annotations say, and padded."""
+    return DataLoader(Annotated(pads_boxes=True), batch_size=4)

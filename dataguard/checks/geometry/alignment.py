@@ -11,6 +11,7 @@ from dataguard.settings.parsers import EVALUATION
 if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
+    from dataguard.lab.geometry.box_aspect import BoxAspect
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
 
@@ -51,8 +52,7 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     """The same about boxes and points in image files of other shapes."""
     found = [
         Finding(
-            message=f"sample{one.path}: {'points' if one.points else 'boxes'} have their {one.axis} divided by the"
-            f" {'height' if one.axis == 'x' else 'width'} of their image",
+            message=f"sample{one.path}: {_wrong_aspect(one)}",
             evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": one.moved},
             at=lab.dataset.location,
             repro=None if one.index is None else lab.repro.samples(one.index),
@@ -60,6 +60,13 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         for one in lab.geometry.box_aspect
     ]
     return found, {"leaves": len(found)} if found else {}
+
+
+def _wrong_aspect(table: BoxAspect) -> str:
+    what = "points" if table.points else "boxes"
+    if table.shift:
+        return f"{what} lack the padding of their image along {table.axis}: other shapes move them by {table.shift:.0%}"
+    return f"{what} have their {table.axis} divided by the {'height' if table.axis == 'x' else 'width'} of their image"
 
 
 def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
