@@ -20,8 +20,8 @@ CLEAR = 3
 
 COMPUTED = 0.5
 """The share of a mask between its two values, along one edge, above which it has no usable positions."""
-TURNED = 2
-"""The fewest draws in which two sizes of one image are turned differently; in other draws they are not."""
+FLIPPED = 2
+"""The fewest draws in which two sizes of one image are flipped differently; in other draws they are not."""
 FOLLOWED = 0.7
 """The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
@@ -75,7 +75,7 @@ def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         pairs = lab.geometry.sized_pairs
     except NotApplicable:
         return [], {}
-    turned = [pair for pair in pairs if pair.misaligned >= TURNED]
+    flipped = [pair for pair in pairs if pair.misaligned >= FLIPPED]
     findings = [
         Finding(
             message=f"{pair.root}{pair.large} is {pair.large_is}, {pair.root}{pair.small} is {pair.small_is}: "
@@ -88,7 +88,7 @@ def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
             at=lab.dataset.location,
             repro=None if pair.index is None else lab.repro.samples(pair.index, batch=pair.collated),
         )
-        for pair in turned
+        for pair in flipped
     ]
     return findings, {"draws": max(pair.draws for pair in pairs), "leaves": 2 * len(pairs)} if pairs else {}
 

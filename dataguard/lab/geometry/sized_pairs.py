@@ -130,10 +130,10 @@ def _judged(
     lengths = [displacement(one[1], other[1]) or 0.0 for one, other in both]
     misaligned = sum(length > OTHER_PART * _side(one[2]) for length, (one, _) in zip(lengths, both, strict=True))
     worst = int(np.argmax(lengths))
-    one, other = both[worst]
-    names = (view[2].description for view in (one, other))
-    wrong = misaligned if misaligned < len(both) else 0  # always turned: on purpose
-    return SizedPair(large, small, len(both), wrong, one[0], lengths[worst], *names, source, collated)
+    (index, _, pose), (_, _, other) = both[worst]
+    wrong = misaligned if misaligned < len(both) else 0  # always flipped: on purpose
+    described = pose.description, other.description
+    return SizedPair(large, small, len(both), wrong, index, lengths[worst], *described, source, collated)
 
 
 def _part(pose: Pose) -> np.ndarray:
