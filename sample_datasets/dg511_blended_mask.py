@@ -10,11 +10,13 @@ import cv2
 import numpy as np
 import torch
 from PIL import Image
+from scipy.ndimage import zoom
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms, tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 
+from sample_datasets._parts import scratch
 from sample_datasets._scenes import CLASSES, scenes
 
 SIZE = (32, 40)
@@ -269,3 +271,44 @@ class Wrapped(Dataset):
 def good_wrapped() -> DataLoader[Any]:
     """Cropped, resized and rotated with the photograph, by the nearest pixel."""
     return DataLoader(Wrapped(), batch_size=4)
+
+
+class Slices(Dataset):
+    """One slice of each volume and of its labels, enlarged; the labels are interpolated with this order."""
+
+    def __init__(self, order: int) -> None:
+        self.paths = [_volume(number) for number in range(8)]
+        self.order = order
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        case = np.load(self.paths[index])
+        volume, label = (zoom(case[name][8], 1.5, order=self.order) for name in ("volume", "label"))
+        return {"image": torch.from_numpy(volume.astype(np.float32))[None], "label": torch.from_numpy(label).long()}
+
+
+def _volume(number: int) -> Path:
+    path = ARCHIVES / f"{number}.npz"
+    if not path.exists():
+        source = np.random.default_rng(number)
+        volume, label = source.normal(0, 100, (16, 32, 32)).astype(np.int16), np.zeros((16, 32, 32), np.uint8)
+        for kind in (1, 4):
+            top, left = source.integers(0, 20, 2)
+            label[4:12, top : top + 12, left : left + 10] = kind
+        np.savez(path, volume=volume + np.int16(100) * label, label=label)
+    return path
+
+
+ARCHIVES = scratch("slices")
+
+
+def bad_volume() -> DataLoader[Any]:
+    """Labels of a slice are interpolated like its values."""
+    return DataLoader(Slices(1), batch_size=2)
+
+
+def good_volume() -> DataLoader[Any]:
+    """Both take the nearest value."""
+    return DataLoader(Slices(0), batch_size=2)

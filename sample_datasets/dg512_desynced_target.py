@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -137,6 +138,52 @@ def bad_transposed() -> DataLoader[Any]:
         return image, square
 
     return loader(turn)
+
+
+class Volumes(Dataset):
+    """Patches of volumes and their labels, which are stored in one archive each."""
+
+    def __init__(self, *, flips_label: bool) -> None:
+        self.paths = [_volume(number) for number in range(8)]
+        self.flips_label = flips_label
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        case = np.load(self.paths[index])
+        volume, label = case["volume"].astype(np.float32) / 100, case["label"]
+        depth, top, left = (random.randrange(8) for _ in range(3))
+        part = np.s_[depth : depth + 16, top : top + 24, left : left + 24]
+        volume, label = volume[part], label[part]
+        if random.random() < 0.5:
+            volume, label = volume[..., ::-1], label[..., ::-1] if self.flips_label else label
+        return {"image": torch.tensor(volume.copy())[None], "label": torch.tensor(label.copy())[None].long()}
+
+
+def _volume(number: int) -> Path:
+    path = ARCHIVES / f"{number}.npz"
+    if not path.exists():
+        source = np.random.default_rng(number)
+        volume, label = source.normal(0, 100, (24, 32, 32)).astype(np.int16), np.zeros((24, 32, 32), np.uint8)
+        for kind in (1, 2):
+            depth, top, left = source.integers(0, 16, 3)
+            label[depth : depth + 8, top : top + 14, left : left + 12] = kind
+        np.savez(path, volume=volume + np.int16(300) * label, label=label)
+    return path
+
+
+ARCHIVES = scratch("volumes")
+
+
+def bad_volumes() -> DataLoader[Any]:
+    """The volume is mirrored, and its label is not."""
+    return DataLoader(Volumes(flips_label=False), batch_size=2)
+
+
+def good_volumes() -> DataLoader[Any]:
+    """Both are mirrored."""
+    return DataLoader(Volumes(flips_label=True), batch_size=2)
 
 
 def corners(index: int) -> np.ndarray:
@@ -287,6 +334,72 @@ def good_pairs() -> DataLoader[Any]:
         return (F.hflip(large), F.hflip(small)) if random.random() < 0.5 else (large, small)
 
     return DataLoader(Pairs(move), batch_size=4)
+
+
+class Shrunk(Dataset):
+    """A patch of a photograph, and the same patch half as large: super-resolution from one file."""
+
+    def __init__(self, move: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> None:
+        self.move = move
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> Any:
+        image = F.to_tensor(Image.open(scenes()[index][0]))
+        high = F.crop(image, random.randrange(HEIGHT // 2), random.randrange(WIDTH // 2), HEIGHT // 2, WIDTH // 2)
+        low = F.resize(high, [HEIGHT // 4, WIDTH // 4], InterpolationMode.BICUBIC)
+        low, high = self.move(low, high)
+        return {"low": low, "high": high}
+
+
+def bad_shrunk() -> DataLoader[Any]:
+    """The small image is mirrored alone."""
+    flip = transforms.RandomHorizontalFlip()
+    return DataLoader(Shrunk(lambda low, high: (flip(low), high)), batch_size=4)
+
+
+def good_shrunk() -> DataLoader[Any]:
+    """Both are mirrored."""
+    return DataLoader(Shrunk(lambda low, high: (low.flip(-1), high.flip(-1))), batch_size=4)
+
+
+def good_shrunk_together() -> DataLoader[Any]:
+    """Both are mirrored by one coin, and the small one is noisy."""
+
+    def move(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        low = low + 0.02 * torch.randn(low.shape)
+        return (low.flip(-1), high.flip(-1)) if random.random() < 0.5 else (low, high)
+
+    return DataLoader(Shrunk(move), batch_size=4)
+
+
+class Branches(Dataset):
+    """A photograph for a network of two branches, one of which gets a small image, and its class."""
+
+    def __init__(self, *crop: Any) -> None:
+        sizes = ([HEIGHT, WIDTH], [HEIGHT // 2, WIDTH // 2])
+        self.branches = [transforms.Compose([*crop, transforms.Resize(size), FLIP, TENSOR]) for size in sizes]
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> Any:
+        image = Image.open(scenes()[index][0])
+        return [branch(image) for branch in self.branches], range(len(self))[index] % 3
+
+
+FLIP, TENSOR = transforms.RandomHorizontalFlip(), transforms.ToTensor()
+
+
+def good_branches() -> DataLoader[Any]:
+    """Each branch has a coin of its own."""
+    return DataLoader(Branches(), batch_size=4)
+
+
+def good_scales() -> DataLoader[Any]:
+    """Views of two sizes, each of another part of the photograph."""
+    return DataLoader(Branches(transforms.RandomCrop((32, 40))), batch_size=4)
 
 
 class Unpaired(Pairs):
@@ -664,3 +777,48 @@ class Letterbox(Detections):
 def good_letterbox() -> DataLoader[Any]:
     """One factor for both sides, and the rest is padded."""
     return DataLoader(Letterbox(lambda width, height: (width, height)), batch_size=4)
+
+
+class Centred(Detections):
+    """The same in the middle of the square, with or without the padding in its boxes."""
+
+    def __init__(self, *, pads_boxes: bool) -> None:
+        self.pads_boxes = pads_boxes
+
+    def size(self, image: Image.Image) -> tuple[int, int]:
+        """Width and height from which the factor follows."""
+        return image.size
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        image = Image.open(scenes()[index][0]).convert("RGB")
+        square = Image.new("RGB", (64, 64), (114, 114, 114))
+        ratio = 64 / max(image.size)
+        small = image.resize((round(image.width * ratio), round(image.height * ratio)))
+        left, top = (64 - small.width) // 2, (64 - small.height) // 2
+        square.paste(small, (left, top))
+        boxes = torch.from_numpy(corners(range(len(self))[index])) * (64 / max(self.size(image)))
+        boxes = boxes + torch.tensor([left, top, left, top]) * self.pads_boxes
+        return {"image": F.to_tensor(square), "boxes": boxes}
+
+
+def bad_centred() -> DataLoader[Any]:
+    """The image is padded on all sides, and its boxes are only scaled."""
+    return DataLoader(Centred(pads_boxes=False), batch_size=4)
+
+
+def good_centred() -> DataLoader[Any]:
+    """Both are padded."""
+    return DataLoader(Centred(pads_boxes=True), batch_size=4)
+
+
+class Annotated(Centred):
+    """The annotations say how large the images were."""
+
+    def size(self, image: Image.Image) -> tuple[int, int]:
+        """The size of all of them."""
+        return WIDTH, HEIGHT
+
+
+def good_centred_annotated() -> DataLoader[Any]:
+    """Scaled by what the annotations say, and padded."""
+    return DataLoader(Annotated(pads_boxes=True), batch_size=4)

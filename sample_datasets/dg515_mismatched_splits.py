@@ -226,6 +226,16 @@ def good() -> Loaders:
     return loaders(jitter, transforms.Compose([TO_TENSOR, NORMALIZE]))
 
 
+def darkened(image: Image.Image) -> Image.Image:
+    """Darkened to one of five levels, as jitter does that is rounded to 8 bits: two draws may be the same."""
+    return transforms.functional.adjust_brightness(image, 0.6 + 0.1 * int(torch.randint(5, ())))
+
+
+def good_darkened() -> Loaders:
+    """Only training images are darkened."""
+    return loaders(transforms.Compose([darkened, TO_TENSOR, NORMALIZE]), transforms.Compose([TO_TENSOR, NORMALIZE]))
+
+
 def views(image: Image.Image) -> list[Tensor]:
     """Two views of a picture, as contrastive learning takes them."""
     return [AUGMENTED(image), AUGMENTED(image)]

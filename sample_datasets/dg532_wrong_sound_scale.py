@@ -19,6 +19,7 @@ LENGTH = 6_000
 FILES = recordings("scale", (16_000,))
 BYTES = recordings("bytes", (16_000,), subtype="PCM_U8")
 STEREO = recordings("scale-stereo", (16_000,), channels=2)
+PARTS = recordings("scale-stems", (16_000,), channels=2, count=32)
 FULL = 32_768
 
 
@@ -72,6 +73,32 @@ def bad_sum() -> DataLoader[Any]:
         return tensor((values[:, 0] + values[:, 1] + values[:, 0]) / FULL)
 
     return loader(STEREO, load)
+
+
+class Stems(Dataset[Any]):
+    """Four stereo stems of a song, (stems, channels, time), each in a file of its own."""
+
+    def __init__(self, divisor: float) -> None:
+        self.divisor = divisor
+
+    def __len__(self) -> int:
+        return len(PARTS) // 4
+
+    def __getitem__(self, index: int) -> Any:
+        start = int(torch.randint(1_000, ()))
+        paths = PARTS[4 * index : 4 * index + 4]
+        parts = [wavfile.read(path)[1][start : start + LENGTH].T / self.divisor for path in paths]
+        return torch.from_numpy(np.stack(parts).astype(np.float32))
+
+
+def bad_stems() -> DataLoader[Any]:
+    """Stems of integers that are not divided."""
+    return DataLoader(Stems(1), batch_size=2, shuffle=True)
+
+
+def good_stems() -> DataLoader[Any]:
+    """Stems, divided."""
+    return DataLoader(Stems(FULL), batch_size=2, shuffle=True)
 
 
 class Kept(Dataset[Any]):

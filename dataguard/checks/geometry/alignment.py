@@ -11,6 +11,7 @@ from dataguard.settings.parsers import EVALUATION
 if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
+    from dataguard.lab.geometry.box_aspect import BoxAspect
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
 
@@ -19,6 +20,8 @@ CLEAR = 3
 
 COMPUTED = 0.5
 """The share of a mask between its two values, along one edge, above which it has no usable positions."""
+FLIPPED = 2
+"""The fewest draws in which two sizes of one image are flipped differently; in other draws they are not."""
 FOLLOWED = 0.7
 """The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
@@ -49,8 +52,7 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
     """The same about boxes and points in image files of other shapes."""
     found = [
         Finding(
-            message=f"sample{one.path}: {'points' if one.points else 'boxes'} have their {one.axis} divided by the"
-            f" {'height' if one.axis == 'x' else 'width'} of their image",
+            message=f"sample{one.path}: {_wrong_aspect(one)}",
             evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": one.moved},
             at=lab.dataset.location,
             repro=None if one.index is None else lab.repro.samples(one.index),
@@ -58,6 +60,37 @@ def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         for one in lab.geometry.box_aspect
     ]
     return found, {"leaves": len(found)} if found else {}
+
+
+def _wrong_aspect(table: BoxAspect) -> str:
+    what = "points" if table.points else "boxes"
+    if table.shift:
+        return f"{what} lack the padding of their image along {table.axis}: other shapes move them by {table.shift:.0%}"
+    return f"{what} have their {table.axis} divided by the {'height' if table.axis == 'x' else 'width'} of their image"
+
+
+def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+    """The same about two leaves that show one part of one image in two sizes."""
+    try:
+        pairs = lab.geometry.sized_pairs
+    except NotApplicable:
+        return [], {}
+    flipped = [pair for pair in pairs if pair.misaligned >= FLIPPED]
+    findings = [
+        Finding(
+            message=f"{pair.root}{pair.large} is {pair.large_is}, {pair.root}{pair.small} is {pair.small_is}: "
+            "they show the same part of one image, but not the same way round",
+            evidence={
+                "misaligned by": f"{pair.distance:.1%} of the image",
+                "misaligned in": f"{pair.misaligned} of {pair.draws} draws",
+                "charted via": pair.source,
+            },
+            at=lab.dataset.location,
+            repro=None if pair.index is None else lab.repro.samples(pair.index, batch=pair.collated),
+        )
+        for pair in flipped
+    ]
+    return findings, {"draws": max(pair.draws for pair in pairs), "leaves": 2 * len(pairs)} if pairs else {}
 
 
 def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:

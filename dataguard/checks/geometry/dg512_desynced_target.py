@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.geometry.alignment import aspect_findings, box_findings, mask_findings
+from dataguard.checks.geometry.alignment import aspect_findings, box_findings, mask_findings, pair_findings
 from dataguard.model import Coverage, DataguardError, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
     Symptom: training converges to blurred masks and loose boxes, and more augmentation makes it worse; the same model
         learns well without augmentation.
     Cause: image and target are flipped, cropped or rotated with separate random draws; only the image is transformed;
-        boxes are not scaled with the image, are scaled by its other side, or are in another format than the transform
-        expects.
+        boxes are not scaled with the image, are scaled by its other side, lack its padding, or are in another format
+        than the transform expects.
     Fix: draw the parameters once and apply them to both: `v2` transforms with `tv_tensors`, or albumentations with
         `mask=` and `bbox_params`, in one call; with functional transforms, call `get_params` once for both.
     Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_transforms_e2e.html
     """
     looked: dict[str, int] = {}
     reasons: list[DataguardError] = []
-    for find in (mask_findings, box_findings, aspect_findings):
+    for find in (mask_findings, box_findings, aspect_findings, pair_findings):
         try:
             findings, exercised = find(lab)
         except (NotApplicable, Undecided) as reason:

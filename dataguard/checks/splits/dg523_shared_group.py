@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import product
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FEWEST = 12
 """Fewer groups may be classes, or conditions that each split is meant to have."""
 _CLASSES = "groups are what the labels name: each is meant to be in both splits"
+_UNNAMED = "nothing names a patient, subject, speaker, session or group: set `group` in the contract"
 _RESTARTS = "each split numbers its groups from the same number on: whether they are the same is not known"
 
 
@@ -35,13 +37,15 @@ def dg523_shared_group(lab: Lab) -> Judgement:
     lab.need_map("a stream lists no groups")
     lab.facts.need_role(*EVALUATION, otherwise="groups are looked for in evaluation that are in training too")
     declared = lab.settings.contract.get("group")
-    earlier = [one for one in lab.splits.earlier if one.facts.kind == "map"]
-    judged, notes = 0, []
-    for other in earlier:
-        for own, theirs in _same_names(lab.splits.groups, lab.splits.groups_of(other)):
+    judged, notes, reason = 0, [], _UNNAMED
+    for other in (one for one in lab.splits.earlier if one.facts.kind == "map"):
+        for own, theirs in product(lab.splits.groups, lab.splits.groups_of(other)):
+            if own.name != theirs.name:
+                continue
             counts = [Counter(one.of.values()) for one in (own, theirs)]
             both, shared = counts[0] + counts[1], counts[0].keys() & counts[1].keys()
             if not declared and not _may_be_groups(both):
+                reason = f"{own.name} may name few classes, not groups with numbers: set `group` in the contract"
                 continue
             judged += len(counts[0])
             if not declared and any(_are_labels(one.epoch, each) for one, each in ((lab, own), (other, theirs))):
@@ -59,12 +63,8 @@ def dg523_shared_group(lab: Lab) -> Judgement:
                 )
                 break
     if not judged:
-        raise NotApplicable("nothing names a patient, subject, speaker, session or group: set `group` in the contract")
+        raise NotApplicable(reason)
     return Coverage({"groups": judged}, notes[0] if notes else None)
-
-
-def _same_names(own: tuple[Groups, ...], theirs: tuple[Groups, ...]) -> list[tuple[Groups, Groups]]:
-    return [(one, two) for one in own for two in theirs if one.name == two.name]
 
 
 def _may_be_groups(counts: Mapping[str, int]) -> bool:

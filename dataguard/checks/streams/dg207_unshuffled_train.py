@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import ignores_index
 from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
+from dataguard.stats.coincidence import ORDERED
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -37,6 +38,8 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         raise NotTested("the indices of the loader cannot be observed")
     if orders.batches[0] < 2:
         raise NotApplicable("one batch holds all samples: their order does not matter")
+    if facts.shuffled and len(orders.epochs[0]) < ORDERED:
+        raise Undecided(f"{facts.sampler} may draw {len(orders.epochs[0])} indices in order by chance")
     try:
         contents = lab.streams.contents
     except Undecided as why:

@@ -158,6 +158,7 @@ DECODERS = (
     Decoder("av", "to_ndarray", "", Gives.FRAME, order=_of_pyav, owner="VideoFrame"),
     Decoder("av", "to_image", "", Gives.FRAME, owner="VideoFrame"),
     Decoder("numpy", "load", "file", Gives.ARRAY),
+    Decoder("numpy.lib.npyio", "__getitem__", "key", Gives.ARRAY, owner="NpzFile"),
     Decoder("torchaudio", "load", "uri", Gives.SOUND, missing=_raises),
     Decoder("torchaudio", "info", "uri", Gives.SOUND, missing=_raises),
     Decoder("torchcodec.decoders", "__init__", "source", Gives.SOUND, owner="AudioDecoder", missing=_raises),

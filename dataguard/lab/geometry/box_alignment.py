@@ -123,8 +123,8 @@ def _originals(reader: ChartedReader) -> list[ChartedSample]:
     return []
 
 
-def candidates_of(originals: Sequence[ChartedSample]) -> dict[str, bool]:
-    """The paths of tables that may hold boxes or points, and whether those are points."""
+def candidates_of(originals: Sequence[ChartedSample], share: float = 1.0) -> dict[str, bool]:
+    """The paths of tables of which this share of rows may be boxes or points, and whether those are points."""
     found: dict[str, bool] = {}
     tables: dict[str, list[tuple[Table, tuple[int, int]]]] = defaultdict(list)
     for sample in originals:
@@ -141,7 +141,9 @@ def candidates_of(originals: Sequence[ChartedSample]) -> dict[str, bool]:
         if path in found or columns < 4 or sum(len(table) for table, _ in held) < FEW_ROWS:
             continue
         varies = len({table.tobytes() for table, _ in held}) > 1
-        if varies and any(fits(box_format, held, strictly=True) for box_format in formats_of(columns, points=False)):
+        if varies and any(
+            fits(box_format, held, strictly=True, share=share) for box_format in formats_of(columns, points=False)
+        ):
             found[path] = False
     return found
 

@@ -2,7 +2,7 @@
 
 The only image file of a sample is replaced by charts of its own shape, of one half as wide again, and of one half as
 high again. Numbers that are scaled from pixels move with their own side, stored shares do not move; no number moves
-with the other side.
+with the other side, nor by the same distance as all others, as if the padding of the image were missing.
 """
 
 from __future__ import annotations
@@ -40,6 +40,11 @@ FEWEST = 6
 """The fewest numbers that must move with the other side."""
 FAR = 0.25
 """Numbers below this share of the image move too little to tell."""
+MOST_ROWS = 0.6
+"""The share of rows that must lie inside their image: those that are scaled by the other side may not."""
+SHIFTED, SPREAD, EVEN = 0.05, 0.25, 0.015
+"""How far boxes that lack the padding are off, how far apart those of a sample are, and how even the distance is, as
+shares of the image."""
 CLOSE = 0.03
 """How far a number may be from where it is expected, as a share of the image."""
 
@@ -48,7 +53,7 @@ CLOSE = 0.03
 class BoxAspect:
     """A table whose numbers along an `axis`, "x" or "y", are scaled by the other side: so many `moved`, and none not.
 
-    `index` is that of a sample.
+    With a `shift`, a share of the image, they are all off by as much instead. `index` is that of a sample.
     """
 
     path: str
@@ -56,6 +61,7 @@ class BoxAspect:
     axis: str
     moved: int
     index: Index
+    shift: float = 0.0
 
 
 def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> tuple[BoxAspect, ...]:
@@ -66,7 +72,7 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     originals = [(index, *_read(reader, index, substitution)) for index in indices[:SAMPLES]]
     if any(len(files) != 1 or files[0].header is None for _, _, files, _ in originals):
         raise NotApplicable("samples are not read from one image file each, which could have another shape")
-    candidates = candidates_of([sample for _, sample, *_ in originals])
+    candidates = candidates_of([sample for _, sample, *_ in originals], MOST_ROWS)
     draws = [
         [_draw(reader, substitution, number, original, shape, candidates) for shape in SHAPES]
         for number, original in enumerate(originals)
@@ -77,11 +83,20 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
         raise NotApplicable(
             "no table in the sample has boxes or points in all rows, or its file cannot have another shape"
         )
-    return tuple(
+    judged = [(path, points, _usual(path, complete)) for path, points in candidates.items()]
+    scaled = [
         BoxAspect(path, points, axis, moved, indices[0])
-        for path, points in candidates.items()
-        for axis, moved in _scaled_by_other_side(path, complete, points=points)
-    )
+        for path, points, usual in judged
+        for axis, moved in _scaled_by_other_side(path, usual, points=points)
+    ]
+    shifted = [
+        BoxAspect(path, points, "xy"[axis], count, indices[0], shift)
+        for path, points, usual in judged
+        for axis in (0, 1)
+        for count, shift in [_shifted(path, usual, axis, points=points)]
+        if count >= FEWEST
+    ]
+    return tuple(scaled or shifted)
 
 
 Original = tuple[Index, ChartedSample, list[DecodedFile[Header]], list[bytes]]
@@ -123,14 +138,27 @@ def _draw(
     return draw_of(shown, number, 0, candidates) if len(shown) == CHARTS else None
 
 
-def _scaled_by_other_side(path: str, draws: Sequence[Sequence[BoxDraw]], *, points: bool) -> list[tuple[str, int]]:
+Shapes = Sequence[Sequence[BoxDraw]]
+"""The draws of each sample, one for each of `SHAPES`."""
+
+
+def _usual(path: str, draws: Shapes) -> Shapes:
+    """The samples that have a table, and show their image, in all shapes."""
+    return [of_sample for of_sample in draws if all(path in draw.tables and draw.poses for draw in of_sample)]
+
+
+def _formats(path: str, draws: Shapes, *, points: bool) -> list[BoxFormat]:
+    """The formats in which all rows can be boxes or, if there is none, most."""
+    held = [(draw.tables[path], next(iter(draw.poses.values())).size) for draw, *_ in draws]
+    formats = formats_of(held[0][0].shape[1], points=points) if held else []
+    fitting = ([one for one in formats if fits(one, held, strictly=True, share=share)] for share in (1.0, MOST_ROWS))
+    return next(filter(None, fitting), [])
+
+
+def _scaled_by_other_side(path: str, draws: Shapes, *, points: bool) -> list[tuple[str, int]]:
     """The axes along which every number moves with the other side, in every format that the table may have."""
-    usual = [of_sample for of_sample in draws if all(path in draw.tables and draw.poses for draw in of_sample)]
-    if not usual:
-        return []
-    held = [(draw.tables[path], next(iter(draw.poses.values())).size) for draw, *_ in usual]
-    formats = [one for one in formats_of(held[0][0].shape[1], points=points) if fits(one, held, strictly=True)]
-    found = [[(axis, _moved(path, box_format, usual, axis)) for axis in (0, 1)] for box_format in formats]
+    formats = _formats(path, draws, points=points)
+    found = [[(axis, _moved(path, box_format, draws, axis)) for axis in (0, 1)] for box_format in formats]
     return [
         ("xy"[axis], min(counts[axis][1] for counts in found))
         for axis in (0, 1)
@@ -138,22 +166,63 @@ def _scaled_by_other_side(path: str, draws: Sequence[Sequence[BoxDraw]], *, poin
     ]
 
 
-def _moved(path: str, box_format: BoxFormat, draws: Sequence[Sequence[BoxDraw]], axis: int) -> int:
+def _moved(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> int:
     """How many numbers along an axis move with the other side; 0 if any stays."""
     count = 0
     for of_sample in draws:
-        usual, larger = of_sample[0], of_sample[2 - axis]
-        if usual.tables[path].shape != larger.tables[path].shape:
+        both = _positions(path, box_format, of_sample[0], of_sample[2 - axis], axis)
+        if both is None:
             return 0
-        name = next(iter(usual.poses))
-        if name not in larger.poses:
-            return 0
-        before, after = (
-            in_source(draw.poses[name].pose, box_format.corners(draw.tables[path], draw.poses[name].size))[:, axis::2]
-            for draw in (usual, larger)
-        )
-        far = before >= FAR
+        before, after = both
+        inside = (before < 1 - CLOSE).all(1, keepdims=True)  # others may be cut off there
+        far = (before >= FAR) & inside
         if (np.abs(after[far] - before[far] / LARGER) > CLOSE).any():
             return 0
         count += int(far.sum())
     return count
+
+
+def _shifted(path: str, draws: Shapes, axis: int, *, points: bool) -> tuple[int, float]:
+    """How many numbers along an axis are off by the same distance as all others, and by how much.
+
+    None are if all are where they should be in any format, as pixels of their file or shares of it, or if the table
+    does not change with the shape: it may be scaled by a size that the annotations hold.
+    """
+    found = [_off(path, box_format, draws, axis) for box_format in _formats(path, draws, points=points)]
+    steady = [one for one in found if one is not None]
+    return min(steady, default=(0, 0.0))
+
+
+def _off(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> tuple[int, float] | None:
+    """The same in one format; None if distances differ from number to number, as they do in a wrong format."""
+    count, most = 0, 0.0
+    for usual, *others in draws:
+        for shape, other in zip(SHAPES[1:], others, strict=True):
+            both = _positions(path, box_format, usual, other, axis)
+            if both is None:
+                return None
+            before, after = both
+            if np.ptp(before) < SPREAD or np.allclose(usual.tables[path], other.tables[path]):
+                continue
+            shifts = [after - before / factor for factor in {shape[1 - axis], 1.0}]
+            steady = [shift for shift in shifts if np.ptp(shift) <= EVEN]
+            if not steady:
+                return None
+            distance = min(abs(float(np.median(shift))) for shift in steady)
+            if distance > SHIFTED:
+                count, most = count + before.size, max(most, distance)
+    return count, most
+
+
+def _positions(
+    path: str, box_format: BoxFormat, usual: BoxDraw, other: BoxDraw, axis: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Where boxes come from along an axis in files of two shapes, (rows, 2); None if they cannot be compared."""
+    name = next(iter(usual.poses))
+    if usual.tables[path].shape != other.tables[path].shape or name not in other.poses:
+        return None
+    before, after = (
+        in_source(draw.poses[name].pose, box_format.corners(draw.tables[path], draw.poses[name].size))[:, axis::2]
+        for draw in (usual, other)
+    )
+    return before, after

@@ -55,8 +55,10 @@ def formats_of(columns: int, *, points: bool) -> list[BoxFormat]:
     return [BoxFormat(kind, first, pixels) for pixels in (True, False) for kind in BOXES for first in firsts]
 
 
-def fits(box_format: BoxFormat, tables: Sequence[tuple[Table, tuple[int, int]]], *, strictly: bool) -> bool:
-    """Whether all rows can be boxes in this format: of positive size, and `strictly` inside their images."""
+def fits(
+    box_format: BoxFormat, tables: Sequence[tuple[Table, tuple[int, int]]], *, strictly: bool, share: float = 1.0
+) -> bool:
+    """Whether this share of all rows can be boxes in this format: of positive size, and `strictly` inside images."""
     corners = [box_format.corners(table, size) for table, size in tables if len(table)]
     if not corners:
         return False
@@ -66,10 +68,11 @@ def fits(box_format: BoxFormat, tables: Sequence[tuple[Table, tuple[int, int]]],
         rows
     ).all():
         return False
-    if box_format.kind != "xy" and not (rows[:, 2:] - rows[:, :2] > 0).all():
-        return False
     reach = _SLACK if strictly or not box_format.pixels else 4.0
-    return bool((rows >= -reach).all() and (rows <= 1 + reach).all())
+    fitting = (rows >= -reach).all(1) & (rows <= 1 + reach).all(1)
+    if box_format.kind != "xy":
+        fitting &= (rows[:, 2:] - rows[:, :2] > 0).all(1)
+    return bool(fitting.mean() >= share)
 
 
 def is_declared(path: str, leaf: Any, *, points: bool) -> bool:

@@ -26,6 +26,8 @@ _PEAK, _REACH, _HALO = 0.005, 10, 40
 _AT, _CLOSE, _BEYOND = 0.4, 0.75, 0.25
 """The shares of pixels that have a label, that are close to one, and, of the others, that are beyond any halo."""
 
+_MOST_COLOURS = 4
+"""Planes of an image; more are the slices of a volume, or one for each class."""
 _SIDE = 16
 _FLAT = 0.6
 """The share of the pixels of a mask that lie inside flat areas."""
@@ -88,6 +90,10 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
     thin = array[:: array.shape[0] // 256 + 1]
     if thin.dtype.kind == "f" and not (np.isfinite(thin).all() and (thin == np.round(thin)).all()):
         return None, thin.size
+    if thin.shape[-1] > _MOST_COLOURS and not _is_one_hot(thin):  # slices of a volume, which have the same labels
+        values, counts = np.unique(thin, return_counts=True)
+        common = values[np.argsort(-counts)].astype(float).tolist()
+        return (tuple((value,) * thin.shape[-1] for value in common) if len(values) <= _FEW else None), len(values)
     codes = thin[..., 0].astype(np.int64)
     for plane in range(1, thin.shape[-1]):
         codes = codes * 65_537 + thin[..., plane]
@@ -103,6 +109,11 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
         return None, len(found)
     common = places[np.argsort(-counts)]
     return tuple(tuple(map(float, pixel)) for pixel in thin.reshape(-1, thin.shape[-1])[common]), len(found)
+
+
+def _is_one_hot(planes: np.ndarray) -> bool:
+    """Whether each plane is a class."""
+    return bool(((planes != 0).sum(-1) <= 1).all())
 
 
 def _edge_labels(plane: np.ndarray, labels: Sequence[Value]) -> frozenset[Value]:

@@ -33,7 +33,7 @@ def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMa
     if own.min() < ALIKE or own.min() <= others.max() or own.max() > 1 - 1e-9:
         return None
     again = [reader.read(number, 1) for number, _ in distinct]
-    if all(_is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):
+    if all(is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):
         return is_second
     return None
 
@@ -48,7 +48,7 @@ def _standardized(thumbnail: np.ndarray) -> np.ndarray:
     return np.asarray(values / max(float(np.linalg.norm(values)), 1e-12))
 
 
-def _is_steady(one: ChartedSample, other: ChartedSample) -> bool:
+def is_steady(one: ChartedSample, other: ChartedSample) -> bool:
     """Whether two draws of a sample read the same images, and differ in nothing but images."""
     if [image.thumbnail.tobytes() for image in one.inputs] != [image.thumbnail.tobytes() for image in other.inputs]:
         return False

@@ -24,6 +24,7 @@ from dataguard.lab.geometry.chart_painter import InputImage, IsMask, Value, mask
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
 from dataguard.lab.geometry.image_pairs import is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides, names_sides
+from dataguard.lab.geometry.sized_pairs import SizedPair, run_sized_pairs
 from dataguard.lab.images.image_containers import SMALLEST, planes_last
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.lab.subject import Subject
@@ -82,6 +83,14 @@ class Geometry:
         """How boxes and points follow their image. Raises NotApplicable if there are none, or images do not move."""
         self._need_tables()
         return self._observe("boxes", run_boxes)
+
+    @property
+    def sized_pairs(self) -> tuple[SizedPair, ...]:
+        """Pairs of leaves that show one part of one image in two sizes, and how they are aligned."""
+        sizes = [{leaf.shape for leaf in one.leaves if _is_image(leaf)} for one in self._subject.epoch.samples]
+        if not any(len(shapes) > 1 for shapes in sizes):
+            raise NotApplicable("no sample holds images of two sizes")
+        return self._observe("sized pairs", run_sized_pairs)
 
     def _need_tables(self) -> None:
         samples = [one.leaves for one in self._subject.epoch.samples]

@@ -98,7 +98,8 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     gains = span / 255
     equal = max(_EXACT, _tolerance(responses, path) / float(np.abs(span).min()))
     off = np.abs(middle - (low + gains * 128)) / np.abs(span)
-    spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in (black, white, middle))
+    charted = [shades for chart in CHARTS if len(shades := _at(values, chart))]
+    spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in charted)
     exact = spread <= equal
     if exact:
         settled = float(off.max()) <= _LINEAR

@@ -41,6 +41,8 @@ from dataguard.targets.variants import Loader
 
 DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40
 """The number of RNG states: without jitter, with jitter, and for black and white alone."""
+CONFIRMING = 4
+"""Draws of white alone, after draws that agree: jitter that is rounded to 8 bits does so once in a hundred times."""
 MOST_SECONDS = 6.0
 """Seconds after which no more draws are made; what is not settled by then stays undecided."""
 MOST_BYTES = 1 << 28
@@ -175,9 +177,17 @@ class ColourChartReader:
             disagree = any(one is not None and one.order is None for one in fits)
             seen = {response.chart for response in found} == set(CHARTS)
             late = time.monotonic() - started > MOST_SECONDS
-            if draw + 1 >= DRAWS and (late or (seen and self._settled(fits, draw + 1))):
+            settled = draw + 1 >= DRAWS and seen and self._settled(fits, draw + 1)
+            if (late and draw + 1 >= DRAWS) or (settled and self._stays(found, draw + 1)):
                 break
         return found
+
+    def _stays(self, found: Sequence[ChartResponse], draws: int) -> bool:
+        """Whether leaves that were the same in all draws are so for white in a few more."""
+        if draws >= SOME_DRAWS // 2:
+            return True
+        whites = [self._response(WHITE, draw) for draw in range(draws, draws + CONFIRMING)]
+        return all(one is not None and one.exact for one in fits_of([*found, *filter(None, whites)]).values())
 
     @staticmethod
     def _settled(fits: Sequence[Fit | None], draws: int) -> bool:

@@ -18,7 +18,14 @@ from dataguard.lab.files.swapped_file_reads import SampleOutput, SwappedFileRead
 from dataguard.lab.sound.heard import Heard, Loudness, OtherRate
 from dataguard.lab.sound.spectrogram_fit import LOUDER, fit_spectrogram
 from dataguard.lab.sound.tones import amplitude, chart, tones_of, wav
-from dataguard.lab.sound.waveform_fit import WaveformFit, extremes, fit_waveform, joined_as
+from dataguard.lab.sound.waveform_fit import (
+    WaveformFit,
+    channels_of,
+    extremes,
+    fit_waveform,
+    following_rows,
+    joined_as,
+)
 from dataguard.model import NotApplicable, Undecided
 
 Output = SampleOutput[SoundHeader, np.ndarray]
@@ -65,6 +72,21 @@ class _Trial:
         reader.warm_up(next((file.index for file in survey.files if file.index != self.file.index), self.file.index))
         self.content = reader.read(self.file.index).content(self.file)
         self.reads = 1
+        self._following: dict[str, np.ndarray] = {}
+
+    def keep_following(self, silence: Output, loud: Output) -> None:
+        """From now on, take only those channels of leaves that follow this file: other stems are other files."""
+        both = loud.shown.keys() & silence.shown.keys()
+        found = {path: following_rows(silence.shown[path], loud.shown[path]) for path in both}
+        self._following = {path: rows for path, rows in found.items() if rows is not None}
+
+    def waveform(self, output: Output, path: str) -> np.ndarray | None:
+        """The channels of a leaf that follow the file; None if the sample does not have them."""
+        values, kept = output.shown.get(path), self._following.get(path)
+        rows = None if values is None or kept is None else channels_of(values)
+        if kept is None or rows is None:
+            return values if kept is None else None
+        return rows[kept] if len(rows) == len(kept) else None
 
     def given(self, level: float, draw: int = 0) -> Output:
         """The sample with a chart of this level."""
@@ -72,10 +94,14 @@ class _Trial:
         values = chart(self.header, level)
         return self._reader.read_swapped(self.file, self.content, wav(values, self.header.rate, self.header), draw)
 
+    def fit(self, path: str, output: Output, level: float) -> WaveformFit | None:
+        """How a leaf follows a chart of this level; None if it is no waveform that holds its tones."""
+        values = self.waveform(output, path)
+        return None if values is None else fit_waveform(path, values, self.header, level)
+
     def fitted(self, path: str, outputs: Sequence[Output]) -> tuple[WaveformFit, ...]:
         """The fits of a waveform for the charts close to full scale; none if it does not hold the tones in all."""
-        values = [output.shown[path] for output in outputs if path in output.shown]
-        fits = [fit for one in values if (fit := fit_waveform(path, one, self.header, FULL))]
+        fits = [fit for output in outputs if (fit := self.fit(path, output, FULL))]
         return tuple(fits) if len(fits) == len(outputs) else ()
 
     def dropped(self, fit: WaveformFit) -> tuple[int, ...]:
@@ -88,7 +114,7 @@ class _Trial:
             self.reads += 2
             content = self._reader.read(file.index).content(file)
             tones = wav(chart(file.header, LOUD), file.header.rate, file.header)
-            values = self._reader.read_swapped(file, content, tones, draw).shown.get(fit.path)
+            values = self.waveform(self._reader.read_swapped(file, content, tones, draw), fit.path)
             other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD)
             gone &= set(_missing(other)) if other else gone
         return tuple(sorted(gone))
@@ -135,8 +161,9 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
     follows = [path for path in loud.shown if path in loud.differing_leaves(silence) and path in soft.shown]
     if not follows:
         raise NotApplicable("nothing in the sample follows the sound of its file")
+    trial.keep_following(silence, loud)
     full = [trial.given(FULL, draw) for draw in (0, 1)]
-    waveforms = {path: fit for path in follows if (fit := fit_waveform(path, loud.shown[path], header, LOUD))}
+    waveforms = {path: fit for path in follows if (fit := trial.fit(path, loud, LOUD))}
     tones = sorted({tone for part in tones_of(header.rate, header.channels) for tone in part})
     spectrograms = {
         path: found
@@ -144,8 +171,9 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
         if path not in waveforms and path in silence.shown
         if (found := fit_spectrogram(path, silence.shown[path], soft.shown[path], loud.shown[path], tones))
     }
-    quiet = {path: fit_waveform(path, soft.shown[path], header, SOFT) for path in waveforms}
-    joined = {path: joined_as(loud.shown[path], header, LOUD) for path in follows if path not in spectrograms}
+    quiet = {path: trial.fit(path, soft, SOFT) for path in waveforms}
+    heard = {path: trial.waveform(loud, path) for path in follows if path not in spectrograms}
+    joined = {path: joined_as(values, header, LOUD) for path, values in heard.items() if values is not None}
     return Heard(
         index=file.index,
         name=file.name,
@@ -177,26 +205,25 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
 
 def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) -> Loudness | None:
     """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
-    loudness = _loudness_in(path, trial.header, [soft], full)
+    loudness = _loudness_in(path, trial, [soft], full)
     if loudness and (max(loudness.plateaus) > _CUT or max(loudness.steps[1:]) > _STEEP):
         softs, fulls = ([trial.given(level, draw) for draw in range(2, CHOICES)] for level in (SOFT, FULL))
-        loudness = _loudness_in(path, trial.header, [soft, *softs], [*full, *fulls])
+        loudness = _loudness_in(path, trial, [soft, *softs], [*full, *fulls])
     return loudness
 
 
-def _loudness_in(path: str, header: SoundHeader, softs: Sequence[Output], fulls: Sequence[Output]) -> Loudness | None:
-    if any(path not in output.shown for output in (*softs, *fulls)):
+def _loudness_in(path: str, trial: _Trial, softs: Sequence[Output], fulls: Sequence[Output]) -> Loudness | None:
+    low, high = ([trial.waveform(output, path) for output in outputs] for outputs in (softs, fulls))
+    ends = [None if values is None else extremes(values) for values in (*low, *high)]
+    if low[0] is None or None in ends:
         return None
-    low, high = ([extremes(output.shown[path]) for output in outputs] for outputs in (softs, fulls))
-    if None in low or None in high:
-        return None
-    plateaus, steps = zip(*(found for found in (*low, *high) if found), strict=True)
+    plateaus, steps = zip(*(found for found in ends if found), strict=True)
     count = len(softs)
     return Loudness(
         (min(plateaus[:count]), *plateaus[count:]),
         (max(steps[:count]), *steps[count:]),
-        float(np.abs(softs[0].shown[path]).max()),
-        all(fit_waveform(path, output.shown[path], header, FULL) is None for output in fulls),
+        float(np.abs(low[0]).max()),
+        all(trial.fit(path, output, FULL) is None for output in fulls),
     )
 
 

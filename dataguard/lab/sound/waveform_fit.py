@@ -49,13 +49,20 @@ class WaveformFit:
 
 
 def channels_of(values: np.ndarray) -> np.ndarray | None:
-    """The channels of a waveform, (channels, values); None for a leaf of another shape."""
-    values = values.squeeze()
-    if values.ndim == 1:
-        values = values[None]
-    if values.ndim != 2 or max(values.shape) < FEWEST or min(values.shape) > MOST_CHANNELS:
+    """The channels of a waveform, or of several such as stems, (channels, values); None for a leaf of another shape."""
+    length = max(values.shape, default=0)
+    if length < FEWEST or values.size > MOST_CHANNELS * length:
         return None
-    return values if values.shape[0] < values.shape[1] else values.T
+    return np.moveaxis(values, values.shape.index(length), -1).reshape(-1, length)
+
+
+def following_rows(silence: np.ndarray, values: np.ndarray) -> np.ndarray | None:
+    """Which channels differ from those for silence, if not all do: the others hold the sound of other files."""
+    quiet, rows = channels_of(silence), channels_of(values)
+    if quiet is None or rows is None or quiet.shape != rows.shape:
+        return None
+    moved = (rows != quiet).any(1)
+    return None if moved.all() else np.asarray(moved)
 
 
 def fit_waveform(path: str, values: np.ndarray, header: SoundHeader, level: float) -> WaveformFit | None:

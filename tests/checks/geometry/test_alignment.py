@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.geometry.alignment import box_findings, mask_findings, misaligned_masks
+from dataguard.checks.geometry.alignment import (
+    aspect_findings,
+    box_findings,
+    mask_findings,
+    misaligned_masks,
+    pair_findings,
+)
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
 from dataguard.lab.geometry.alignment import Shift
 from dataguard.lab.geometry.box_alignment import BoxAlignment
+from dataguard.lab.geometry.box_aspect import BoxAspect
+from dataguard.lab.geometry.sized_pairs import SizedPair
 from dataguard.lab.repro import Repro
 from dataguard.model import NotApplicable
 from tests.support.recordings import verdict_of
@@ -77,7 +85,7 @@ def test_boxes_that_move_with_others_are_not_those_of_the_file() -> None:
 def test_boxes_are_judged_where_there_is_no_mask() -> None:
     lab = lab_of(table(0))
     lab.geometry.masks = SimpleNamespace(masks=(SimpleNamespace(shifts=(), untransformed=False, values=None),))
-    lab.geometry.box_aspect = ()
+    lab.geometry.box_aspect = lab.geometry.sized_pairs = ()
     (finding,) = verdict_of(dg512_desynced_target.judge, lab).findings
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
@@ -108,6 +116,31 @@ def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
         def box_aspect(self) -> Any:
             raise NotApplicable("images do not move")
 
+        @property
+        def sized_pairs(self) -> Any:
+            raise NotApplicable("images of one size")
+
     lab = lab_of()
     lab.geometry = Lacking()
     assert verdict_of(dg512_desynced_target.judge, lab).outcome.args == ("no mask; images do not move",)
+
+
+@pytest.mark.parametrize(("misaligned", "wrong"), [(0, False), (1, False), (2, True)])
+def test_two_sizes_of_one_image_are_aligned(misaligned: int, wrong: bool) -> None:
+    pair = SizedPair("[0]", "[1]", 10, misaligned, 4, 0.25, "unchanged", "flipped horizontally", "cv2.imread", False)
+    lab = lab_of()
+    lab.geometry.sized_pairs = (pair,)
+    findings, exercised = pair_findings(lab)
+    assert exercised == {"draws": 10, "leaves": 2}
+    assert [one.message for one in findings] == wrong * [
+        "sample[0] is unchanged, sample[1] is flipped horizontally: "
+        "they show the same part of one image, but not the same way round"
+    ]
+
+
+def test_boxes_may_lack_the_padding_of_their_image() -> None:
+    lab = lab_of()
+    lab.geometry.box_aspect = (BoxAspect("[1]", False, "y", 12, 4, 0.33), BoxAspect("[1]", True, "x", 12, 4))
+    (shifted, scaled), _ = aspect_findings(lab)
+    assert shifted.message == "sample[1]: boxes lack the padding of their image along y: other shapes move them by 33%"
+    assert scaled.message == "sample[1]: points have their x divided by the height of their image"
