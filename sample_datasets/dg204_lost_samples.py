@@ -282,7 +282,8 @@ def good_own_list(rank: int, world_size: int) -> DataLoader[Any]:
     """Each rank has a dataset of its own share, in an order of its own."""
     numbers = list(range(64))[rank::world_size]
     pictures = Pictures(64)
-    return DataLoader([pictures[number] for number in random.Random(rank).sample(numbers, len(numbers))], shuffle=True)
+    own: Any = [pictures[number] for number in random.Random(rank).sample(numbers, len(numbers))]
+    return DataLoader(own, shuffle=True)
 
 
 class CutShuffled(Sampler[int]):

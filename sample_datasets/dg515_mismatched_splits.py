@@ -228,7 +228,8 @@ def good() -> Loaders:
 
 def darkened(image: Image.Image) -> Image.Image:
     """Darkened to one of five levels, as jitter does that is rounded to 8 bits: two draws may be the same."""
-    return transforms.functional.adjust_brightness(image, 0.6 + 0.1 * int(torch.randint(5, ())))
+    dark: Image.Image = transforms.functional.adjust_brightness(image, 0.6 + 0.1 * int(torch.randint(5, ())))
+    return dark
 
 
 def good_darkened() -> Loaders:
