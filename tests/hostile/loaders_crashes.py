@@ -17,7 +17,6 @@ from tests.hostile.declared import named
 from tests.hostile.healthy import (
     Numbers,
     healthy,
-    in_collate,
     in_main,
     in_worker,
     of,
@@ -88,11 +87,6 @@ def kill_of_the_process_that_observes_by_the_factory() -> DataLoader:
 @named("DG002", "was killed by SIGTERM")
 def terminate_in_main() -> DataLoader:
     return in_main(partial(kill, signal.SIGTERM))
-
-
-@named("DG002", "exited with status 7 while collating a batch", slow=True)
-def leave_in_collate() -> DataLoader:
-    return in_collate(leave)
 
 
 @named("DG002", "the main process exited with status 0 while reading a sample (index 5")

@@ -17,7 +17,6 @@ from tests.hostile.declared import hangs, passes
 from tests.hostile.healthy import (
     Numbers,
     healthy,
-    in_collate,
     in_init,
     in_main,
     in_sampler,
@@ -41,11 +40,6 @@ class Measured(Numbers):
 @hangs("while calling the factory")
 def hang_in_len() -> DataLoader:
     return of(Measured())
-
-
-@hangs("while collating a batch (worker", slow=True)
-def hang_in_collate() -> DataLoader:
-    return in_collate(sleep)
 
 
 @hangs("while starting a worker (worker")
@@ -81,27 +75,6 @@ def hang_in_reduce() -> DataLoader:
     return of(Pickled())
 
 
-@hangs("while reading a sample (index 5, worker 1)")
-def lock_taken_twice() -> DataLoader:
-    return in_worker(take_twice)
-
-
-def take_twice() -> None:
-    lock = threading.Lock()
-    lock.acquire()
-    lock.acquire()
-
-
-@hangs("while reading a sample (index 5, worker 1)")
-def busy_loop() -> DataLoader:
-    return in_worker(spin)
-
-
-def spin() -> None:
-    while True:
-        pass
-
-
 @hangs("while reading a sample (index 5")
 def stopped_by_its_own_signal() -> DataLoader:
     return in_main(lambda: os.kill(os.getpid(), signal.SIGSTOP))
@@ -116,11 +89,6 @@ def ignore_and_sleep() -> None:
     for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
         signal.signal(number, signal.SIG_IGN)
     sleep()
-
-
-@hangs("cannot be sent to the main process")
-def batch_that_cannot_be_pickled() -> DataLoader:
-    return of(Numbers(), collate_fn=lambda samples: (sample for sample in samples))
 
 
 @passes()
