@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 NEAR, NEAR_JITTERED = 0.02, 0.06
 """How far apart two loaders may map black or white, as a share of the range between both."""
+DARKENED = 0.5
+"""The share of its range that jitter of a few levels may leave, if none of the draws kept white as it is."""
 APART = 40
 """A range of values that is this many times wider than the other loader's is no coincidence."""
 FEWEST = 4
@@ -96,10 +98,14 @@ def _colours(lab: Lab, other: Lab) -> Mismatch | None:
 
 def _alike(one: Fit, two: Fit) -> bool:
     """Whether black and white are mapped to the same values, as far as jitter allows to see."""
-    near = NEAR if one.exact and two.exact else NEAR_JITTERED
-    ends = zip((*one.offsets, *one.white), (*two.offsets, *two.white), strict=True)
+    exact = one.exact and two.exact
     spans = [abs(255 * gain) for gain in (*one.gains, *two.gains)]
-    return all(abs(first - second) <= near * max(spans) for first, second in ends)
+    near = (NEAR if exact else NEAR_JITTERED) * max(spans)
+    black, white = (
+        max(abs(first - second) for first, second in zip(*ends, strict=True)) <= near
+        for ends in ((one.offsets, two.offsets), (one.white, two.white))
+    )
+    return black and (white or (not exact and min(spans) >= DARKENED * max(spans)))
 
 
 def _measured(fit: Fit) -> str:

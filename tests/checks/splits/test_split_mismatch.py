@@ -145,7 +145,8 @@ def test_what_a_loader_has_unlike_two_others_is_said_once() -> None:
         (1.03, (True, True), False),
         (1.05, (False, False), True),
         (1.05, (True, False), True),
-        (1.07, (False, False), False),
+        (1.9, (True, False), True),
+        (2.1, (False, False), False),
     ],
 )
 @pytest.mark.parametrize("white", [1.0, 255.0, 0.01])
