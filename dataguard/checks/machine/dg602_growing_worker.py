@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.machine.growth import Growth, growth_of, memory_of, open_files
+from dataguard.checks.machine.growth import TOO_MUCH, Growth, growth_of, memory_of, open_files, unseen_growth
 from dataguard.machine.units import size, span
 from dataguard.model import Coverage, Finding, Judgement, Location, Severity, without_empty
-from dataguard.stats.trend import trend
 
 if TYPE_CHECKING:
     from dataguard.lab.core.process_usage import Reading
@@ -16,13 +15,15 @@ if TYPE_CHECKING:
 
 LEAST = 1 << 19
 """Bytes that a process must grow by in each third of its reads; less is noise of its allocator."""
-MUCH, TOO_MUCH = 0.1, 0.9
-"""The share of memory above which cached data is noted, and above which it does not fit."""
+MUCH = 0.1
+"""The share of memory above which cached data is noted."""
 
 NOTICED = 1 << 28
 """Bytes cached in all workers together up to which a dataset is small, and cached on purpose. Chosen, not derived."""
 FILE = 1 << 16
 """The most bytes that an open file and its buffer take."""
+WARMING = 1 << 14
+"""Bytes a sample that libraries may take in their first thousands of calls: 7 kB in 8,000 of `torchaudio.load`."""
 
 
 @check("DG602", "growing-worker", Severity.ERROR)
@@ -39,10 +40,13 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
     """
     growth = growth_of(lab, _allocated, LEAST, live=True)
     if growth is None:
-        return Coverage(lab.resources.usage.exercised, _unseen(lab))
+        return Coverage(lab.resources.usage.exercised, unseen_growth(lab))
     files = open_files(lab)
     if files is not None and growth.rate <= FILE * files.rate:
         return Coverage(growth.usage.exercised, "the growth comes from files left open: see DG604")
+    if growth.container is None and growth.rate < WARMING:
+        rate = f"{size(1000 * growth.rate)} per 1,000 samples"
+        return Coverage(growth.usage.exercised, f"memory grows by {rate}, which no object of yours keeps")
     memory, needed = memory_of(lab), _needed(lab, growth)
     if growth.is_too_much(lab, needed, None if memory is None else TOO_MUCH * memory):
         yield _finding(lab, growth, memory, needed, fits=False)
@@ -63,16 +67,6 @@ def _needed(lab: Lab, growth: Growth) -> float | None:
     """The bytes that all workers need together at the end; None where growth has no end."""
     samples = growth.samples(lab)
     return None if samples is None else samples * growth.rate * max(lab.facts.num_workers, 1)
-
-
-def _unseen(lab: Lab) -> str | None:
-    """A note where growth too small to see in so few samples could still fill the memory."""
-    trends = [trend(points, 0) for points in lab.resources.usage.points(lambda one: one.in_use or one.allocated)]
-    rates = [one.rate for one in trends if one is not None and not one.steady]
-    memory, length = memory_of(lab), lab.facts.length
-    if not rates or not memory or not length or max(rates) * length < TOO_MUCH * memory:
-        return None
-    return f"growth below {size(max(rates))} per sample would not have been seen"
 
 
 def _finding(lab: Lab, growth: Growth, memory: int | None, needed: float | None, *, fits: bool) -> Finding:

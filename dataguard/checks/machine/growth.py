@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dataguard.incident import observed_or_none
+from dataguard.machine.units import size
 from dataguard.model import Undecided
 from dataguard.stats.trend import HINT, Trend, common, trend
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _FILES = 2
 """Files that a process must open in each third of its reads; fewer may be temporary."""
+TOO_MUCH = 0.9
+"""The share of memory above which data that is kept does not fit."""
 _LIVE = 512
 """Bytes of live objects per sample whose growth is examined for longer."""
 
@@ -128,3 +131,13 @@ def _growing(lab: Lab) -> GrowingContainers | None:
 def memory_of(lab: Lab) -> int | None:
     """The bytes of memory that the loader can use: what the contract says, or what this machine allows."""
     return lab.settings.memory or lab.machine.memory
+
+
+def unseen_growth(lab: Lab) -> str | None:
+    """A note where growth too small to see in so few samples could still fill the memory."""
+    trends = [trend(points, 0) for points in lab.resources.usage.points(lambda one: one.in_use or one.allocated)]
+    rates = [one.rate for one in trends if one is not None and not one.steady]
+    memory, length = memory_of(lab), lab.facts.length
+    if not rates or not memory or not length or max(rates) * length < TOO_MUCH * memory:
+        return None
+    return f"growth below {size(max(rates))} per sample would not have been seen"

@@ -10,9 +10,9 @@ import pytest
 from dataguard.checks.machine import dg602_growing_worker, dg604_leaking_handles
 from dataguard.checks.machine.batches_in_flight import flight_of
 from dataguard.checks.machine.dg601_shm_headroom import dg601_shm_headroom
-from dataguard.checks.machine.dg602_growing_worker import FILE, _unseen
+from dataguard.checks.machine.dg602_growing_worker import FILE
 from dataguard.checks.machine.dg603_copied_dataset import _is_inside
-from dataguard.checks.machine.growth import Growth
+from dataguard.checks.machine.growth import Growth, unseen_growth
 from dataguard.lab.machine.growing_containers import GrowingContainers
 from dataguard.lab.repro import Repro
 from dataguard.model import Undecided
@@ -52,7 +52,7 @@ def test_growth_that_few_samples_cannot_show(length: int | None, seen: bool) -> 
         settings=SimpleNamespace(memory=10**10),
         facts=SimpleNamespace(length=length),
     )
-    note = _unseen(lab)
+    note = unseen_growth(lab)
     assert note == ("growth below 66.67 B per sample would not have been seen" if seen else None)
 
 
@@ -98,3 +98,13 @@ def test_files_that_stay_open(opened: float, limit: int | None, note: str, monke
     facts = SimpleNamespace(kind="map", num_workers=2, length=100, persistent=False, shuffled=True)
     lab: Any = SimpleNamespace(machine=SimpleNamespace(open_files=limit), facts=facts)
     assert verdict_of(dg604_leaking_handles.dg604_leaking_handles.judge, lab).outcome.note == note
+
+
+@pytest.mark.parametrize(("rate", "found"), [(7_000, False), (20_000, True)])
+def test_a_library_that_warms_up_is_no_leak(rate: int, found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`torchaudio.load` takes 7 kB a call of the first 8,000, which no object of the loader keeps."""
+    lab = recordings("dg602_growing_worker")["bad_history"].lab
+    growth = Growth(rate, True, lab.resources.longer_usage, None)
+    monkeypatch.setattr(dg602_growing_worker, "growth_of", lambda *_, **__: growth)
+    verdict = verdict_of(dg602_growing_worker.dg602_growing_worker.judge, lab)
+    assert bool(verdict.findings) is found
