@@ -95,13 +95,13 @@ class TestObservations:
 
     def test_the_budget_runs_down_once_for_those_that_run_at_the_same_time(self, tmp_path: Path) -> None:
         def sleep(number: int, _: Path) -> int:
-            time.sleep(0.4)
+            time.sleep(1)
             return number
 
         started = time.monotonic()
         cache = self.run(tmp_path, partial(sleep, 0), partial(sleep, 1))
-        assert time.monotonic() - started < 0.75
-        assert Settings().budget - cache.left == pytest.approx(0.45, abs=0.2)
+        assert time.monotonic() - started < 1.9  # one after the other, they take 2 s
+        assert 1 <= Settings().budget - cache.left < 1.9
 
     def test_one_that_two_jobs_request_is_made_once(self, tmp_path: Path) -> None:
         made = tmp_path / "made"
