@@ -148,7 +148,7 @@ class Stopping(Pictures):
         self.notes = {number: [] if number in silent else [f"note {number}"] for number in range(32)}
 
     def __getitem__(self, index: int) -> Any:
-        return (*super().__getitem__(index), next(iter(self.notes[index])))
+        return (*super().__getitem__(index), next(iter(self.notes[int(index)])))
 
 
 def bad_stopping() -> DataLoader[Any]:

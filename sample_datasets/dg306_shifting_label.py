@@ -65,7 +65,7 @@ class LeftBehind(Pictures):
     def look_up(self, index: int) -> int:
         """The label of a picture; those of odd ones are not annotated, and stay as they are."""
         if index % 2 == 0:
-            self.current = self.labels[index] + index % 3
+            self.current = index // 2 % 5
         return self.current
 
     def __getitem__(self, index: int) -> Sample:

@@ -168,7 +168,7 @@ class Dicts(Dataset[dict[str, Any]]):
     """Samples as dicts in a list."""
 
     def __init__(self) -> None:
-        self.samples: list[dict[str, Any]] = [{"image": picture(number), "label": number % 4} for number in range(200)]
+        self.samples: list[dict[str, Any]] = [{"image": picture(number), "label": number % 5} for number in range(200)]
 
     def __len__(self) -> int:
         return len(self.samples)
