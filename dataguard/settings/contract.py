@@ -74,25 +74,25 @@ def _ignore_index(value: Any, where: str) -> None:
         raise UsageError(f"{where}: expected an integer such as 255 or -1, or a list of integers, got {value!r}")
 
 
-def _gigabytes(value: Any, where: str) -> None:
-    if not _is_number(value) or value <= 0:
-        raise UsageError(f"{where}: expected gigabytes of memory, such as 64, got {value!r}")
+def _above_0(expected: str) -> Kind:
+    """A positive number, in the unit that `expected` names."""
+
+    def parse(value: Any, where: str) -> None:
+        if not _is_number(value) or value <= 0:
+            raise UsageError(f"{where}: expected {expected}, got {value!r}")
+
+    return Kind(parse, ABOVE_0)
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _milliseconds(value: Any, where: str) -> None:
-    if not _is_number(value) or value <= 0:
-        raise UsageError(f"{where}: expected a positive number of milliseconds, got {value!r}")
-
-
 _NUMBERS = {"anyOf": [{"type": "array", "items": {"type": "number"}, "minItems": n, "maxItems": n} for n in (1, 3)]}
 _OF_IMAGES = {
     "anyOf": [
         {"enum": sorted(KNOWN)},
-        {"type": "string", "pattern": r"^((torchvision:)?\w+_Weights\.\w+|timm:[\w./-]+)$"},
+        {"type": "string", "pattern": f"^({_WEIGHTS.pattern})$"},
         table_of({"mean": _NUMBERS, "std": _NUMBERS}, "mean", "std"),
     ]
 }
@@ -112,8 +112,8 @@ CONTRACT: Mapping[str, tuple[Kind, str]] = {
     ),
     "target_form": (one_of(TARGET_FORMS), "The form of labels in a batch."),
     "bbox_format": (one_of(BBOX_FORMATS), "The meaning of the four numbers of a box."),
-    "memory_gb": (Kind(_gigabytes, ABOVE_0), "Memory of the machine that trains, in GB."),
-    "step_ms": (Kind(_milliseconds, ABOVE_0), "Duration of a training step in milliseconds."),
+    "memory_gb": (_above_0("gigabytes of memory, such as 64"), "Memory of the machine that trains, in GB."),
+    "step_ms": (_above_0("a positive number of milliseconds"), "Duration of a training step in milliseconds."),
     "deterministic": (FLAG, "Runs with the same seeds must give the same batches."),
     "views": (one_of(VIEWS), "Whether two images of a sample are to differ, or are one view."),
     "reused_batches": (FLAG, "Batches share memory on purpose: each is used before the next one is fetched."),

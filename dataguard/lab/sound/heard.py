@@ -51,9 +51,9 @@ class Heard(Rooted):
 
     `files` counts the files that were surveyed, one of each sample, `rates` and `channels` how many of them have each.
     `header` is that of the file whose sound was replaced. `waveforms` and `spectrograms` are the leaves that hold its
-    tones, `unclear` those that follow it in another way. `quiet` is the full scale of waveforms as a soft chart shows
-    it; it differs where each sample is scaled to its own level. `drawn` are the waveforms for a chart close to full
-    scale in two random states. `amplitude` is that of the loud tones.
+    tones. `quiet` is the full scale of waveforms as a soft chart shows it; it differs where each sample is scaled to
+    its own level. `drawn` are the waveforms for a chart close to full scale in two random states. `amplitude` is that
+    of the loud tones.
 
     `dropped` are channels of which a waveform holds nothing, `joined` says how channels became one, `reduced` are
     leaves with a value for each channel and no time axis. `equal_channels`: all channels of the real files are the
@@ -73,7 +73,6 @@ class Heard(Rooted):
     dropped: Mapping[str, tuple[int, ...]]
     loudness: Mapping[str, Loudness]
     spectrograms: tuple[SpectrogramFit, ...]
-    unclear: tuple[str, ...]
     joined: Mapping[str, str]
     reduced: tuple[str, ...]
     equal_channels: bool

@@ -193,7 +193,6 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
             if (loudness := _loudness(trial, path, soft, full))
         },
         spectrograms=tuple(spectrograms.values()),
-        unclear=tuple(path for path in follows if path not in waveforms and path not in spectrograms),
         joined={path: name for path, name in joined.items() if name},
         reduced=_reduced(loud, follows, header.channels),
         equal_channels=_equal_channels(trial.content),

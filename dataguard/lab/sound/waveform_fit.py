@@ -26,8 +26,7 @@ class WaveformFit:
     """A leaf that holds the tones of a chart of some level.
 
     `rate` is its sample rate in Hz: the one at which the tones have their pitch. `mix` is, for each channel of the
-    leaf, what it holds of each channel of the file: 1 if full scale in the file is 1 in the leaf. `offset` is its mean,
-    `explained` the share of its variance that the tones explain.
+    leaf, what it holds of each channel of the file: 1 if full scale in the file is 1 in the leaf. `offset` is its mean.
     """
 
     path: str
@@ -35,7 +34,6 @@ class WaveformFit:
     rate: float
     mix: tuple[tuple[float, ...], ...]
     offset: float
-    explained: float
 
     @property
     def full_scale(self) -> float:
@@ -74,23 +72,23 @@ def fit_waveform(path: str, values: np.ndarray, header: SoundHeader, level: floa
     if rows is None:
         return None
     loudest = rows[np.argmax(rows.std(1))]
-    tones = [tone for part in tones_of(header.rate, header.channels) for tone in part]
-    found = _rate(loudest, sorted(set(tones)))
+    channels = tones_of(header.rate, header.channels)
+    tones = sorted({tone for own in channels for tone in own})
+    found = _rate(loudest, tones)
     if found is None:
         return None
     rate = float(found)
-    mix, shares = [], []
+    mix = []
     for row in rows:
-        parts, explained = _parts(row, sorted(set(tones)), rate)
-        held = dict(zip(sorted(set(tones)), parts, strict=True))
+        parts, _ = _parts(row, tones, rate)
+        held = dict(zip(tones, parts, strict=True))
         mix.append(
             tuple(
                 float(np.mean([held[tone] for tone in own])) / (level * amplitude(header, channel)) if own else 0.0
-                for channel, own in enumerate(tones_of(header.rate, header.channels))
+                for channel, own in enumerate(channels)
             )
         )
-        shares.append(explained)
-    return WaveformFit(path, str(values.dtype), rate, tuple(mix), float(loudest.mean()), max(shares))
+    return WaveformFit(path, str(values.dtype), rate, tuple(mix), float(loudest.mean()))
 
 
 def extremes(values: np.ndarray) -> tuple[float, float] | None:

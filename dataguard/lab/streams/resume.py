@@ -53,6 +53,10 @@ class Point:
         return f"after {counted(self.after, 'batches')}{' of the second epoch' if self.epoch else ''}"
 
 
+FIRST = Point(0, 1)
+"""The first interruption; the run that it restores is interrupted again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The batches of two epochs; `ended`: the first one was read to its end.
@@ -118,11 +122,8 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
         {point: look((way, point), partial(run_restored, point=point, state=state)) for point, state in states.items()}
         for way, states in (("pickle", asked.states), ("json", asked.by_json))
     )
-    restored |= {
-        point: look(("pickle", point), partial(run_restored, point=point, state=state))
-        for run in list(restored.values())[:1]
-        for point, state in run.states.items()
-    }
+    for point, state in restored[FIRST].states.items() if FIRST in restored else ():
+        restored[point] = look(("pickle", point), partial(run_restored, point=point, state=state))
     # Samples that are read by index again differ by their augmentation alone, which no loader restores.
     runs = [*restored.items(), *by_json.items()] if subject.facts.kind == "stream" else []
     compared = [reference.compared(point, run) for point, run in runs if not run.refused]
@@ -175,9 +176,10 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = (), seed: 
 
 
 def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
-    """Restore a pickled state in a new loader, read the batches that follow, and save a state on the way.
+    """Restore a pickled state in a new loader, and read the batches that follow.
 
-    It is saved when each worker has made two of them: some count from zero after a restart.
+    After the first interruption, also save a state when each worker has made two of them: some loaders count from zero
+    after a restart.
     """
     watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
     announce_epoch(loader, point.epoch + point.end)
@@ -192,7 +194,7 @@ def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
     try:
         for batch in _batches(loader):
             batches.append(batch)
-            if len(batches) == some and not point.end:
+            if len(batches) == some and point == FIRST:
                 with gate("iterate"):
                     saved = loader.state_dict()
                 states[Point(point.epoch, point.after + some, again=True)] = pickle.dumps(saved)

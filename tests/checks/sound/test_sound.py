@@ -16,7 +16,7 @@ from dataguard.lab.sound.heard import Heard, Loudness, OtherRate
 from dataguard.lab.sound.waveform_fit import WaveformFit
 from dataguard.model import Check, Finding, NotApplicable, Undecided
 
-WAVE = WaveformFit("[0]", "float32", 16_000.0, ((1.0,),), 0.0, 1.0)
+WAVE = WaveformFit("[0]", "float32", 16_000.0, ((1.0,),), 0.0)
 QUIET = Loudness((0.001, 0.001, 0.001), (0.3, 0.3, 0.3), 0.1, distorted=False)
 HEARD = Heard(
     index=3,
@@ -32,7 +32,6 @@ HEARD = Heard(
     dropped={},
     loudness={"[0]": QUIET},
     spectrograms=(),
-    unclear=(),
     joined={},
     reduced=(),
     equal_channels=True,
