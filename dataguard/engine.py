@@ -128,24 +128,30 @@ class _Scan:
     def add(self, spelling: str) -> None:
         """Run the checks on every loader of one target."""
         self._announce(building=spelling)
-        with examine(spelling, self._settings, self._here) as session:
-            session.on_progress = self._listen
-            loaders = session.loaders(contain=True)
-            self.bugs += filter(None, [session.bug])
-            self._names |= dict.fromkeys(loaders)
-            if spelling == self._spellings[-1]:
-                require_known(self._settings, self._names)
-            self._environment = session.environment or self._environment
+        session = examine(spelling, self._settings, self._here)
+        try:
+            with session:
+                self._judge(spelling, session)
+        finally:
             self._notes += session.notes
-            wanted = [(check, loader) for loader in loaders for check in self._checks]
-            shown = [_shown(loader, session, self._spellings) for _, loader in wanted]
-            before, self.total = self.total, self.total + len(wanted)
-            waiting = {number: (check.id, shown[number]) for number, (check, _) in enumerate(wanted)}
-            self._announce(running=next(iter(waiting.values()), None))
-            for number, result in session.judge_all(wanted):
-                named = self._results[before + number] = replace(result, loader=shown[number])
-                del waiting[number]
-                self._announce(result=named, running=next(iter(waiting.values()), None))
+
+    def _judge(self, spelling: str, session: Session) -> None:
+        session.on_progress = self._listen
+        loaders = session.loaders(contain=True)
+        self.bugs += filter(None, [session.bug])
+        self._names |= dict.fromkeys(loaders)
+        if spelling == self._spellings[-1]:
+            require_known(self._settings, self._names)
+        self._environment = session.environment or self._environment
+        wanted = [(check, loader) for loader in loaders for check in self._checks]
+        shown = [_shown(loader, session, self._spellings) for _, loader in wanted]
+        before, self.total = self.total, self.total + len(wanted)
+        waiting = {number: (check.id, shown[number]) for number, (check, _) in enumerate(wanted)}
+        self._announce(running=next(iter(waiting.values()), None))
+        for number, result in session.judge_all(wanted):
+            named = self._results[before + number] = replace(result, loader=shown[number])
+            del waiting[number]
+            self._announce(result=named, running=next(iter(waiting.values()), None))
 
     def _announce(self, **news: Any) -> None:
         if self._listen:

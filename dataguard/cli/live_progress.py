@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from dataguard.model import Status
-from dataguard.process.progress import CheckProgress, ReadingProgress
+from dataguard.process.progress import CheckProgress, ReadingProgress, Waiting
 from dataguard.render.escapes import one_line
 
 
@@ -46,17 +46,19 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def listen(self, update: CheckProgress | ReadingProgress) -> None:
+    def listen(self, update: CheckProgress | ReadingProgress | Waiting) -> None:
         """Show what has happened; see `dataguard.process.progress.Listener`."""
         if isinstance(update, ReadingProgress):
             self._read(update)
-        else:
+        elif isinstance(update, CheckProgress):
             self._checked(update)
+        else:
+            self._line = _line(f"{update.what}  {update.seconds:.0f} s")
         self._live.update(Group(self._line, self._bar) if self._task else self._line, refresh=True)
 
     def show(self, what: str) -> None:
         """Show what is being done."""
-        self._live.update(Text(one_line(what), no_wrap=True, overflow="ellipsis"), refresh=True)
+        self._live.update(_line(what), refresh=True)
 
     def _checked(self, progress: CheckProgress) -> None:
         result = progress.result
@@ -71,7 +73,7 @@ class Terminal:
             f"building {progress.building}" if progress.building else " on ".join(filter(None, progress.running or ()))
         )
         counts = ", ".join(f"{self._done[status]} {status.value}" for status in Status if status in self._done)
-        self._line = Text(one_line("  ".join(filter(None, (done, now)))), no_wrap=True, overflow="ellipsis")
+        self._line = _line("  ".join(filter(None, (done, now))))
         self._line.append(f"  {counts}", "dim")
 
     def _read(self, progress: ReadingProgress) -> None:
@@ -86,3 +88,8 @@ class Terminal:
         if self._task is not None:
             self._bar.remove_task(self._task[1])
             self._task = None
+
+
+def _line(words: str) -> Text:
+    """One line, cut off where the terminal ends."""
+    return Text(one_line(words), no_wrap=True, overflow="ellipsis")

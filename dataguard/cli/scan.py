@@ -70,6 +70,7 @@ def _default(setting: str) -> str:
 @click.option("--all", is_flag=True, default=None, help="Read every sample once; under torchrun, ranks share the work.")
 @click.option("--budget", metavar="SECONDS", help=f"Time limit for the observations of a loader. {_default('budget')}")
 @click.option("--timeout", metavar="SECONDS", help=f"No progress for this long is a hang. {_default('timeout')}")
+@click.option("--import-timeout", metavar="SECONDS", help=f"Limit of an import. {_default('import_timeout')}")
 @click.option("--seed", metavar="N", help=f"Seed python, numpy and torch before the factory. {_default('seed')}")
 @click.option("--workers", metavar="N", help="Override the loader's num_workers.")
 @click.option("--start-method", metavar="METHOD", help=f"Override the start method: {', '.join(START_METHODS)}.")

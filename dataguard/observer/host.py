@@ -56,8 +56,6 @@ with infrequent_gc():
     from dataguard.targets import loading as targets
     from dataguard.targets.loading import Target
 
-IMPORT_PATIENCE = 6
-"""Importing the user's module may take this many times the timeout, because an import shows no progress."""
 MOST_AT_ONCE = 4
 """Observations that run side by side at most; each has workers of its own."""
 _OWN = str(Path(ROOT, "dataguard", "__init__.py"))
@@ -92,7 +90,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
                     sys.path.insert(0, ROOT)
             multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
             shm_cleanup.log_creations(folder / CREATIONS)
-            importer = _Importer(folder / STACKS, IMPORT_PATIENCE * settings.timeout)
+            importer = _Importer(folder / STACKS, settings.import_timeout)
             pipe.send(("importing", None))
             with importer.watched():
                 target = targets.load(spelling)

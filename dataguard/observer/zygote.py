@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -19,7 +18,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import NoReturn
 
@@ -46,7 +45,8 @@ def main(descriptor: str, own_folder: str) -> None:
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a reaper: it closes its output when it is done
     listener = socket.socket(fileno=int(descriptor))
-    while sys.stdin not in (ready := select.select([sys.stdin, listener], [], [])[0]):
+    stdin = sys.stdin.fileno()
+    while stdin not in (ready := wait([stdin, listener])):
         if listener in ready:
             with contextlib.suppress(OSError, EOFError, TypeError, ValueError):  # who asked has died, or is another
                 control, _ = listener.accept()

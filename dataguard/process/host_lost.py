@@ -22,13 +22,28 @@ _DEATHS = "DG002"
 class HostLost(DataguardError):
     """The observing process ended or stopped answering; `signal` is what killed it, if so.
 
-    `unwatched`: the process that watches it ended as well, which happens only if it is killed.
+    `unwatched`: the process that watches it ended as well, which happens only if it is killed. `late`: it did not
+    answer in time. `final`: it is not started again.
     """
 
-    def __init__(self, message: str, signal: str | None = None, *, unwatched: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        signal: str | None = None,
+        *,
+        unwatched: bool = False,
+        late: bool = False,
+        final: bool = False,
+    ) -> None:
         super().__init__(message)
         self.signal = signal
         self.unwatched = unwatched
+        self.late = late
+        self.final = final
+
+    def is_like(self, other: HostLost | None) -> bool:
+        """Whether it was lost for the same reason."""
+        return other is not None and (self.signal, self.unwatched) == (other.signal, other.unwatched)
 
 
 def before_building(lost: HostLost, spelling: str, when: str, stacks: str) -> UsageError:
@@ -57,7 +72,7 @@ def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> 
     """The result of a check during which the observing process was lost, while `building` the loader or afterwards."""
     signal = getattr(lost, "signal", None)
     if signal is None or check.code != _DEATHS:
-        reason = f"{lost}; it is restarted for the next check"
+        reason = str(lost) if getattr(lost, "final", False) else f"{lost}; it is restarted for the next check"
         return without_verdict(check, loader, Status.INCONCLUSIVE, reason)
     finding = Finding(
         f"{lost} while {'calling the factory' if building else 'the loader ran in forks of it'}",

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import secrets
-import select
 import shutil
 import signal
 import socket
@@ -18,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from dataguard.machine.units import counted
@@ -26,8 +25,6 @@ from dataguard.process.programs import command
 
 _INHERITED = ("PYTHON", "TORCH", "PYTORCH", "CUDA", "OMP_", "MKL_", "KMP_", "OPENBLAS_", "NUMEXPR_", "LD_", "DYLD_")
 """Prefixes of environment variables that are read at process start; a fork cannot apply them later."""
-_PATIENCE = 120.0
-"""Seconds that importing torch may take."""
 _LARGEST_PID = 20
 """Bytes of the answer of a zygote, a PID."""
 ADDRESS = "DATAGUARD_ZYGOTE"
@@ -43,20 +40,37 @@ def new_folder() -> Path:
 
 
 class Reaper:
-    """The reporting process's handle of a reaper: closing `stdin` stops it, and it closes `stdout` when it is done."""
+    """The reporting process's handle of a reaper: closing `stdin` stops it, and it closes `stdout` when it is done.
+
+    `left` are the names of shared tensors that it has left, once it is done: they may be those of other programs.
+    """
 
     def __init__(self, pid: int, stdin: int, stdout: int, process: subprocess.Popen[bytes] | None = None) -> None:
         self.pid = pid
         self.stdin = os.fdopen(stdin, "wb", buffering=0)
         self.stdout = os.fdopen(stdout, "rb", buffering=0)
+        self.left: tuple[str, ...] = ()
+        self._said = b""
         self._process = process
         _alive.add(self)
+
+    def status(self, seconds: float) -> str | None:
+        """The exit code of the observing process, as soon as it is reported, or empty if the reaper itself ended.
+
+        None if neither has happened after so many seconds.
+        """
+        while b"\n" not in self._said:
+            if not wait([self.stdout.fileno()], seconds):
+                return None
+            if not self._hears():
+                return ""
+        return self._said.partition(b"\n")[0].decode()
 
     def dismiss(self, seconds: float) -> None:
         """Stop it together with all its descendants, and wait until they have ended."""
         self.stdin.close()
-        while select.select([self.stdout], [], [], seconds)[0]:
-            if not self.stdout.read(64):
+        while wait([self.stdout.fileno()], seconds):
+            if not self._hears():
                 break
         else:  # a descendant cannot even be killed, for instance because of a dead network mount
             with contextlib.suppress(ProcessLookupError):
@@ -66,7 +80,14 @@ class Reaper:
         with contextlib.suppress(ChildProcessError):  # one that was forked by the zygote is no child of this process
             os.waitpid(self.pid, 0)
         self.stdout.close()
+        self.left = tuple(self._said.decode(errors="replace").splitlines()[1:])
         _alive.discard(self)
+
+    def _hears(self) -> bool:
+        """Read what it has written; False if it is done."""
+        said = self.stdout.read(1 << 16)
+        self._said += said
+        return bool(said)
 
 
 Here = Callable[[Path, int, int, int], None]
@@ -75,10 +96,11 @@ _alive: set[Reaper] = set()
 """The reapers of this process that were not dismissed."""
 
 
-def start(folder: Path, descriptor: int, here: Here | None = None) -> Reaper:
+def start(folder: Path, descriptor: int, patience: float, here: Here | None = None) -> Reaper:
     """Start a reaper with the socket `descriptor`; it waits for its session folder to be made.
 
-    With `here`, it is a fork of this process, and so is the observing process, which then has what is in memory here.
+    `patience` are the seconds that a zygote may take to answer, which it does once it has imported torch. With `here`,
+    the reaper is a fork of this process, and so is the observing process, which then has what is in memory here.
     """
     stdin, own_in = os.pipe()
     own_out, stdout = os.pipe()
@@ -89,7 +111,7 @@ def start(folder: Path, descriptor: int, here: Here | None = None) -> Reaper:
         descriptors = (stdin, stdout, descriptor)
         for fork in (_forked_by_address, *(zygote.fork for zygote in _open)):
             with contextlib.suppress(OSError, EOFError, ValueError):  # the zygote died: start the reaper on its own
-                pid = fork(folder, descriptors)
+                pid = fork(folder, descriptors, patience)
                 if pid is not None:
                     return Reaper(pid, own_in, own_out)
         process = subprocess.Popen(
@@ -140,18 +162,18 @@ class Zygote:
         self.address = ""
         """Where it is asked: a socket that any process of the user may connect to."""
 
-    def fork(self, folder: Path, descriptors: tuple[int, ...]) -> int | None:
-        """Fork a reaper and return its PID. Raises OSError or EOFError when the zygote does not answer.
+    def fork(self, folder: Path, descriptors: tuple[int, ...], patience: float) -> int | None:
+        """Fork a reaper and return its PID. Raises OSError or EOFError when the zygote does not answer for so long.
 
         `descriptors` are the reaper's standard input and output, and the socket to the observing process.
         """
         with self._lock:
             alive = self._process is not None and self._process.poll() is None
-            pid = _forked(self.address, folder, descriptors) if alive else None
+            pid = _forked(self.address, folder, descriptors, patience) if alive else None
             if pid is None:
                 self.close()
                 self.start()
-                pid = _forked(self.address, folder, descriptors)
+                pid = _forked(self.address, folder, descriptors, patience)
             return pid
 
     def start(self) -> None:
@@ -190,7 +212,7 @@ class Zygote:
             shutil.rmtree(Path(self.address).parent, ignore_errors=True)
 
 
-def _forked(address: str, folder: Path, descriptors: tuple[int, ...]) -> int | None:
+def _forked(address: str, folder: Path, descriptors: tuple[int, ...], patience: float) -> int | None:
     """The PID of a reaper that a zygote forked; None if it was started with other variables than this process has."""
     if json.loads(_started_with(address).read_text(encoding="utf-8")) != _inherited():
         return None
@@ -199,15 +221,15 @@ def _forked(address: str, folder: Path, descriptors: tuple[int, ...]) -> int | N
         socket.send_fds(control, [b"."], descriptors)
         with Connection(os.dup(control.fileno())) as pipe:
             pipe.send_bytes(json.dumps([str(folder), dict(os.environ), str(Path.cwd())]).encode())
-            if not pipe.poll(_PATIENCE):
+            if not pipe.poll(patience):
                 raise EOFError("the zygote does not answer")
             return int(pipe.recv_bytes(_LARGEST_PID))
 
 
-def _forked_by_address(folder: Path, descriptors: tuple[int, ...]) -> int | None:
+def _forked_by_address(folder: Path, descriptors: tuple[int, ...], patience: float) -> int | None:
     """The PID of a reaper forked by the zygote of the run, if there is one."""
     address = os.environ.get(ADDRESS)
-    return _forked(address, folder, descriptors) if address else None
+    return _forked(address, folder, descriptors, patience) if address else None
 
 
 def _inherited() -> dict[str, str]:

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +116,16 @@ def seconds_without_core(task: str = "thread-self") -> float:
         os.close(descriptor)
 
 
-def end_descendants(spare: Collection[psutil.Process] = (), session: int | None = None) -> set[int]:
+def end_descendants(
+    spare: Collection[psutil.Process] = (),
+    session: int | None = None,
+    stopped: Callable[[Collection[int]], None] = lambda _: None,
+) -> set[int]:
     """Kill every descendant of this process except `spare`, repeatedly, because they may fork in the meantime.
 
     With a `session`, only those that belong to it. Processes that clean up shared memory are not killed; they exit by
-    themselves. Returns the PIDs of the killed processes.
+    themselves. `stopped` is called with PIDs of processes that are about to be killed, while they can be inspected.
+    Returns the PIDs of the killed processes.
     """
     ended: set[int] = set()
     deadline = time.monotonic() + _GRACE
@@ -131,6 +136,7 @@ def end_descendants(spare: Collection[psutil.Process] = (), session: int | None 
             break
         for process in doomed:
             _send(process, signal.SIGSTOP)  # a stopped process cannot fork while the others are being killed
+        stopped({process.pid for process in doomed})
         for process in doomed:
             _send(process, signal.SIGKILL)
         _await_end(doomed, 0.5)

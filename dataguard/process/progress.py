@@ -61,7 +61,15 @@ class CheckProgress:
     building: str | None = None
 
 
-Listener = Callable[[CheckProgress | ReadingProgress], None]
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a target waits for before it can be checked, such as the import of torch, and for how many seconds."""
+
+    what: str
+    seconds: float
+
+
+Listener = Callable[[CheckProgress | ReadingProgress | Waiting], None]
 """Called before and after the loaders of a target are built, with every result, and while all samples are read."""
 
 PROGRESS = "news"

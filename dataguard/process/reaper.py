@@ -2,26 +2,28 @@
 
 No user code runs here, so it can always clean up: when
 the reporting process is done, interrupted or killed (then the reaper's standard input closes), and when the observing
-process crashes. The last thing it writes to stdout is the exit code of the observing process.
+process crashes. The last thing it writes to stdout is the exit code of the observing process, and on lines of their own
+the names of shared tensors that may be its, and were left.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
 
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants, wait_for_children
 from dataguard.process.programs import command
+from dataguard.process.shm_cleanup import SharedTensors
 
 LOG = "host.log"
 """File in the session folder: the output of the observing process."""
@@ -55,11 +57,11 @@ def watch(folder: Path, start: Callable[[], Process]) -> None:
         signal.signal(number, lambda *_: None)  # not SIG_IGN, which the user's code would inherit
     wait_for_children()
     adopt_orphans()
-    before = shm_cleanup.names()
+    tensors = SharedTensors()
     reporter = os.getppid()
     try:
         if _await_folder(folder, reporter):
-            _observe(folder, start, before, reporter)
+            _observe(folder, start, tensors, reporter)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -75,18 +77,19 @@ def _await_folder(folder: Path, reporter: int) -> bool:
     return True
 
 
-def _observe(folder: Path, start: Callable[[], Process], before: Collection[str], reporter: int) -> None:
+def _observe(folder: Path, start: Callable[[], Process], tensors: SharedTensors, reporter: int) -> None:
     host = start()
     while host.poll() is None and not _dismissed(reporter, _GLANCE):
         pass
     _let_exit(host)
-    shm_cleanup.remove_tensors(end_descendants())
+    tensors.remove(end_descendants(stopped=tensors.note_held), folder, folder)
     if host.poll() is None:  # without /proc, it was not found
         host.kill()
     end_cleanup_processes()
-    shm_cleanup.remove_created(folder / CREATIONS, before)
+    shm_cleanup.remove_created(folder / CREATIONS, tensors.before)
     with contextlib.suppress(OSError):
-        os.write(sys.stdout.fileno(), str(host.wait()).encode())  # 0 when it was stopped from here
+        status = str(host.wait())  # 0 when it was stopped from here
+        os.write(sys.stdout.fileno(), "".join(f"{line}\n" for line in (status, *shm_cleanup.left_in(folder))).encode())
     while not _dismissed(reporter, _GLANCE):  # the reporting process may want to read the log
         pass
 
@@ -102,7 +105,7 @@ def _let_exit(host: Process) -> None:
 
 def _dismissed(reporter: int, seconds: float) -> bool:
     """Whether the reporting process has closed our input or died; waits for that so many seconds."""
-    return bool(select.select([sys.stdin], [], [], seconds)[0]) or os.getppid() != reporter
+    return bool(wait([sys.stdin.fileno()], seconds)) or os.getppid() != reporter
 
 
 def _start(descriptor: int) -> subprocess.Popen[bytes]:

@@ -7,34 +7,41 @@ tree. The reaper between the two processes stops the tree even if this process i
 from __future__ import annotations
 
 import contextlib
-import os
-import select
+import math
 import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from multiprocessing.connection import wait
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
-from dataguard.in_memory_targets import is_held, shown
+from dataguard.in_memory_targets import is_held, script_of, shown
+from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, UsageError
 from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
 from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
 from dataguard.process.messages import Questions
-from dataguard.process.process_tree import how_it_ended, signal_name
-from dataguard.process.progress import PROGRESS, ProgressListener
+from dataguard.process.process_tree import how_it_ended, signal_name, work_done
+from dataguard.process.progress import PROGRESS, Listener, Waiting
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.sample_view import SampleViews, Wanted
-from dataguard.settings.settings import Settings, expectation
+from dataguard.settings.settings import PATIENCE, Settings, expectation
 from dataguard.settings.target_spelling import parsed
 from dataguard.timings import BenchOptions, LoaderTimes
 
-START_PATIENCE = 120.0
-"""Seconds that importing torch may take."""
+SLACK = 30.0
+"""Seconds that a scan may take for each loader beyond its budget, to start and end processes and to judge."""
+_LONGEST = 600.0
+"""Seconds to wait for the next message while all samples are read, or for a measurement, as a last resort."""
+_GLANCE = 1.0
+"""Seconds between two progress updates of a wait."""
+_SHOWN = 3
+"""Names of what was left in /dev/shm that a note shows."""
 _UNWATCHED = "ended, as the process that watches it was killed"
 """How it ended if no status was reported."""
 _PARTING = 20.0
@@ -44,8 +51,9 @@ _PARTING = 20.0
 class Session:
     """A target in an observing process; a context manager.
 
-    The process is started on first use and restarted when it is lost; `close` stops it with every process that it or
-    the user's code started.
+    The process is started on first use and restarted when it is lost, but not after it was lost twice in a row for one
+    reason. All checks together may take the budget and `SLACK` seconds for each loader, whatever the user's code does.
+    `close` stops the process with every process that it or the user's code started.
     """
 
     def __init__(self, spelling: str, settings: Settings, here: Here | None = None) -> None:
@@ -53,15 +61,18 @@ class Session:
         self.settings = settings
         self._here = here if is_held(spelling) else None
         self.environment: Mapping[str, Any] = {}
-        self.notes: tuple[str, ...] = ()
-        """How the loaders were built, for the reader of the report."""
         self.name = parsed(spelling).name
-        self.on_progress: ProgressListener | None = None
+        self.on_progress: Listener | None = None
         """Called with progress updates of the observing process."""
         self._known = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
         self._building = False
+        self._notes: tuple[str, ...] = ()
+        self._left_over: tuple[str, ...] = ()
         self._lost: HostLost | BrokenStart | None = None
+        self._last_loss: HostLost | None = None
+        self._left = math.inf
+        """Seconds that this process may still wait for results."""
         self._planned: dict[tuple[str, str], int] = {}
         self._made: dict[int, Result] = {}
         self._coming: Iterator[tuple[int, Result]] = iter(())
@@ -87,6 +98,7 @@ class Session:
                 raise
             except DataguardError as error:
                 if isinstance(error, HostLost) and self._building:
+                    error.final = True
                     self._lost = error
                 elif contain:
                     self._lost = BrokenStart(str(error))
@@ -94,6 +106,11 @@ class Session:
                     raise
                 self._loaders = (self.name,)  # each check meets it
         return self._loaders or ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How the loaders were built, and what had to be left once they ended, for the reader of the report."""
+        return self._notes + tuple(_note_of(self._left_over))
 
     @property
     def bug(self) -> BrokenStart | None:
@@ -112,12 +129,16 @@ class Session:
         If the observing process is lost, those that are left are run one at a time, which shows who took it down.
         """
         left = dict(enumerate(wanted))
-        with contextlib.suppress(DataguardError):
+        try:
             for number, result in self._asked(wanted):
                 asked = left.pop(number, None)
                 if asked is None:
                     break  # no answer of ours
                 yield number, self._without_known(result, *asked)
+        except HostLost as lost:
+            self._note(lost)
+        except DataguardError:  # a bug, which the checks meet again
+            pass
         if left:
             self.close()
         for number, (check, loader) in left.items():
@@ -136,9 +157,13 @@ class Session:
         started = time.monotonic()
         try:
             ((_, result),) = self._asked([(check, loader)])
+            self._last_loss = None
             return self._without_known(result, check, loader)
-        except (HostLost, UsageError) as lost:
-            result = result_of(check, loader, lost, building=self._lost is not None)
+        except HostLost as lost:
+            self._note(lost)
+            result = result_of(check, loader, lost, building=self._building)
+        except UsageError as error:
+            result = result_of(check, loader, error, building=self._building)
         except DataguardError as bug:
             result = of_bug(check, loader, bug)
         self.close()
@@ -152,11 +177,46 @@ class Session:
             self._start()
         self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
         for _ in wanted:
-            kind, answer = self._answer(self._patience)
+            kind, answer = self._judged()
             if kind != "result":
                 raise DataguardError(answer)
             number, result = answer
             yield number, replace(result, target=self.spelling)
+
+    def _judged(self) -> tuple[str, Any]:
+        """Wait for the next result, as long as the checks of this target may take together."""
+        return self._answer(_LONGEST) if self.settings.all else self._within(self._left)
+
+    def _within(self, seconds: float, what: str = "") -> tuple[str, Any]:
+        """Wait so long, or as long as the checks of this target may still take. Raises HostLost like `_answer`."""
+        started = time.monotonic()
+        try:
+            return self._answer(min(seconds, self._left), what)
+        except HostLost as lost:
+            raise self._too_long if lost.late and self._left < seconds else lost from None
+        finally:
+            self._left -= time.monotonic() - started
+
+    @property
+    def _allowed(self) -> float:
+        """Seconds that all checks may take together; there is no limit if all samples are read."""
+        return math.inf if self.settings.all else len(self._loaders or ()) * (self.settings.budget + SLACK)
+
+    @property
+    def _too_long(self) -> HostLost:
+        return HostLost(
+            f"the checks took more than {self._allowed:.0f} s together, {SLACK:.0f} s per loader beyond its budget",
+            final=True,
+        )
+
+    def _note(self, lost: HostLost) -> None:
+        """Note a loss; after the second one in a row for the same reason, the process is not started again."""
+        if lost.final:
+            self._lost = lost
+        elif lost.is_like(self._last_loss):
+            reason = f"{lost}, as once before: it is not started again"
+            self._lost = HostLost(reason, lost.signal, unwatched=lost.unwatched, final=True)
+        self._last_loss = lost
 
     def _without_known(self, result: Result, check: Check, loader: str) -> Result:
         """The result with what the settings and the baseline expect."""
@@ -182,7 +242,7 @@ class Session:
             if self._reaper is None:
                 self._start()
             self._send((question, (wanted, loader)))
-            kind, answer = self._answer(self._patience)
+            kind, answer = self._answer(_LONGEST)
         except HostLost as lost:
             kind, answer = "failed", str(lost)
         if kind == "made":
@@ -201,37 +261,32 @@ class Session:
             self._pipe = None
         if reaper is not None:
             reaper.dismiss(_PARTING)
+            self._left_over += reaper.left
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    @property
-    def _patience(self) -> float | None:
-        """Seconds to wait for one check, far beyond the deadlines of its observations, as a last resort.
-
-        None for a scan of all samples, which takes as long as there are samples.
-        """
-        if self.settings.all:
-            return None
-        return START_PATIENCE + 2 * self.settings.budget + 20 * self.settings.timeout
-
     def _start(self) -> None:
         """Start the observing process, and learn from it which loaders there are and where it runs."""
+        if self._left <= 0:
+            raise self._too_long
+        imports = self.settings.import_timeout
         self._folder = new_folder()
         here, there = socket.socketpair()
         self._pipe = Questions(here)
         question = (self.spelling, self.settings, self._folder, self.settings.import_path)
         try:
             with there:
-                self._reaper = start(self._folder, there.fileno(), self._here)
+                self._reaper = start(self._folder, there.fileno(), imports, self._here)
             self._folder.mkdir(mode=0o700)
             self._send(question)
-            kind, answer = self._early_answer(START_PATIENCE, importing=False)
-            if kind == "importing":
-                kind, answer = self._early_answer(self._patience, importing=True)
+            kind, answer = self._early_answer(imports, "importing torch")
+            if kind == "importing":  # the process itself ends an import that takes too long, and says where it was
+                kind, answer = self._early_answer(imports + SLACK, f"importing {shown(self.spelling)}", importing=True)
             if kind == "building":
                 self._building = True
-                kind, answer = self._answer(self._patience)
+                build = PATIENCE * self.settings.build_timeout(script=bool(script_of(self.spelling))) + SLACK
+                kind, answer = self._within(build, f"building {shown(self.spelling)}")
             if kind == "usage":
                 raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
             if kind == "broken":
@@ -239,42 +294,61 @@ class Session:
         except BaseException:  # Ctrl-C too
             self.close()
             raise
+        self._building = False
         self._loaders, self.environment, notes = answer
-        self.notes = (*notes, *(missing_threads() if is_held(self.spelling) else ()))
+        self._left = min(self._left, self._allowed)
+        self._notes = (*notes, *(missing_threads() if is_held(self.spelling) else ()))
 
     def _send(self, question: tuple[Any, ...]) -> None:
         assert self._pipe is not None
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # waiting for the answer reports the loss
             self._pipe.send(question)
 
-    def _early_answer(self, patience: float | None, *, importing: bool) -> tuple[str, Any]:
+    def _early_answer(self, patience: float, what: str, *, importing: bool = False) -> tuple[str, Any]:
         """Wait for an answer before the factory is called: the process starts, or is `importing` the user's module.
 
-        Raises UsageError when an import takes the process down.
+        Raises UsageError when an import takes the process down, or too long.
         """
         try:
-            return self._answer(patience)
+            return self._within(patience, what)
         except HostLost as lost:
-            if lost.signal is None and not importing and not lost.unwatched:
+            if lost.late:
+                limit = f"{self.settings.import_timeout:g} s"
+                raise UsageError(f"{self.spelling}: {what} took more than {limit}: raise import_timeout") from lost
+            if lost.final or (lost.signal is None and not importing and not lost.unwatched):
                 raise  # what its imports raise, it answers
             when = "during its import" if importing else "while it started"
             raise before_building(lost, self.spelling, when, self._read(STACKS)) from lost
 
-    def _answer(self, patience: float | None) -> tuple[str, Any]:
-        """Wait for the observing process. Raises HostLost, with the last line it printed, when it does not answer."""
+    def _answer(self, patience: float, what: str = "") -> tuple[str, Any]:
+        """Wait for the observing process. Raises HostLost, with the last line it printed, when it does not answer.
+
+        `what` it is busy with is shown while it lasts. While all samples are read, each sign of life counts.
+        """
         assert self._pipe is not None
         assert self._reaper is not None
+        listen = self.on_progress or (lambda _: None)
+        started, work = time.monotonic(), 0.0
         while True:
-            ready = select.select([self._pipe.fileno(), self._reaper.stdout.fileno()], [], [], patience)[0]
+            waited = time.monotonic() - started
+            ready = wait([self._pipe, self._reaper.stdout.fileno()], max(0.0, min(patience - waited, _GLANCE)))
             if not ready:
-                raise HostLost(f"the observing process did not answer for {patience:.0f} s")
-            answer = self._pipe.answer() if self._pipe.fileno() in ready else None
+                if what:
+                    listen(Waiting(what, waited))
+                if waited < patience:
+                    continue
+                before, work = work, work_done(self._reaper.pid) if self.settings.all else 0.0
+                if work > before + _GLANCE:
+                    started = time.monotonic()
+                    continue
+                raise HostLost(f"the observing process did not answer for {patience:.0f} s", late=True)
+            answer = self._pipe.answer() if self._pipe in ready else None
             if answer is None:
                 break
             if answer[0] != PROGRESS:
                 return answer
-            if self.on_progress is not None:
-                self.on_progress(answer[1])
+            listen(answer[1])
+            started = time.monotonic() if self.settings.all else started
         end, signal = self._end()
         unwatched = end == _UNWATCHED
         raise HostLost(f"the observing process {end}{self._last_words()}", signal, unwatched=unwatched)
@@ -282,11 +356,9 @@ class Session:
     def _end(self) -> tuple[str, str | None]:
         """How the observing process ended, as the reaper reports it, and the signal that killed it, if one did."""
         assert self._reaper is not None
-        if not select.select([self._reaper.stdout], [], [], _PARTING)[0]:
-            return "ended", None
-        reported = os.read(self._reaper.stdout.fileno(), 16)
+        reported = self._reaper.status(_PARTING)
         if not reported:
-            return _UNWATCHED, None
+            return "ended" if reported is None else _UNWATCHED, None
         status = int(reported)
         return how_it_ended(status), signal_name(-status) if status < 0 else None
 
@@ -298,3 +370,13 @@ class Session:
         assert self._folder is not None
         path = self._folder / name
         return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _note_of(left: Sequence[str]) -> Iterator[str]:
+    """A note about shared tensors that were left, if there are any."""
+    if left:
+        others = f" and {counted(len(left) - _SHOWN, 'others')}" if len(left) > _SHOWN else ""
+        yield (
+            f"left in /dev/shm: {', '.join(left[:_SHOWN])}{others}, named after processes of this scan; another "
+            "container that shares it may have made them, so remove them only if no training runs there"
+        )

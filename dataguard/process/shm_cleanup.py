@@ -1,8 +1,10 @@
 """Remove what stopped processes leave in /dev/shm, and nothing else. Standard library only.
 
 Shared memory outlives its creator when that dies at the wrong moment, or when the user's code opts out of Python's
-resource tracker. torch puts the PID into the name; an audit hook records what Python code creates. Everything else is
-left alone: it may belong to a training job on the same machine.
+resource tracker. torch puts the PID into the name, but that proves nothing: containers that share /dev/shm number their
+processes independently. So a tensor is removed only if its name did not exist before, and one of our processes had it
+open or mapped when it was stopped, or reported that it had made it. An audit hook records what Python code creates.
+Everything else is left alone: it may belong to a training job on the same machine.
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 SHARED_MEMORY = Path("/dev/shm")
+LEFT = "left_shared_memory"
+"""File in the session folder: the names of tensors that may be ours, one a line."""
+_LARGEST_RECORD = 1 << 26
+"""Bytes of a file of an observation that are searched for names; what its processes print is kept shorter."""
 
 
 def names() -> frozenset[str]:
@@ -25,10 +31,44 @@ def names() -> frozenset[str]:
     return frozenset()
 
 
-def remove_tensors(processes: Collection[int]) -> None:
-    """Remove the shared tensors of ended processes, given by PID."""
-    if processes:
-        _remove(name for name in names() if name.startswith(tuple(f"torch_{number}_" for number in processes)))
+class SharedTensors:
+    """The shared tensors of processes that start from now on."""
+
+    def __init__(self) -> None:
+        self.before = names()
+        """What existed when these processes were started."""
+        self._held: set[str] = set()
+
+    def note_held(self, stopped: Collection[int]) -> None:
+        """Note which shared tensors these stopped processes have open or mapped, before they are killed."""
+        if self._new(stopped):  # reading the maps of a process takes milliseconds
+            for process in stopped:
+                self._held |= set(_held_by(process))
+
+    def remove(self, ended: Collection[int], records: Path, session: Path) -> None:
+        """Remove the tensors of ended processes, given by PID, whose `records` are files in a folder.
+
+        Tensors that may be theirs or another container's are listed in the session folder, see `LEFT`.
+        """
+        found = self._new(ended)
+        proven = found & self._held
+        if found - proven:  # torch names the file that it could not make large enough, and leaves it
+            proven |= _mentioned(found - proven, records)
+        _remove(proven)
+        for name in found - proven:
+            _append(str(session / LEFT), name)
+
+    def _new(self, processes: Collection[int]) -> frozenset[str]:
+        """What has come up since, with one of these PIDs in its name."""
+        own = tuple(f"torch_{process}_" for process in processes)
+        return frozenset(name for name in names() - self.before if name.startswith(own))
+
+
+def left_in(folder: Path) -> list[str]:
+    """The names listed in `LEFT` that still exist."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(names() & set((folder / LEFT).read_text(encoding="utf-8").splitlines()))
+    return []
 
 
 def remove_created(log: Path, before: Collection[str]) -> None:
@@ -38,7 +78,46 @@ def remove_created(log: Path, before: Collection[str]) -> None:
         _remove(names() & created - frozenset(before))
 
 
-def _remove(doomed: Any) -> None:
+def log_creations(log: Path) -> None:
+    """Log the names that Python code of this process and its forks creates in /dev/shm to the file `log`."""
+    own = str(log)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        path = arguments[0] if arguments else None
+        if event == "os.mkdir" or (event == "open" and arguments[2] & os.O_CREAT and path != own):
+            name = _shared_name(path)
+            created = bool(name) and not (SHARED_MEMORY / name).exists()
+        elif event == "os.truncate" and isinstance(path, int):  # SharedMemory(create=True) after shm_open
+            name = _shared_name(_opened(path))
+            created = bool(name) and not os.fstat(path).st_size
+        else:
+            return
+        if created:
+            _append(own, name)
+
+    sys.addaudithook(hook)
+
+
+def _held_by(process: int) -> Iterator[str]:
+    """The entries of /dev/shm that a process has open or mapped (Linux)."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/maps").read_bytes().splitlines():
+            yield _shared_name(line.split(b" ", 5)[-1].strip())
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            yield _shared_name(_link(descriptor))
+
+
+def _mentioned(wanted: Iterable[str], records: Path) -> frozenset[str]:
+    """The names that occur in the files of a folder."""
+    texts = []
+    for file in records.iterdir():
+        with contextlib.suppress(OSError), file.open("rb") as opened:
+            texts.append(opened.read(_LARGEST_RECORD))
+    return frozenset(name for name in wanted if any(name.encode() in text for text in texts))
+
+
+def _remove(doomed: Iterable[str]) -> None:
     for name in doomed:
         path = SHARED_MEMORY / name
         with contextlib.suppress(OSError):
@@ -48,26 +127,13 @@ def _remove(doomed: Any) -> None:
                 path.unlink()
 
 
-def log_creations(log: Path) -> None:
-    """Log the names that Python code of this process and its forks creates in /dev/shm to the file `log`."""
-    own = str(log)
-
-    def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "os.mkdir" or (event == "open" and arguments[2] & os.O_CREAT and arguments[0] != own):
-            path = arguments[0]
-        elif event == "os.truncate" and isinstance(arguments[0], int):  # SharedMemory(create=True) after shm_open
-            path = _opened(arguments[0])
-        else:
-            return
-        if name := _shared_name(path):
-            _append(own, name)
-
-    sys.addaudithook(hook)
-
-
 def _opened(descriptor: int) -> str:
+    return _link(Path(f"/proc/self/fd/{descriptor}"))
+
+
+def _link(path: Path) -> str:
     with contextlib.suppress(OSError):
-        return str(Path(f"/proc/self/fd/{descriptor}").readlink())
+        return str(path.readlink())
     return ""
 
 

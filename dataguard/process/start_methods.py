@@ -60,6 +60,12 @@ class EveryStart(Session):
                 own = replace(other, reason=f"workers were started with {_DEFAULT_OF[method]}")
         return own
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Those of the session with the loader's own start method, and of the others."""
+        others = (note for session in self._others.values() for note in session.notes)
+        return tuple(dict.fromkeys((*super().notes, *others)))
+
     def close(self) -> None:
         """Stop every observing process; safe to call twice."""
         with ExitStack() as stack:

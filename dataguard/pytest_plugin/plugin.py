@@ -63,6 +63,7 @@ OPTIONS = (
     Option("dataguard-all", "all", "flag", "", "read every sample once"),
     Option("dataguard-budget", "budget", "text", "SECONDS", "time limit for the observations of a loader"),
     Option("dataguard-timeout", "timeout", "text", "SECONDS", "report a hang after this long without progress"),
+    Option("dataguard-import-timeout", "import_timeout", "text", "SECONDS", "limit of importing torch or a target"),
     Option("dataguard-seed", "seed", "text", "N", "seed python, numpy and torch with N before the factory is called"),
     Option("dataguard-workers", "workers", "text", "N", "override the loader's num_workers"),
     Option("dataguard-start-method", "start_method", "text", "METHOD", "fork, spawn, forkserver, or all in turn"),

@@ -23,6 +23,7 @@ class Options(TypedDict, total=False):
     pictures: bool | None
     budget: float | None
     timeout: float | None
+    import_timeout: float | None
     seed: int | None
     workers: int | None
     start_method: Literal["fork", "spawn", "forkserver", "all"] | None

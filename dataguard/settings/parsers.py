@@ -80,6 +80,7 @@ PARSERS: Mapping[str, Kind] = {
     "pictures": FLAG,
     "budget": Kind(parse_seconds, ABOVE_0),
     "timeout": Kind(parse_seconds, ABOVE_0),
+    "import_timeout": Kind(parse_seconds, ABOVE_0),
     "seed": whole(0),
     "workers": whole(0),
     "start_method": one_of(START_METHODS),

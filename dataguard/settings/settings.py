@@ -18,6 +18,11 @@ from dataguard.settings.parsers import PARSERS
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import as_args, with_args
 
+PATIENCE = 3
+"""A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""
+SCRIPT_PATIENCE = 30
+"""A script may load a model before its loaders: it may take this many times the timeout without progress."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -41,6 +46,8 @@ class Settings:
     """Time limit in seconds for all observations of one loader."""
     timeout: float = 20.0
     """Seconds without progress after which a loader counts as hanging."""
+    import_timeout: float = 120.0
+    """Seconds that importing torch may take, and then importing the module of a target."""
     seed: int = 271_828
     """Seed for python, numpy and torch before the factory is called, which users don't pick for their own generators.
 
@@ -83,6 +90,10 @@ class Settings:
     def import_path(self) -> list[str]:
         """Where the modules of targets are looked for."""
         return [*(str(Path.cwd() / folder) for folder in self.pythonpath), str(Path.cwd()), *sys.path]
+
+    def build_timeout(self, *, script: bool) -> float:
+        """Seconds without progress that a factory may take, or a script up to its loaders."""
+        return self.timeout * (SCRIPT_PATIENCE if script else 1)
 
     @property
     def functions(self) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def test_a_scan_survives(place: Arena, hostile: Hostile) -> None:
 @pytest.mark.parametrize("refused", REFUSED, ids=[one.name for one in REFUSED])
 def test_a_module_that_cannot_be_imported_is_no_target(place: Arena, refused: Refused) -> None:
     with place.module(refused.source) as target:
-        outcome = place.scan(target, "--timeout", str(refused.timeout))
+        outcome = place.scan(target, "--import-timeout", str(refused.import_timeout))
     survives(outcome)
     assert outcome.code == 2
     assert refused.words in outcome.screen

@@ -67,6 +67,7 @@ VALUES: Sequence[tuple[str, str, str, object]] = [
     ("all", "true", "all = false", True),
     ("budget", "1.5", "budget = 3", 1.5),
     ("timeout", "2.5", "timeout = 3", 2.5),
+    ("import_timeout", "2.5", "import_timeout = 3", 2.5),
     ("seed", "7", "seed = 3", 7),
     ("workers", "4", "workers = 3", 4),
     ("start_method", "spawn", "start_method = 'fork'", "spawn"),

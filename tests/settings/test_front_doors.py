@@ -23,6 +23,7 @@ REACHED = {
     "all": (["a:x", "--all"], True),
     "budget": (["a:x", "--budget", "1.5"], 1.5),
     "timeout": (["a:x", "--timeout", "3"], 3.0),
+    "import_timeout": (["a:x", "--import-timeout", "9"], 9.0),
     "seed": (["a:x", "--seed", "5"], 5),
     "workers": (["a:x", "--workers", "0"], 0),
     "start_method": (["a:x", "--start-method", "spawn"], "spawn"),

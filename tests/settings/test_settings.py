@@ -32,6 +32,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "all": (True, True),
     "pictures": (True, True),
     "timeout": (3, 3.0),
+    "import_timeout": (9, 9.0),
     "seed": (0, 0),
     "workers": (0, 0),
     "start_method": ("spawn", "spawn"),

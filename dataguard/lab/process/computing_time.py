@@ -1,18 +1,24 @@
 """Ends computations of the observing process that take too long.
 
-Judgements run side by side in its only thread. So one timer counts the time that this process computes, and charges
-each tick to whatever runs at that moment.
+Judgements run side by side in its only thread. So timers count the time that this process computes, and the time in
+which it sleeps, and charge each tick to whatever runs at that moment. Time without a core is nobody's: it says how busy
+the machine is.
 """
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from dataguard.process.process_tree import seconds_without_core
+
 TICK = 0.1
 """Seconds of computing between two ticks."""
+GLANCE = 0.5
+"""Seconds after which it is measured how much of them this process slept."""
 
 Charge = Callable[[float], bool]
 """Takes the seconds of a tick, and returns whether the computation has to end."""
@@ -38,28 +44,56 @@ def charged(charge: Charge | None) -> Iterator[None]:
         _charge.reset(before)
 
 
+def _tick(*_: object) -> None:
+    _spend(TICK)
+
+
+_awake = 0.0
+"""Seconds up to the last glance that this process did not sleep."""
+
+
+def _glance(*_: object) -> None:
+    """Charge what it slept since the last glance, as the user's code may have it do: a callback of `gc`, say."""
+    global _awake
+    before, _awake = _awake, time.process_time() + seconds_without_core()
+    slept = GLANCE - (_awake - before)
+    if slept > GLANCE / 2:  # the clocks differ by some milliseconds
+        _spend(slept)
+
+
+def _spend(seconds: float) -> None:
+    charge = _charge.get()
+    if charge is not None and charge(seconds):
+        raise TookTooLong
+
+
+_TIMERS = (
+    (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, TICK, _tick),
+    (signal.SIGALRM, signal.ITIMER_REAL, GLANCE, _glance),
+)
+
+
 @contextmanager
 def counted() -> Iterator[None]:
-    """Count computing time inside the context; not if the user's module uses this timer or its signal itself."""
-    if signal.getsignal(signal.SIGVTALRM) is not signal.SIG_DFL or any(signal.getitimer(signal.ITIMER_VIRTUAL)):
-        yield
-        return
-    signal.signal(signal.SIGVTALRM, _tick)
-    signal.setitimer(signal.ITIMER_VIRTUAL, TICK, TICK)
+    """Count time inside the context, with those timers that the user's module does not use itself."""
+    free = [
+        (number, timer, seconds, handler)
+        for number, timer, seconds, handler in _TIMERS
+        if signal.getsignal(number) is signal.SIG_DFL and not any(signal.getitimer(timer))
+    ]
+    for number, timer, seconds, handler in free:
+        signal.signal(number, handler)
+        signal.setitimer(timer, seconds, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        for _, timer, _, _ in free:
+            signal.setitimer(timer, 0)
         forget()
 
 
 def forget() -> None:
-    """Remove the handler of the signal: a fork inherits it, but not the timer."""
-    if signal.getsignal(signal.SIGVTALRM) is _tick:
-        signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
-
-
-def _tick(*_: object) -> None:
-    charge = _charge.get()
-    if charge is not None and charge(TICK):
-        raise TookTooLong
+    """Remove the handlers of the signals: a fork inherits them, but not the timers."""
+    for number, _, _, handler in _TIMERS:
+        if signal.getsignal(number) is handler:
+            signal.signal(number, signal.SIG_DFL)

@@ -34,7 +34,6 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
 from dataguard.model import DataguardError, Undecided
-from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
@@ -45,12 +44,10 @@ from dataguard.process.process_tree import (
     wait_for_children,
     work_done,
 )
+from dataguard.process.shm_cleanup import SharedTensors
+from dataguard.settings.settings import PATIENCE
 
 T = TypeVar("T")
-
-PATIENCE = 3
-"""A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""
-
 
 _running: set[int] = set()
 """The observations that run now, by process id, which is that of their session."""
@@ -81,7 +78,7 @@ def isolated(
     forget_answer(folder)
     if not _running:
         _bystanders[:] = [] if has_only(()) else descendants()
-    parent = os.getpid()
+    parent, tensors = os.getpid(), SharedTensors()
     pid = _fork()
     if pid == 0:
         run_child(function, folder, parent)
@@ -96,9 +93,11 @@ def isolated(
         _running.remove(pid)
         # Whatever left the session of its observation is ended with the last one that runs.
         others = {*_running, *(one.pid for one in _bystanders)}
-        ended = set() if has_only(others) else end_descendants(spare=_bystanders, session=pid if _running else None)
+        session = pid if _running else None
+        ended = set() if has_only(others) else end_descendants(_bystanders, session, tensors.note_held)
         end_fork(pid)
-        shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
+        workers = {mark.pid for mark in recorder.last() if mark.worker is not None}
+        tensors.remove({pid, *ended, *workers}, folder, folder.parent)
     answer: T = _answered(pid, status, recorder, folder)
     return answer
 

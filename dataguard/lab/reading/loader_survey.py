@@ -35,8 +35,6 @@ from dataguard.targets.loading import Target, load
 WITHOUT_CHECKPOINT = "DATAGUARD_WITHOUT_CHECKPOINT"
 """An environment variable with which each observation calls the factory again: `python -m tests.bench.checkpoint`
 compares the verdicts."""
-SCRIPT_PATIENCE = 30
-"""A script may load a model before its loaders: it may take this many times the timeout without progress."""
 
 
 def requested(settings: Settings) -> Mapping[str, Any]:
@@ -85,7 +83,7 @@ def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> 
             lambda: _built(target, settings, own, stay=True),
             lambda made: made.checkpoint is not None,
             own,
-            timeout=settings.timeout * (SCRIPT_PATIENCE if target.runs_once else 1),
+            timeout=settings.build_timeout(script=target.runs_once),
         )
     else:
         found = isolation.isolated(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
+import mmap
 import multiprocessing
 import os
 import signal
@@ -29,9 +31,10 @@ from dataguard.lab.process import isolation, process_incidents, stack_dumps
 from dataguard.lab.process.answers import Broke
 from dataguard.lab.process.flight_recorder import SLOTS, FlightRecorder
 from dataguard.lab.process.isolation import OutOfTime, isolated
-from dataguard.model import Undecided
+from dataguard.model import DataguardError, Undecided
 from dataguard.process import shm_cleanup
 from dataguard.process.process_tree import adopt_orphans, descendants, end_descendants, how_it_ended
+from dataguard.process.shm_cleanup import SharedTensors
 from dataguard.settings.settings import Settings
 from tests.support.offspring import left_over
 
@@ -285,20 +288,47 @@ class TestLeavingNothing:
             assert process.pid in ended
             assert len(ended) > 3
 
-    def test_the_name_of_a_tensor_that_was_being_shared_is_removed(self, tmp_path: Path) -> None:
-        def work() -> str:
-            name = f"torch_{os.getpid()}_1_0"
-            (shm_cleanup.SHARED_MEMORY / name).write_bytes(b"x")
-            return name
+    @pytest.mark.parametrize("evidence", ["open", "mapped", "reported", "none"])
+    def test_a_shared_tensor_is_removed_if_it_is_known_to_be_ours(self, tmp_path: Path, evidence: str) -> None:
+        """torch names it after the process, as it does in containers that share the memory but not the PIDs."""
 
-        name = run(work, tmp_path)
-        assert name not in shm_cleanup.names()
+        def work() -> None:
+            with file.with_name(f"torch_{os.getpid()}_1_0").open("a+b") as shared:
+                shared.write(bytes(64))
+                shared.flush()
+                memory = mmap.mmap(shared.fileno(), 64) if evidence == "mapped" else None
+                if evidence != "open":
+                    shared.close()
+                if evidence == "reported":
+                    raise RuntimeError(f"unable to allocate shared memory(shm) for file </{Path(shared.name).name}>")
+                if evidence == "none":
+                    os._exit(1)
+                time.sleep(1000 if memory or evidence == "open" else 0)
+
+        file = shm_cleanup.SHARED_MEMORY / "torch"
+        before = shm_cleanup.names()
+        folder = tmp_path / "observation"
+        folder.mkdir()
+        with contextlib.suppress(DataguardError):
+            run(work, folder, timeout=0.3)
+        left = shm_cleanup.names() - before
+        listed = shm_cleanup.left_in(tmp_path)
+        for name in left:
+            (shm_cleanup.SHARED_MEMORY / name).unlink()
+        assert len(left) == (evidence == "none")
+        assert listed == sorted(left)
 
     def test_names_of_others_are_left_alone(self, tmp_path: Path) -> None:
+        """Not even those that are named after our processes, if they were there before."""
+        tensors = SharedTensors()
         foreign = shm_cleanup.SHARED_MEMORY / f"torch_{os.getpid()}_1_test"
         foreign.write_bytes(b"x")
         try:
             run(lambda: None, tmp_path)
+            SharedTensors().remove([os.getpid()], tmp_path, tmp_path)
+            assert shm_cleanup.left_in(tmp_path) == []
+            tensors.remove([os.getpid()], tmp_path, tmp_path)
+            assert shm_cleanup.left_in(tmp_path) == [foreign.name]
             assert foreign.exists()
         finally:
             foreign.unlink()
