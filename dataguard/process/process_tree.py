@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,7 @@ def end_descendants(
             break
         for process in doomed:
             _send(process, signal.SIGSTOP)  # a stopped process cannot fork while the others are being killed
+        _await_managers([process for process in members if process not in doomed])
         stopped({process.pid for process in doomed})
         for process in doomed:
             _send(process, signal.SIGKILL)
@@ -161,9 +163,41 @@ def end_cleanup_processes() -> None:
     """Give the processes that clean up shared memory a moment to finish, then kill them. Call this last."""
     processes = descendants()
     _await_end(processes, _GRACE)
+    folders = {folder for process in processes for folder in _folders_of_manager(process)}
     for process in processes:
         _send(process, signal.SIGKILL)
     _await_end(processes, 0.5)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _await_managers(processes: Collection[psutil.Process]) -> None:
+    """Wait until each `torch_shm_manager` has its socket: if its parent is killed before, it dies and leaves a folder."""
+    deadline = time.monotonic() + 0.5
+    starting = [process for process in processes if _is_manager(process)]
+    while any(_runs(process) and not [*_folders_of_manager(process)] for process in starting):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.005)
+
+
+def _is_manager(process: psutil.Process) -> bool:
+    try:
+        return bool(process.name() == "torch_shm_manager")
+    except psutil.Error:
+        return False
+
+
+def _folders_of_manager(process: psutil.Process) -> Iterator[Path]:
+    """The temporary folder with the socket of a `torch_shm_manager`, which removes it if it ends by itself.
+
+    One whose first client was killed before it connected waits for ever.
+    """
+    with contextlib.suppress(psutil.Error):
+        for connection in process.net_connections(kind="unix"):
+            folder = Path(str(connection.laddr)).parent
+            if folder.name.startswith("torch-shm-dir-"):
+                yield folder
 
 
 def _session_of(process: psutil.Process) -> int | None:

@@ -1,7 +1,8 @@
 """Kill scans at random moments, and look for what they leave: `python -m tests.bench.interruptions --count 100`.
 
-Each scan runs on its own, with its own temporary folder. SIGKILL hits the reporting process, SIGINT its process
-group, as Ctrl-C does; with `--inner 20`, SIGKILL also hits the reaper and the observing process.
+Each scan runs on its own, with its own temporary folder. SIGKILL hits the reporting process; SIGINT its process
+group, as Ctrl-C does, and SIGTERM and SIGHUP; with `--inner 20`, SIGKILL also hits the reaper and the observing process.
+`--sharing file_system` scans a loader whose tensors are shared by name.
 """
 
 from __future__ import annotations
@@ -30,15 +31,20 @@ from tests.support.namespace import SharedMemory, own_or_common_shared_memory
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("sample_datasets.dg101_cloned_worker_rng:bad", "sample_datasets.dg101_cloned_worker_rng:good")
+BY_NAME = ("tests.loaders.named_memory:make", "second=tests.loaders.named_memory:make")
 MARK = "DATAGUARD_TEST_MARK"
 WITHIN = 30.0
 """Seconds within which everything is gone; a process that is just importing torch first ends that."""
-WHOM = {
-    "reporting process": signal.SIGKILL,
-    "process group": signal.SIGINT,
-    "reaper": signal.SIGKILL,
-    "observing process": signal.SIGKILL,
-}
+FAMILY = ("reporting process", "reaper", "observing process")
+"""Each is a child of the one before."""
+KILLED = (
+    ("reporting process", signal.SIGKILL),
+    ("process group", signal.SIGINT),
+    ("process group", signal.SIGTERM),
+    ("process group", signal.SIGHUP),
+    ("reaper", signal.SIGKILL),
+    ("observing process", signal.SIGKILL),
+)
 
 
 @dataclass
@@ -68,7 +74,7 @@ class Scans:
             taken.append(time.monotonic() - started)
         return statistics.median(taken)
 
-    def killed(self, whom: str, after: float) -> Killed:
+    def killed(self, whom: str, after: float, number: signal.Signals = signal.SIGKILL) -> Killed:
         """Kill a scan, and see what is left once all of it should be gone."""
         mark = uuid.uuid4().hex
         before = self.shared.names()
@@ -77,11 +83,11 @@ class Scans:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(after)
             done = process.poll() is not None
-            hit = not done and self._kill(process, whom)
+            hit = not done and self._kill(process, whom, number)
             _, err = process.communicate(timeout=120)
         finally:
             process.kill()
-        wrong = [*self._leftovers(mark, before), *self._outcome(process.returncode, err, whom if hit else "")]
+        wrong = [*self._leftovers(mark, before), *self._outcome(process.returncode, err, whom if hit else "", number)]
         for pid in _alive(mark):
             os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self._temporary, ignore_errors=True)
@@ -110,16 +116,16 @@ class Scans:
             start_new_session=True,
         )
 
-    def _kill(self, process: subprocess.Popen[str], whom: str) -> bool:
+    def _kill(self, process: subprocess.Popen[str], whom: str, number: signal.Signals) -> bool:
         """Send the signal; False if there is no such process at this moment."""
         if whom == "process group":
-            os.killpg(process.pid, WHOM[whom])
+            os.killpg(process.pid, number)
             return True
         family = [process.pid]
         with contextlib.suppress(psutil.Error, IndexError):
-            for _ in range(list(WHOM).index(whom) - 1 if whom != "reporting process" else 0):
+            for _ in range(FAMILY.index(whom)):
                 family.append(psutil.Process(family[-1]).children()[0].pid)
-            os.kill(family[-1], WHOM[whom])
+            os.kill(family[-1], number)
             return True
         return False
 
@@ -133,14 +139,14 @@ class Scans:
         yield from (f"$TMPDIR/{path.name}" for path in self._temporary.iterdir())
         yield from (f"beside the report: {path.name}" for path in self._report.parent.iterdir() if path != self._report)
 
-    def _outcome(self, code: int, err: str, hit: str) -> Iterator[str]:
+    def _outcome(self, code: int, err: str, hit: str, number: signal.Signals) -> Iterator[str]:
         """What is wrong with the exit code, the messages and the report."""
-        if code == -signal.SIGINT and str(ROOT / "dataguard") not in err:
+        if hit == "process group" and code == -number and str(ROOT / "dataguard") not in err:
             return  # Python itself was starting
         if "Traceback" in err:
             yield f"a traceback: {err.strip().splitlines()[-1]}"
         if hit == "process group":
-            expected: tuple[int, ...] = (130,)
+            expected: tuple[int, ...] = (130,) if number == signal.SIGINT else (-number,)
         elif hit == "reporting process":
             expected = (-signal.SIGKILL,)
         else:  # the scan goes on, and may end without a verdict on what the killed process was asked for
@@ -173,22 +179,23 @@ def fresh(targets: tuple[str, ...]) -> Iterator[Scans]:
         yield Scans(Path(name), shared, targets)
 
 
-def main(count: int, inner: int, seed: int) -> None:
+def main(count: int, inner: int, seed: int, sharing: str) -> None:
     """Print a row for each process that is killed, and on stderr each scan that left something."""
     chance = random.Random(seed)
     sys.stdout.write("| signal | to | scans | nothing left, the right exit code |\n|---|---|---|---|\n")
-    for whom, number in WHOM.items():
+    both = BY_NAME if sharing == "file_system" else TARGETS
+    for whom, number in KILLED:
         outer = whom in ("reporting process", "process group")
-        targets, scans = (TARGETS, count) if outer else (TARGETS[:1], inner)
+        targets, scans = (both, count) if outer else (both[:1], inner)
         with fresh(targets) as first:
             usual = first.usual()
         clean = 0
         for _ in range(scans):
             with fresh(targets) as one:
-                killed = one.killed(whom, chance.uniform(0, usual))
+                killed = one.killed(whom, chance.uniform(0, usual), number)
             clean += not killed.wrong
             for words in killed.wrong:
-                sys.stderr.write(f"{whom}, after {killed.after:.3f} s of {usual:.1f} s: {words}\n")
+                sys.stderr.write(f"{number.name} to {whom}, after {killed.after:.3f} s of {usual:.1f} s: {words}\n")
         sys.stdout.write(f"| {number.name} | {whom} | {scans} | {clean} |\n")
         sys.stdout.flush()
 
@@ -198,4 +205,5 @@ if __name__ == "__main__":
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--inner", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sharing", choices=("file_descriptor", "file_system"), default="file_descriptor")
     main(**vars(parser.parse_args()))
