@@ -172,7 +172,7 @@ def end_cleanup_processes() -> None:
 
 
 def _await_managers(processes: Collection[psutil.Process]) -> None:
-    """Wait until each `torch_shm_manager` has its socket: if its parent is killed before, it dies and leaves a folder."""
+    """Wait until each `torch_shm_manager` has its socket: else it dies with its parent, and leaves a folder."""
     deadline = time.monotonic() + 0.5
     starting = [process for process in processes if _is_manager(process)]
     while any(_runs(process) and not [*_folders_of_manager(process)] for process in starting):

@@ -1,7 +1,7 @@
 """Kill scans at random moments, and look for what they leave: `python -m tests.bench.interruptions --count 100`.
 
-Each scan runs on its own, with its own temporary folder. SIGKILL hits the reporting process; SIGINT its process
-group, as Ctrl-C does, and SIGTERM and SIGHUP; with `--inner 20`, SIGKILL also hits the reaper and the observing process.
+Each scan runs on its own, with its own temporary folder. SIGKILL hits the reporting process; SIGINT its process group,
+as Ctrl-C does, and SIGTERM and SIGHUP; with `--inner 20`, SIGKILL also hits the reaper and the observing process.
 `--sharing file_system` scans a loader whose tensors are shared by name.
 """
 
