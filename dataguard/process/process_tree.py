@@ -137,7 +137,7 @@ def end_descendants(
             break
         for process in doomed:
             _send(process, signal.SIGSTOP)  # a stopped process cannot fork while the others are being killed
-        _await_managers([process for process in members if process not in doomed])
+        await_managers([process for process in members if process not in doomed])
         stopped({process.pid for process in doomed})
         for process in doomed:
             _send(process, signal.SIGKILL)
@@ -171,7 +171,7 @@ def end_cleanup_processes() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _await_managers(processes: Collection[psutil.Process]) -> None:
+def await_managers(processes: Collection[psutil.Process]) -> None:
     """Wait until each `torch_shm_manager` has its socket: else it dies with its parent, and leaves a folder."""
     deadline = time.monotonic() + 0.5
     starting = [process for process in processes if _is_manager(process)]

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 
 from greenlet import GreenletExit
 
+from dataguard.process.process_tree import await_managers, descendants
+
 GRACE = 2.0
 """Seconds that exit handlers may take."""
 _MOMENT = 0.5
@@ -73,6 +75,7 @@ def let_exit(pid: int, seconds: float = GRACE) -> None:
 
 def interrupt(pid: int) -> None:
     """Interrupt a fork, and give it a moment to remove what it has made."""
+    await_managers(descendants())
     os.kill(pid, signal.SIGINT)
     let_exit(pid, _MOMENT)
 
