@@ -31,6 +31,10 @@ class HostLost(DataguardError):
         self.unwatched = unwatched
 
 
+class Refused(HostLost):
+    """What arrived is no answer of dataguard, so that nothing that follows can be relied on."""
+
+
 def before_building(lost: HostLost, spelling: str, when: str, stacks: str) -> UsageError:
     """The error for a process that was lost before it called the factory, with the stacks that an import left."""
     own = _users_part(stacks.strip())
@@ -54,10 +58,13 @@ class BrokenStart(DataguardError):
 
 
 def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> Result:
-    """The result of a check during which the observing process was lost, while `building` the loader or afterwards."""
+    """The result of a check during which the observing process was lost, while `building` the loader or afterwards.
+
+    It is not started again after that, as the same would happen.
+    """
     signal = getattr(lost, "signal", None)
     if signal is None or check.code != _DEATHS:
-        reason = f"{lost}; it is restarted for the next check"
+        reason = str(lost) if building else f"{lost}; it is restarted for the next check"
         return without_verdict(check, loader, Status.INCONCLUSIVE, reason)
     finding = Finding(
         f"{lost} while {'calling the factory' if building else 'the loader ran in forks of it'}",

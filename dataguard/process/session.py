@@ -22,9 +22,9 @@ from dataguard import baseline
 from dataguard.fingerprint import Fingerprint
 from dataguard.in_memory_targets import is_held, shown
 from dataguard.model import Check, DataguardError, Result, UsageError
-from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
+from dataguard.process.host_lost import BrokenStart, HostLost, Refused, before_building, of_bug, result_of
 from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
-from dataguard.process.messages import Questions
+from dataguard.process.messages import Questions, require_result
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.process.progress import PROGRESS, ProgressListener
 from dataguard.process.reaper import LOG, STACKS
@@ -114,10 +114,7 @@ class Session:
         left = dict(enumerate(wanted))
         with contextlib.suppress(DataguardError):
             for number, result in self._asked(wanted):
-                asked = left.pop(number, None)
-                if asked is None:
-                    break  # no answer of ours
-                yield number, self._without_known(result, *asked)
+                yield number, self._without_known(result, *left.pop(number))
         if left:
             self.close()
         for number, (check, loader) in left.items():
@@ -148,15 +145,21 @@ class Session:
         """Results of the observing process. Raises DataguardError with a traceback for a bug in it."""
         if self._lost is not None:
             raise self._lost.with_traceback(None)  # which would grow with each check
-        if self._reaper is None:
-            self._start()
-        self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
-        for _ in wanted:
-            kind, answer = self._answer(self._patience)
-            if kind != "result":
-                raise DataguardError(answer)
-            number, result = answer
-            yield number, replace(result, target=self.spelling)
+        due = dict(enumerate(wanted))
+        try:
+            if self._reaper is None:
+                self._start()
+            self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
+            while due:
+                kind, answer = self._answer(self._patience, "result", "usage", "broken")
+                if kind != "result":
+                    raise DataguardError(answer)
+                number, result = answer
+                require_result(result, due.pop(number, None))
+                yield number, replace(result, target=self.spelling)
+        except Refused as refused:
+            self._lost = refused  # the same code would run again
+            raise
 
     def _without_known(self, result: Result, check: Check, loader: str) -> Result:
         """The result with what the settings and the baseline expect."""
@@ -182,10 +185,10 @@ class Session:
             if self._reaper is None:
                 self._start()
             self._send((question, (wanted, loader)))
-            kind, answer = self._answer(self._patience)
+            kind, answer = self._answer(self._patience, question, "failed", "usage", "broken")
         except HostLost as lost:
             kind, answer = "failed", str(lost)
-        if kind == "made":
+        if kind == question:
             return answer
         self.close()
         if kind == "broken":
@@ -226,12 +229,12 @@ class Session:
                 self._reaper = start(self._folder, there.fileno(), self._here)
             self._folder.mkdir(mode=0o700)
             self._send(question)
-            kind, answer = self._early_answer(START_PATIENCE, importing=False)
+            kind, answer = self._early_answer(START_PATIENCE, "importing")
             if kind == "importing":
-                kind, answer = self._early_answer(self._patience, importing=True)
+                kind, answer = self._early_answer(self._patience, "building")
             if kind == "building":
                 self._building = True
-                kind, answer = self._answer(self._patience)
+                kind, answer = self._answer(self._patience, "ready", "usage", "broken")
             if kind == "usage":
                 raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
             if kind == "broken":
@@ -247,28 +250,33 @@ class Session:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # waiting for the answer reports the loss
             self._pipe.send(question)
 
-    def _early_answer(self, patience: float | None, *, importing: bool) -> tuple[str, Any]:
-        """Wait for an answer before the factory is called: the process starts, or is `importing` the user's module.
+    def _early_answer(self, patience: float | None, following: str) -> tuple[str, Any]:
+        """Wait for an answer before the factory is called: that the user's module is imported, or that it was.
 
         Raises UsageError when an import takes the process down.
         """
+        importing = following == "building"
         try:
-            return self._answer(patience)
+            return self._answer(patience, following, "usage", "broken")
         except HostLost as lost:
             if lost.signal is None and not importing and not lost.unwatched:
                 raise  # what its imports raise, it answers
             when = "during its import" if importing else "while it started"
             raise before_building(lost, self.spelling, when, self._read(STACKS)) from lost
 
-    def _answer(self, patience: float | None) -> tuple[str, Any]:
-        """Wait for the observing process. Raises HostLost, with the last line it printed, when it does not answer."""
+    def _answer(self, patience: float | None, *kinds: str) -> tuple[str, Any]:
+        """Wait for an answer of one of these kinds.
+
+        Raises HostLost for any other, and, with the last line that the observing process printed, when it does not
+        answer.
+        """
         assert self._pipe is not None
         assert self._reaper is not None
         while True:
             ready = select.select([self._pipe.fileno(), self._reaper.stdout.fileno()], [], [], patience)[0]
             if not ready:
                 raise HostLost(f"the observing process did not answer for {patience:.0f} s")
-            answer = self._pipe.answer() if self._pipe.fileno() in ready else None
+            answer = self._pipe.answer(*kinds) if self._pipe.fileno() in ready else None
             if answer is None:
                 break
             if answer[0] != PROGRESS:
