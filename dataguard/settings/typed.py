@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
         return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, set | frozenset):
         return sorted(map(plain, value), key=str)
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         named = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
         return {_KIND: type(value).__name__, **named}
     return b64encode(value).decode() if isinstance(value, bytes) else str(value)
