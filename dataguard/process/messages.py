@@ -52,7 +52,7 @@ _MOST_VALUES = 1 << 22
 """Values in a message; each may take a hundred bytes."""
 _AT_ONCE = 1 << 20
 """Bytes that are read at once."""
-_STALLED = 60
+_STALLED = 20
 """Seconds after which the rest of a message that has begun is no longer waited for."""
 _KEY = _DIGEST = 32
 """Bytes of the key and of a digest."""
