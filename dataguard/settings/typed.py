@@ -24,7 +24,7 @@ _LONGEST_INTEGER = 4096
 """Bits of an integer that is written as a number; Python reads at most 4,300 digits."""
 _LARGEST_FLOAT = 1e300
 _SCALARS: Mapping[type[Any], type[Any]] = {bool: int, int: int, str: str}
-"""Types that are read as they are, and what they are made of: a user may write `pin_memory=1`."""
+"""Types that are read as they are, and the types of the JSON that they are made of: a bool is an integer."""
 
 
 def plain(value: Any) -> Any:
