@@ -6,16 +6,20 @@ Every figure has a `title`, and a `summary`: a sentence that says the same to a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+Measured = Annotated[float, "may be infinite or no number"]
+"""A value that was observed, such as the mean of a channel of the user's images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
     """A rectangle on a picture; its corners are fractions of the picture's width and height, from 0 to 1."""
 
-    left: float
-    top: float
-    right: float
-    bottom: float
+    left: Measured
+    top: Measured
+    right: Measured
+    bottom: Measured
     label: str = ""
 
 
@@ -42,6 +46,10 @@ class Pictures:
     columns: tuple[str, ...]
     cells: tuple[tuple[Picture | None, ...], ...]
 
+    def __post_init__(self) -> None:
+        if len(self.rows) != len(self.cells):
+            raise ValueError(f"{len(self.cells)} rows of pictures with {len(self.rows)} names")
+
 
 @dataclass(frozen=True, slots=True)
 class Swatches:
@@ -50,7 +58,7 @@ class Swatches:
     title: str
     summary: str
     channels: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[float, ...]], ...]
+    rows: tuple[tuple[str, tuple[Measured, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +77,8 @@ class Line:
     """One series of a plot: points, and the lowest and highest value of each where they were measured repeatedly."""
 
     label: str
-    points: tuple[tuple[float, float], ...]
-    spread: tuple[tuple[float, float], ...] = ()
+    points: tuple[tuple[Measured, Measured], ...]
+    spread: tuple[tuple[Measured, Measured], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +97,8 @@ class Plot:
 class Span:
     """A stretch of time on a lane of a timeline, in seconds; `kind` sets the colour and stands in the legend."""
 
-    start: float
-    end: float
+    start: Measured
+    end: Measured
     kind: str
     label: str = ""
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 import traceback
-from multiprocessing.connection import Connection
 from pathlib import Path
+
+from dataguard.process.messages import Answers
 
 
 def main(descriptor: str, parent: str) -> None:
@@ -16,7 +17,7 @@ def main(descriptor: str, parent: str) -> None:
     try:
         from dataguard.observer import host
     except Exception as error:  # noqa: BLE001 - a broken installation may raise anything while it is imported
-        with Connection(int(descriptor)) as pipe:
+        with Answers(int(descriptor)) as pipe:
             pipe.recv()
             pipe.send(_failure(error))
         return

@@ -26,7 +26,7 @@ from typing import Any
 
 from dataguard.in_memory_targets import is_held, shown
 from dataguard.incident import LoaderFailed
-from dataguard.lab.process import imported_modules
+from dataguard.lab.process import imported_modules, isolation
 from dataguard.machine.environment import environment
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, Undecided, UsageError
@@ -77,6 +77,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
     # The user's module may query CUDA when it is imported; that must not initialize CUDA here, or no fork could use it.
     os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     with Answers(descriptor) as pipe:
+        os.register_at_fork(after_in_child=lambda: None if isolation.replacing[0] else pipe.close())
         try:
             spelling, settings, folder, path = pipe.recv()
             team = own_team(shared=settings.all)
@@ -99,7 +100,6 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
                 prepare_to_fork()
             job = ScanJob(team, lambda news: pipe.send((PROGRESS, news)))
             surveys = _surveys(target, settings, folder, importer)
-            os.register_at_fork(after_in_child=pipe.close)
             adopt_orphans()
             imported_modules.remember()
             labs = _labs(surveys, settings, folder, job)
@@ -111,7 +111,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
                 question, asked = pipe.recv()
                 if question in _OBSERVED:
                     wanted, loader = asked
-                    pipe.send(_answered(partial(_OBSERVED[question], labs[loader], wanted)))
+                    pipe.send(_answered(question, partial(_OBSERVED[question], labs[loader], wanted)))
                 else:
                     # The severity of a check depends on the check set.
                     chosen = [(replace(checks[code], severity=severity), loader) for code, severity, loader in asked]
@@ -260,10 +260,10 @@ def _notes(surveys: Surveys) -> Iterator[str]:
             )
 
 
-def _answered(observe: Callable[[], Any]) -> tuple[str, Any]:
+def _answered(question: str, observe: Callable[[], Any]) -> tuple[str, Any]:
     """What is observed of a loader, or why it could not be."""
     try:
-        return "made", observe()
+        return question, observe()
     except LoaderFailed as failure:
         first, *rest = failure.incident.message.strip().splitlines()
         # The message of an exception in a worker contains its traceback; the last line is the original message.

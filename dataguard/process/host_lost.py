@@ -46,6 +46,13 @@ class HostLost(DataguardError):
         return other is not None and (self.signal, self.unwatched) == (other.signal, other.unwatched)
 
 
+class Refused(HostLost):
+    """What arrived is no answer of dataguard, so that nothing that follows can be relied on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, final=True)
+
+
 def before_building(lost: HostLost, spelling: str, when: str, stacks: str) -> UsageError:
     """The error for a process that was lost before it called the factory, with the stacks that an import left."""
     own = _users_part(stacks.strip())

@@ -1,119 +1,176 @@
 """The socket between the reporting and the observing process, and what may pass through it.
 
-The observing process runs the user's code, which may write to any file that is open there. So the reporting process
-reads plain data and records of dataguard from it, and calls nothing else that a pickle names. Standard library only.
+The observing process runs the user's code, which may write to any descriptor that is open there. So each answer begins
+with a digest under a key that is sent before the user's code is imported: what lacks it, or repeats one, is no answer.
+Each field of an answer is read as its type says. Standard library only.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
+import json
+import os
+import secrets
 import socket
 import struct
-from collections.abc import Callable, Mapping
-from enum import Enum
+import time
+from collections.abc import Mapping, Sequence, Set
+from hashlib import blake2b
+from hmac import compare_digest
 from multiprocessing.connection import Connection
-from numbers import Integral, Real
 from typing import Any
 
-from dataguard import figures, incident, model, timings
-from dataguard.fingerprint import Fingerprint, Part
-from dataguard.process.host_lost import HostLost
-from dataguard.process.progress import PROGRESS, ReadingProgress, Unreadable
-from dataguard.sample_view import LeafView, SampleView, SampleViews
+from dataguard.fingerprint import Fingerprint
+from dataguard.model import Check, Result, Severity, Status
+from dataguard.process.host_lost import Refused
+from dataguard.process.progress import PROGRESS, ReadingProgress
+from dataguard.sample_view import SampleViews
+from dataguard.settings.typed import built, plain
+from dataguard.timings import LoaderTimes
 
-RECORDS: tuple[type[Any], ...] = (
-    *(model.Finding, model.Location, model.Result, model.Severity, model.Status),
-    *(figures.Box, figures.Line, figures.Matrix, figures.Picture, figures.Pictures, figures.Plot),
-    *(figures.Span, figures.Swatches, figures.Timeline),
-    *(incident.Frame, incident.Incident),
-    *(timings.LoaderTimes, timings.Setting, timings.Stage, timings.Timed, timings.Waits),
-    *(Fingerprint, Part, ReadingProgress, Unreadable),
-    *(LeafView, SampleView, SampleViews),
-)
-"""The classes that answers consist of, besides plain data."""
-_CALLED: tuple[type[Any], ...] = (*RECORDS, dict, float, int, str, tuple)
-_NAMED = {(kind.__module__, kind.__qualname__): kind for kind in _CALLED}
-_RESEMBLED: tuple[tuple[Any, type[Any]], ...] = (
-    *((Integral, int), (Real, float), (Mapping, dict), (list, tuple), (tuple, tuple), (object, str)),
-)
-"""For other kinds of objects, the plain ones that they arrive as."""
+ANSWERS: Mapping[str, Any] = {
+    **dict.fromkeys(("importing", "building"), type(None)),
+    "ready": tuple[tuple[str, ...], Mapping[str, Any], tuple[str, ...]],
+    "result": tuple[int, Result],
+    PROGRESS: ReadingProgress,
+    "bench": LoaderTimes,
+    "fingerprint": Fingerprint,
+    "show": SampleViews,
+    **dict.fromkeys(("failed", "usage", "broken"), str),
+}
+"""The kinds of answers, and the type of what each holds.
+
+`ready` holds the names of the loaders, the environment and notes; `result`, the number of what was asked and its
+result; `failed`, why a loader cannot be observed; `usage`, what is wrong with the target; `broken`, the traceback of a
+bug of dataguard.
+"""
+MOST_LOADERS = 10_000
+_LONGEST_NAME = 10_000
+"""Characters of the name of a loader."""
 _LARGEST = 1 << 29
 """Bytes of a message; pictures of samples take some megabytes."""
-_STALLED = 60
+_MOST_VALUES = 1 << 22
+"""Values in a message; each may take a hundred bytes."""
+_AT_ONCE = 1 << 20
+"""Bytes that are read at once."""
+_STALLED = 20
 """Seconds after which the rest of a message that has begun is no longer waited for."""
+_KEY = _DIGEST = 32
+"""Bytes of the key and of a digest."""
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+"""As `json.dumps`, which the user's code may replace."""
+
+
+class _Seal:
+    """The digests of one message after the other, under a key; a message that is repeated needs another one."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._number = 0
+
+    def next(self, content: bytes) -> bytes:
+        """The digest of the next message."""
+        self._number += 1
+        salt = self._number.to_bytes(blake2b.SALT_SIZE, "big")
+        return blake2b(content, digest_size=_DIGEST, key=self._key, salt=salt).digest()
 
 
 class Answers(Connection):
     """The end of the socket in the observing process, which sends answers."""
 
+    def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)  # no program that the user's code starts has it
+        super().__init__(descriptor)
+        self._seal = _Seal(self.recv_bytes(_KEY))
+
     def send(self, answer: Any) -> None:
-        """Send an answer; what is neither plain nor a record arrives as text."""
-        content = io.BytesIO()
-        _Pickler(content).dump(answer)
-        self.send_bytes(content.getvalue())
+        """Send an answer of `ANSWERS`."""
+        content = _encode(plain(answer)).encode()
+        self.send_bytes(self._seal.next(content) + content)
 
 
 class Questions(Connection):
     """The end of the socket in the reporting process, which sends questions."""
 
     def __init__(self, own: socket.socket) -> None:
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", _STALLED, 0))
         super().__init__(own.detach())
+        key = secrets.token_bytes(_KEY)
+        self._seal = _Seal(key)
+        self.send_bytes(key)
 
-    def answer(self) -> tuple[str, Any] | None:
-        """The next answer; None if the observing process has gone. Raises HostLost for what is no answer."""
+    def answer(self, *kinds: str) -> tuple[str, Any] | None:
+        """The next answer, of one of these kinds, or progress; None if the observing process has gone.
+
+        Raises Refused for anything else, whoever sent it.
+        """
+        until = time.monotonic() + _STALLED
         try:
-            return _read(self.recv_bytes(_LARGEST))
+            (size,) = struct.unpack("!i", self._received(4, until))
+            if not _DIGEST <= size <= _LARGEST:
+                raise Refused(_FORGED)
+            digest, content = self._received(_DIGEST, until), self._received(size - _DIGEST, until)
         except (EOFError, ConnectionResetError):
             return None
-        except OSError as error:  # it is too large, or stops in the middle
-            raise _refused(error) from error
+        if not compare_digest(digest, self._seal.next(content)):
+            raise Refused(_FORGED)
+        return _read(content, kinds)
+
+    def _received(self, size: int, until: float) -> bytes:
+        """So many bytes. Raises Refused if they have not arrived by then, and EOFError if they never will."""
+        content = bytearray()
+        while len(content) < size:
+            if not self.poll(max(until - time.monotonic(), 0)):
+                raise Refused(_FORGED)
+            part = os.read(self.fileno(), min(size - len(content), _AT_ONCE))
+            if not part:
+                raise EOFError
+            content += part
+        return bytes(content)
 
 
-def _read(message: bytes) -> tuple[str, Any]:
-    """An answer from its bytes, whoever wrote them. Raises HostLost for any other content."""
+_FORGED = "code of the target wrote to the socket of dataguard's observing process"
+
+
+def _read(content: bytes, kinds: Sequence[str]) -> tuple[str, Any]:
+    """An answer of one of these kinds, or progress, from its bytes. Raises Refused for any other content."""
     try:
-        answer: tuple[str, Any] = _Unpickler(io.BytesIO(message)).load()
-    except Exception as error:  # damaged bytes can raise any
+        if content.count(b",") > _MOST_VALUES:
+            raise ValueError("too many values")
+        kind, value = json.loads(content)
+        if kind not in (*kinds, PROGRESS):
+            raise ValueError(f"unexpected {kind!r:.40}")
+        answer = built(ANSWERS[kind], value)
+        if kind == "ready":
+            _require_names(answer[0])
+    except Exception as error:  # any content can raise any
         raise _refused(error) from error
-    match answer:
-        case (
-            ("importing" | "building", None)
-            | ("usage" | "broken" | "failed", str())
-            | ("ready", (tuple(), dict(), tuple()))
-            | ("result", (int(), model.Result()))
-            | ("made", Fingerprint() | SampleViews() | timings.LoaderTimes())
-        ):
-            return answer
-        case (kind, ReadingProgress()) if kind == PROGRESS:
-            return answer
-    raise _refused("of another form")
+    return kind, answer
 
 
-def _refused(why: object) -> HostLost:
-    return HostLost(f"the observing process sent what is no answer of dataguard ({str(why)[:200]})")
+def _require_names(loaders: Sequence[str]) -> None:
+    if not 0 < len(loaders) <= MOST_LOADERS:
+        raise ValueError(f"{len(loaders):,} loaders")
+    if len(set(loaders)) < len(loaders) or len(max(loaders, key=len)) > _LONGEST_NAME:
+        raise ValueError("loaders of one name, or of a long one")
 
 
-class _Pickler(pickle.Pickler):
-    """Writes records and plain data as they are, and other objects as the plain data that they resemble."""
+def require_result(result: Result, asked: tuple[Check, str] | None) -> None:
+    """Raise Refused unless a result is one of the check on the loader that was asked for."""
+    if asked is None:
+        raise _refused(f"{result.id} once more")
+    check, loader = asked
+    severities = {check.severity, Severity.WARNING if check.severity is Severity.ERROR else check.severity}
+    if (result.code, result.name, result.loader) != (check.code, check.name, loader):
+        raise _refused(f"{result.id} instead of {check.id}[{loader}]")
+    if result.severity not in severities or result.status not in _FINDINGS[bool(result.findings)]:
+        raise _refused(f"{result.severity.value}, {result.status.value}, {len(result.findings)} findings")
 
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, RECORDS) or (isinstance(value, type) and value in _CALLED):
-            return NotImplemented
-        plain = next(plain for kind, plain in _RESEMBLED if isinstance(value, kind))
-        return plain, (plain(value),)
+
+_FINDINGS: Mapping[bool, Set[Status]] = {
+    True: {Status.FAILED, Status.INCONCLUSIVE, Status.SKIPPED, Status.BROKEN},
+    False: {Status.PASSED, Status.INCONCLUSIVE, Status.SKIPPED, Status.BROKEN},
+}
+"""The statuses of results with and without findings, before what is expected of them is known."""
 
 
-class _Unpickler(pickle._Unpickler):
-    """Reads what `_Pickler` writes.
-
-    The one in Python, as the one in C takes gigabytes for a message of 13 bytes that names a large entry of its memo.
-    """
-
-    def find_class(self, module: str, name: str) -> Callable[..., Any]:
-        kind = _NAMED.get((module, name))
-        if kind is None:
-            raise pickle.UnpicklingError(f"it names {module}.{name}")
-        # A class that is an enumeration would let a message set its attributes.
-        return (lambda value: kind(value)) if issubclass(kind, Enum) else kind
+def _refused(why: object) -> Refused:
+    return Refused(f"the observing process sent an invalid answer ({str(why)[:200]})")

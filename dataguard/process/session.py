@@ -23,9 +23,9 @@ from dataguard.fingerprint import Fingerprint
 from dataguard.in_memory_targets import is_held, script_of, shown
 from dataguard.machine.units import counted
 from dataguard.model import Check, DataguardError, Result, UsageError
-from dataguard.process.host_lost import BrokenStart, HostLost, before_building, of_bug, result_of
+from dataguard.process.host_lost import BrokenStart, HostLost, Refused, before_building, of_bug, result_of
 from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
-from dataguard.process.messages import Questions
+from dataguard.process.messages import Questions, require_result
 from dataguard.process.process_tree import how_it_ended, signal_name, work_done
 from dataguard.process.progress import PROGRESS, Listener, Waiting
 from dataguard.process.reaper import LOG, STACKS
@@ -131,10 +131,7 @@ class Session:
         left = dict(enumerate(wanted))
         try:
             for number, result in self._asked(wanted):
-                asked = left.pop(number, None)
-                if asked is None:
-                    break  # no answer of ours
-                yield number, self._without_known(result, *asked)
+                yield number, self._without_known(result, *left.pop(number))
         except HostLost as lost:
             self._note(lost)
         except DataguardError:  # a bug, which the checks meet again
@@ -176,22 +173,20 @@ class Session:
         if self._reaper is None:
             self._start()
         self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
-        for _ in wanted:
-            kind, answer = self._judged()
+        due = dict(enumerate(wanted))
+        while due:
+            kind, answer = self._within(_LONGEST if self.settings.all else self._left, "result")
             if kind != "result":
                 raise DataguardError(answer)
             number, result = answer
+            require_result(result, due.pop(number, None))
             yield number, replace(result, target=self.spelling)
 
-    def _judged(self) -> tuple[str, Any]:
-        """Wait for the next result, as long as the checks of this target may take together."""
-        return self._answer(_LONGEST) if self.settings.all else self._within(self._left)
-
-    def _within(self, seconds: float, what: str = "") -> tuple[str, Any]:
+    def _within(self, seconds: float, *kinds: str, what: str = "") -> tuple[str, Any]:
         """Wait so long, or as long as the checks of this target may still take. Raises HostLost like `_answer`."""
         started = time.monotonic()
         try:
-            return self._answer(min(seconds, self._left), what)
+            return self._answer(min(seconds, self._left), *kinds, what=what)
         except HostLost as lost:
             raise self._too_long if lost.late and self._left < seconds else lost from None
         finally:
@@ -242,10 +237,10 @@ class Session:
             if self._reaper is None:
                 self._start()
             self._send((question, (wanted, loader)))
-            kind, answer = self._answer(_LONGEST)
+            kind, answer = self._answer(_LONGEST, question, "failed")
         except HostLost as lost:
             kind, answer = "failed", str(lost)
-        if kind == "made":
+        if kind == question:
             return answer
         self.close()
         if kind == "broken":
@@ -280,13 +275,13 @@ class Session:
                 self._reaper = start(self._folder, there.fileno(), imports, self._here)
             self._folder.mkdir(mode=0o700)
             self._send(question)
-            kind, answer = self._early_answer(imports, "importing torch")
+            kind, answer = self._early_answer(imports, "importing torch", "importing")
             if kind == "importing":  # the process itself ends an import that takes too long, and says where it was
-                kind, answer = self._early_answer(imports + SLACK, f"importing {shown(self.spelling)}", importing=True)
+                kind, answer = self._early_answer(imports + SLACK, f"importing {shown(self.spelling)}", "building")
             if kind == "building":
                 self._building = True
                 build = PATIENCE * self.settings.build_timeout(script=bool(script_of(self.spelling))) + SLACK
-                kind, answer = self._within(build, f"building {shown(self.spelling)}")
+                kind, answer = self._within(build, "ready", what=f"building {shown(self.spelling)}")
             if kind == "usage":
                 raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
             if kind == "broken":
@@ -304,26 +299,28 @@ class Session:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # waiting for the answer reports the loss
             self._pipe.send(question)
 
-    def _early_answer(self, patience: float, what: str, *, importing: bool = False) -> tuple[str, Any]:
-        """Wait for an answer before the factory is called: the process starts, or is `importing` the user's module.
+    def _early_answer(self, patience: float, what: str, following: str) -> tuple[str, Any]:
+        """Wait for an answer before the factory is called: that the user's module is imported, or that it was.
 
         Raises UsageError when an import takes the process down, or too long.
         """
+        importing = following == "building"
         try:
-            return self._within(patience, what)
+            return self._within(patience, following, what=what)
         except HostLost as lost:
             if lost.late:
                 limit = f"{self.settings.import_timeout:g} s"
                 raise UsageError(f"{self.spelling}: {what} took more than {limit}: raise import_timeout") from lost
-            if lost.final or (lost.signal is None and not importing and not lost.unwatched):
+            if not isinstance(lost, Refused) and (lost.final or not (importing or lost.signal or lost.unwatched)):
                 raise  # what its imports raise, it answers
             when = "during its import" if importing else "while it started"
             raise before_building(lost, self.spelling, when, self._read(STACKS)) from lost
 
-    def _answer(self, patience: float, what: str = "") -> tuple[str, Any]:
-        """Wait for the observing process. Raises HostLost, with the last line it printed, when it does not answer.
+    def _answer(self, patience: float, *kinds: str, what: str = "") -> tuple[str, Any]:
+        """Wait for an answer of one of these kinds, or for what is wrong with the target or with dataguard.
 
-        `what` it is busy with is shown while it lasts. While all samples are read, each sign of life counts.
+        `what` the observing process is busy with is shown while it lasts. While all samples are read, each sign of life
+        counts. Raises HostLost for any other answer, and, with the last line that was printed, when there is none.
         """
         assert self._pipe is not None
         assert self._reaper is not None
@@ -342,7 +339,7 @@ class Session:
                     started = time.monotonic()
                     continue
                 raise HostLost(f"the observing process did not answer for {patience:.0f} s", late=True)
-            answer = self._pipe.answer() if self._pipe in ready else None
+            answer = self._pipe.answer(*kinds, "usage", "broken") if self._pipe in ready else None
             if answer is None:
                 break
             if answer[0] != PROGRESS:

@@ -1,54 +1,138 @@
-"""Objects of dataclasses from JSON, as `dataclasses.asdict` wrote them. Standard library only."""
+"""Records, which are objects of dataclasses, as JSON and back. Standard library only.
+
+Only what the type of a field allows is read, whoever wrote the JSON.
+"""
 
 from __future__ import annotations
 
-import math
 import types
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from enum import Enum
+from functools import cache
+from numbers import Integral, Real
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
+_KIND = ""
+"""The key of the name of a record's class, for fields that hold records of several classes."""
+_DEEPEST = 64
+"""Levels of lists and mappings in one another."""
+_LONGEST_INTEGER = 4096
+"""Bits of an integer that is written as a number; Python reads at most 4,300 digits."""
+_LARGEST_FLOAT = 1e300
+_SCALARS: Mapping[type[Any], type[Any]] = {bool: int, int: int, str: str}
+"""Types that are read as they are, and the types of the JSON that they are made of: a bool is an integer."""
 
-def built(kind: type[T], value: Any, where: str = "") -> T:
-    """An object of a dataclass from a mapping of its fields; unknown ones are ignored.
 
-    Raises ValueError, with the place, for a missing field, and for a value of another type than the field's.
+def plain(value: Any) -> Any:
+    """The value as JSON: records with the name of their class, sequences and sets as lists, other objects as text."""
+    if value is None or type(value) in (bool, float, str):
+        return value
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, Integral):
+        number = int(value)
+        return number if number.bit_length() <= _LONGEST_INTEGER else hex(number)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(plain, value), key=str)
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {_KIND: type(value).__name__, **named}
+    return b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def built(kind: type[T], value: Any) -> T:
+    """A value of a type from JSON, as `plain` or `dataclasses.asdict` made it; unknown fields are ignored.
+
+    Raises ValueError, with the name of the field, if one is missing, and for a value of another type than the field's.
     """
-    made: T = _built(kind, value, where)
+    made: T = _built(kind, value, "", 0)
     return made
 
 
-def _built(kind: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return value
-    if is_dataclass(kind):
-        given, hints = _of(dict, value, where), get_type_hints(kind)
-        missing = [field.name for field in fields(kind) if field.name not in given]
-        if missing:
-            raise ValueError(f"{where}: no {', '.join(missing)}".lstrip(": "))
-        make: Any = kind
-        return make(**{field.name: _built(hints[field.name], given[field.name], field.name) for field in fields(kind)})
-    if origin in (Union, types.UnionType):
-        (some,) = (argument for argument in arguments if argument is not type(None))
-        return None if value is None else _built(some, value, where)
-    if origin is tuple:
-        return tuple(_built(arguments[0], item, where) for item in _of(list, value, where))
-    if origin is Mapping:
-        return {key: _built(arguments[1], item, where) for key, item in _of(dict, value, where).items()}
+def _built(kind: Any, value: Any, where: str, depth: int) -> Any:
     if kind is float:
         number = _of((int, float), value, where)
-        if isinstance(number, bool) or not math.isfinite(number) or number > 1e300:
-            raise ValueError(f"{where}: not a number: {number!r:.40}")
+        if not -_LARGEST_FLOAT <= number <= _LARGEST_FLOAT:
+            raise _wrong(where, f"not a finite number: {number!r:.40}")
         return float(number)
-    if kind is int and isinstance(value, bool):
-        raise ValueError(f"{where}: not an integer: {value!r}")
-    return _of(kind, value, where)
+    if kind in _SCALARS:
+        return kind(_of(_SCALARS[kind], value, where))
+    if depth > _DEEPEST:
+        raise _wrong(where, "nested too deeply")
+    if kind in (Any, object):
+        container = _CONTAINERS.get(type(value))
+        return value if container is None else _built(container, value, where, depth)
+    origin, arguments = _generic(kind)
+    if origin in (tuple, list):
+        items = _of(list, value, where)
+        kinds = arguments if origin is tuple and arguments[-1] is not ... else arguments[:1] * len(items)
+        if len(items) != len(kinds):
+            raise _wrong(where, f"{len(items)} items instead of {len(kinds)}")
+        return origin([_built(each, item, where, depth + 1) for each, item in zip(kinds, items, strict=True)])
+    if origin is Mapping:
+        items = _of(dict, value, where).items()
+        return {key: _built(arguments[1], item, f"{key!r:.40}", depth + 1) for key, item in items}
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return _built(_chosen(arguments, value, where), value, where, depth)
+    if origin is Annotated:  # a float that may be infinite or no number
+        return float(_of((int, float), value, where))
+    if is_dataclass(kind):
+        record: Any = kind
+        given, hints = _of(dict, value, where), _hints(record)
+        missing = [name for name in hints if name not in given]
+        if missing:
+            raise _wrong(where, f"no {', '.join(missing)}")
+        return record(**{name: _built(hint, given[name], name, depth + 1) for name, hint in hints.items()})
+    if kind is bytes:
+        return b64decode(_of(str, value, where), validate=True)
+    return kind(value) if issubclass(kind, Enum) else _of(kind, value, where)
+
+
+_CONTAINERS: Mapping[Any, Any] = {list: list[Any], dict: Mapping[str, Any]}
+"""The types of containers whose content is any JSON."""
+
+
+@cache
+def _generic(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(kind), get_args(kind)
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    """The types of the fields of a record."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def _chosen(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
+    """Of a union, the only type besides None, or the record of the name that the value has."""
+    some = [kind for kind in kinds if kind is not type(None)]
+    if len(some) == 1:
+        return some[0]
+    name = _of(dict, value, where).get(_KIND)
+    for kind in some:
+        if kind.__name__ == name:
+            return kind
+    raise _wrong(where, f"not expected: {name!r:.40}")
 
 
 def _of(kind: Any, value: Any, where: str) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"{where}: not expected: {value!r:.40}".lstrip(": "))
+        raise _wrong(where, f"not expected: {value!r:.40}")
     return value
+
+
+def _wrong(where: str, why: str) -> ValueError:
+    return ValueError(f"{where}: {why}" if where else why)

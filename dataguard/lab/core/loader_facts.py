@@ -8,6 +8,7 @@ import multiprocessing
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -111,15 +112,15 @@ def facts_of(
         dataset=type(loader.dataset).__qualname__,
         length=length_of(loader.dataset),
         batches=length_of(loader),
-        batch_size=batch_size,
+        batch_size=int(batch_size) if isinstance(batch_size, Integral) else None,
         batched=loader.batch_sampler is not None,
-        drop_last=loader.drop_last,
+        drop_last=bool(loader.drop_last),
         num_workers=loader.num_workers,
         start_method=start_method(loader),
         start_given=loader.multiprocessing_context is not None,
-        persistent=loader.persistent_workers,
+        persistent=bool(loader.persistent_workers),
         prefetch=loader.prefetch_factor if loader.num_workers else None,
-        pin_memory=loader.pin_memory,
+        pin_memory=bool(loader.pin_memory),
         shuffled=shuffled,
         sampler=type(order).__name__,
         collate=getattr(loader.collate_fn, "__qualname__", type(loader.collate_fn).__qualname__),

@@ -102,12 +102,19 @@ def isolated(
     return answer
 
 
-def _fork() -> int:
+replacing = [False]
+"""Whether the fork that is being made takes the place of this process, and so keeps what other forks close."""
+
+
+def _fork(*, replaces: bool = False) -> int:
     """`os.fork`. Raises Undecided where no process can be started."""
+    replacing[0] = replaces
     try:
         return os.fork()
     except OSError as error:
         raise Undecided(scarcity(error)) from error
+    finally:
+        replacing[0] = False
 
 
 def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Any:
@@ -128,7 +135,7 @@ def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], fold
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
     bystanders, parent, streams = descendants(), os.getpid(), (os.dup(1), os.dup(2))
-    pid = _fork()
+    pid = _fork(replaces=True)
     if pid == 0:
         value: T = _succeeding(function, stays, folder, parent)
         for number, stream in enumerate(streams, 1):

@@ -50,7 +50,7 @@ def test_what_only_looks_random_passes() -> None:
 def test_a_contract_requires_reproducible_runs() -> None:
     report = scanned("clean", contract={"deterministic": True})
     (finding,) = of(report, "DG701", "unseeded").findings
-    assert finding.evidence["expected by"] == ("contract.deterministic",)
+    assert finding.evidence["expected by"] == ["contract.deterministic"]
     assert finding.evidence["values that differ"] == "192 of 192"
 
 
