@@ -183,6 +183,7 @@ def test_what_torch_can_send_is_not_accused(case: str) -> None:
     assert find_culprit({"x": SOUND[case]}) is None
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11, 5), reason="Python sends such a lock, which no worker can open")
 @pytest.mark.parametrize("make", ["Lock", "Event", "Queue"])
 def test_locks_made_for_forked_workers_count_only_where_workers_are_spawned(make: str) -> None:
     made = getattr(multiprocessing.get_context("fork"), make)()
