@@ -133,7 +133,11 @@ CASES: dict[str, tuple[Any, str | None, str]] = {
     "object array": (Box(a=np.array([1, threading.Lock()], dtype=object)), None, ""),
     "cycle": (cycle(), ".two.one.function", "a lambda"),
     "non-leaf": (torch.ones(1, requires_grad=True) * 2, "", "a non-leaf tensor that requires grad"),
-    "thread": (threading.Thread(), None, "a lock"),
+    "thread": (
+        threading.Thread(),
+        None,
+        "an instance of the class _thread._ThreadHandle" if sys.version_info >= (3, 13) else "a lock",
+    ),
 }
 
 
