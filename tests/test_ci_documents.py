@@ -16,6 +16,11 @@ import pytest
 import yaml
 from junitparser import JUnitXml
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 from dataguard.render.text import render
 from tests.support.sample_reports import DOCS, full
 
@@ -25,6 +30,9 @@ SNIPPETS: list[Any] = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.
 ACTION: dict[str, Any] = yaml.safe_load(
     (ROOT / ".github" / "actions" / "dataguard" / "action.yml").read_text(encoding="utf-8")
 )
+GITHUB = ROOT / ".github"
+FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 HOOK: dict[str, Any] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))[0]
 SETTINGS = '[tool.dataguard]\ntargets = ["data:make_loaders"]\nselect = ["DG001"]\n'
 LOADERS = """
@@ -131,3 +139,21 @@ class TestProblemMatcher:
             check=True,
         )
         assert outcome.stdout == f"::add-matcher::{self.FILE}\n"
+
+
+def test_our_own_jobs_run_what_the_package_says_that_it_supports() -> None:
+    jobs = yaml.safe_load((GITHUB / "workflows" / "ci.yml").read_text(encoding="utf-8"))["jobs"]
+    matrix = jobs["quick"]["strategy"]["matrix"]
+    assert f">={matrix['python'][0]}" == PROJECT["requires-python"]
+    (torch,) = [one.removeprefix("torch>=") for one in PROJECT["dependencies"] if one.startswith("torch>=")]
+    assert {one["torch"] for one in matrix["include"]} == {torch}
+    assert {one["os"] for one in matrix["include"]} == set(matrix["os"]) == {"ubuntu-latest", "macos-latest"}
+    assert {"run": ".ci/run"} in jobs["whole"]["steps"]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
+def test_an_issue_form_asks_for_the_report_and_the_versions(form: Path) -> None:
+    fields = {field["id"]: field for field in yaml.safe_load(form.read_text(encoding="utf-8"))["body"]}
+    assert {"report", "versions", "loader"} <= set(fields)
+    assert "--format json --output report.json" in fields["report"]["attributes"]["description"]
+    assert "dataguard --version" in fields["versions"]["attributes"]["description"]

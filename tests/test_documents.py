@@ -16,7 +16,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from dataguard.about import DOCS, PACKAGE
+from dataguard.about import DOCS, ISSUES, PACKAGE, REPOSITORY
 from dataguard.checks import CATALOGUE
 from dataguard.model import Check
 from tests.ecosystem.entries import ENTRIES
@@ -29,7 +29,11 @@ from tests.pages.report_image import SCAN, described, drawn, scanned
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TWINS = runpy.run_path(str(ROOT / "docs" / "site" / "twins.py"))["twins"]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *(path for folder in ("docs", ".github") for path in sorted((ROOT / folder).rglob("*.md"))),
+]
 
 
 def test_the_readme_sets_up_in_two_commands_and_ci_runs_the_second() -> None:
@@ -78,12 +82,32 @@ def test_a_page_of_the_site_shows_both_twins(check: Check) -> None:
         compile(code, check.stem, "exec")
 
 
-def test_the_address_and_the_name_are_those_of_one_place() -> None:
+def test_addresses_and_the_name_are_those_of_one_place() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert (project["name"], project["urls"]["Documentation"]) == (PACKAGE, DOCS)
+    assert project["name"] == PACKAGE
+    assert project["urls"] == {
+        "Documentation": DOCS,
+        "Source": REPOSITORY,
+        "Changelog": f"{REPOSITORY}/blob/main/CHANGELOG.md",
+        "Issues": ISSUES,
+    }
     assert f"site_url: {DOCS}/ " in (ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8")
     for name in ("README.md", "docs/getting_started.md"):
         assert f"\npip install {PACKAGE}\n" in (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_every_mention_of_the_repository_is_of_that_address() -> None:
+    suffixes = {".md", ".toml", ".yml", ".yaml", ".py", ".cff"}
+    folders = (".github", "dataguard", "docs", "tests")
+    files = [*ROOT.glob("*.*"), *(path for folder in folders for path in (ROOT / folder).rglob("*"))]
+    owner = re.escape(REPOSITORY.removeprefix("https://github.com/"))
+    other = re.compile(rf"(?:github\.com/|uses: )(?!{owner}\b)[\w.<>-]+/{PACKAGE}\b\S*")
+    mentions = {
+        str(path.relative_to(ROOT)): other.findall(path.read_text(encoding="utf-8"))
+        for path in files
+        if path.suffix in suffixes and path != Path(__file__)
+    }
+    assert {name: found for name, found in mentions.items() if found} == {}
 
 
 def test_the_page_of_detection_shows_what_was_measured() -> None:

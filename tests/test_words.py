@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *(path for folder in (".changelog", ".github", "docs") for path in sorted((ROOT / folder).rglob("*.md"))),
+]
 MODULES = sorted((ROOT / "dataguard").rglob("*.py"))
 
 BETTER = (

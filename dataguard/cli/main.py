@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dataguard import __version__
+from dataguard.about import ISSUES
 from dataguard.cli.bench import bench
 from dataguard.cli.console import (
     BROKEN,
@@ -65,7 +66,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         name = f": {str(error.filename)[:100]}" if error.filename else ""
         return complain(f"{error.strerror or error}{name}", MISUSED)
     except Exception:  # noqa: BLE001 - user code runs in another process, so whatever arrives here is a dataguard bug
-        request = f"This is a bug in dataguard {__version__}. Please report it with the lines above."
+        request = f"This is a bug in dataguard {__version__}. Please report it at {ISSUES} with the lines above."
         return complain(f"{traceback.format_exc()}\n{request}", BROKEN, kind="bug: ")
     return outcome if isinstance(outcome, int) else 0
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from dataguard.about import ISSUES
 from dataguard.check_doc import Doc
 from dataguard.machine.units import counted
 from dataguard.model import Report, Result, Status
@@ -20,7 +21,10 @@ UNSET: tuple[object, ...] = (None, (), [], {})
 NOTABLE = 0.05
 """The time of a check is shown from this many seconds on."""
 BUG = "a bug in dataguard, not in your code"
-REQUEST = "Please report it with the lines above, the output of `dataguard --version` and, if you can, the loader."
+REQUEST = (
+    f"Please report it at {ISSUES} "
+    "with the lines above, the output of `dataguard --version` and, if you can, the loader."
+)
 _NAMED = 3
 """Up to this many checks are listed by code and name, more by code only."""
 

@@ -13,7 +13,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
-from dataguard.render.check_pages import GROUPS
+from dataguard.render.check_pages import grouped
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs loads this file alone
@@ -33,9 +33,9 @@ HEAD = re.compile(r"\A<!-- .+? -->\s+")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """List the page of each check by its group."""
     (checks,) = [section["Checks"] for section in config.nav or [] if "Checks" in section]
-    for digit, title in GROUPS.items():
-        group = sorted((ROOT / "docs" / "checks").glob(f"dg{digit}*.md"))
-        checks.append({title: [f"checks/{path.name}" for path in group]})
+    pages = {path.stem[:5].upper(): path for path in (ROOT / "docs" / "checks").glob("dg*.md")}
+    for title, codes in grouped(pages).items():
+        checks.append({title: [f"checks/{pages[code].name}" for code in codes]})
     return config
 
 

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import dataguard
+from dataguard.about import ISSUES
 from dataguard.cli import console, main
 from dataguard.model import Finding, Interrupted, Status, UsageError
 from dataguard.report import Report
@@ -117,7 +118,7 @@ class TestExitCodes:
         assert (code, out) == (3, "")
         assert err.startswith("dataguard: bug: Traceback")
         assert "RuntimeError: impossible" in err
-        assert "Please report it" in err
+        assert f"Please report it at {ISSUES} " in err
 
     @pytest.mark.parametrize("stop", [KeyboardInterrupt(), Interrupted(empty(), 67)])
     def test_ctrl_c_before_any_result_is_130_and_one_line(self, run: Run, stop: KeyboardInterrupt) -> None:

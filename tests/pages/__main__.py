@@ -25,10 +25,10 @@ def main() -> None:
 def _of_the_catalogue() -> Mapping[Path, str]:
     """Every other file by path; this imports the catalogue as it is now."""
     from dataguard.checks import CATALOGUE
-    from dataguard.render.check_pages import pages
     from dataguard.settings import settings_schema
     from tests.bench import detection
     from tests.pages import gallery
+    from tests.pages.check_index import pages
     from tests.pages.findings import findings
     from tests.pages.reference import reference
     from tests.pages.report_image import SCAN, described, drawn, scanned

@@ -6,7 +6,6 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from html import escape, unescape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import dataguard
 from dataguard.checks import CATALOGUE
 from dataguard.figures import Matrix, Pictures
 from dataguard.model import Check
-from dataguard.render.check_pages import GROUPS, sentence
+from dataguard.render.check_pages import grouped, sentence
 from dataguard.render.html.figures import FigureRenderer
 
 FOLDER = Path(__file__).parents[2] / "docs" / "gallery"
@@ -145,8 +144,8 @@ def _parts() -> Iterator[str]:
     yield "Figures of real reports, made from small samples with one defect each: `dataguard scan TARGET --pictures "
     yield "--output report.html` draws them of your own data. Images with the same letter are identical. "
     yield "[Findings](findings.md) has an example of every check, [Reports](reports.md) what a report shows.\n"
-    for digit, codes in groupby(SHOWN, key=lambda code: code[2]):
-        yield f"\n## {GROUPS[digit]}\n"
+    for title, codes in grouped(SHOWN).items():
+        yield f"\n## {title}\n"
         for code in codes:
             check, picture = _CHECKS[code], FOLDER / f"{code.lower()}.svg"
             message, description = words_of(picture.read_text(encoding="utf-8"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import multiprocessing
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from dataguard.targets.loading import Target
 
 LENGTH = 12
+UNORDERED = {"in_order": False} if "in_order" in inspect.signature(DataLoader.__init__).parameters else {}
+"""The argument for batches as they are ready, which torch has from 2.6 on."""
 NO_WORKERS: dict[str, Any] = {
     "prefetch_factor": None,
     "persistent_workers": False,
@@ -178,7 +181,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "prefetch_factor": {"prefetch_factor": 7, "num_workers": 1},
     "persistent_workers": {"persistent_workers": True, "num_workers": 1},
     "pin_memory_device": {"pin_memory_device": "cuda"},
-    "in_order": {"in_order": False, "num_workers": 1},
+    "in_order": {**UNORDERED, "num_workers": 1},
     "everything": {
         "batch_size": 5,
         "sampler": RandomSampler(SQUARES, generator=GENERATOR),
@@ -192,7 +195,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         "generator": GENERATOR,
         "prefetch_factor": 3,
         "persistent_workers": True,
-        "in_order": False,
+        **UNORDERED,
     },
     "stream": {"dataset": STREAM, "batch_size": 4, "num_workers": 2, "drop_last": True},
     "stream, unbatched": {"dataset": STREAM, "batch_size": None, "num_workers": 1, "worker_init_fn": greet},

@@ -8,9 +8,9 @@ scans nothing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
-import lzma
 import os
 import sys
 import sysconfig
@@ -23,18 +23,22 @@ from typing import Any
 
 from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
+from dataguard.lab.core.value_summary import Numbers
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.model import Check, Status
 from dataguard.process.launcher import shared_zygote
 from dataguard.settings.settings import Settings
+from tests.support import recording_text
 from tests.support.faces import Face, samples, settings_of
 from tests.support.plain_json import KIND
-from tests.support.recordings import FOLDER, ROOT, Recording, compressed, recordings, save, shown, verdict_of
+from tests.support.recordings import FOLDER, ROOT, Recording, recordings, save, shown, verdict_of
 
 MOST = 8
 """How many faces one scan judges."""
 VERDICTS = FOLDER / "verdicts.json"
 """How many faces of each check got the verdict that their names promise, when they were recorded."""
+TIMES = ("seconds", "began")
+"""Fields that hold times, with those that end in `_seconds`."""
 FEW = 32
 """Samples that are read of a face, if they are enough for its verdict: recordings are to be small."""
 
@@ -84,33 +88,80 @@ def _scanned(check: Check, faces: list[Face], samples_: int) -> dict[str, Any]:
 
 
 def _replayed(check: Check, name: str, reads: dict[str, Any]) -> Any:
-    """The verdict on what was recorded; fields of epochs that the judge does not read are emptied."""
-    recording = Recording(name, reads, None)
-    epochs = {path: recording.read(path) for path, read in reads.items() if _is_epoch(read)}
-    touched: set[str] = set()
-
-    class Tracked(EpochTrace):
-        __slots__ = ()
-
-        def __getattribute__(self, name: str) -> Any:
-            touched.add(name)
-            return object.__getattribute__(self, name)
-
-    for epoch in epochs.values():
-        object.__setattr__(epoch, "__class__", Tracked)
-    verdict = shown(verdict_of(check.judge, replace(recording, changed=epochs).lab))
-    for path in epochs:
-        for name in ("samples", "batches", "value_summaries"):
-            if name not in touched and name in reads[path]:
-                reads[path][name] = []
-        if "hashes" not in touched:
-            reads[path].pop("hashes", None)
+    """The verdict on what was recorded, which is left as `trim` leaves it."""
+    verdict = shown(verdict_of(check.judge, Recording(name, reads, None).lab))
+    trim(check, name, reads)
     assert shown(verdict_of(check.judge, Recording(name, reads, None).lab)) == verdict
     return verdict
 
 
+def trim(check: Check, name: str, reads: dict[str, Any]) -> None:
+    """Leave out what the judge does not read of epochs, and times if the verdict is the same without them.
+
+    So that recordings are small, and a new one differs from the last where the judge sees something else.
+    """
+    _leave_out_unread(check, name, reads)
+    verdict = shown(verdict_of(check.judge, Recording(name, reads, None).lab))
+    timeless = _timeless(reads)
+    # Without times, a judge may ask for what was not recorded: some arguments hold records.
+    with contextlib.suppress(AttributeError, ArithmeticError):
+        if shown(verdict_of(check.judge, Recording(name, timeless, None).lab)) == verdict:
+            reads.update(timeless)
+
+
+def _timeless(value: Any) -> Any:
+    """The same with a millisecond for each time that was measured."""
+    if isinstance(value, list):
+        return [_timeless(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: 0.001 if isinstance(one, float) and (name in TIMES or name.endswith("_seconds")) else _timeless(one)
+        for name, one in value.items()
+    }
+
+
+def _leave_out_unread(check: Check, name: str, reads: dict[str, Any]) -> None:
+    """Empty the long fields of epochs, and of the numbers in them, that the judge does not read."""
+    recording = Recording(name, reads, None)
+    epochs = {path: recording.read(path) for path, read in reads.items() if _is_epoch(read)}
+    pairs = [pair for path, epoch in epochs.items() for pair in _numbers(epoch, reads[path])]
+    touched: dict[int, set[str]] = {}
+    for kind, things in ((Numbers, [numbers for numbers, _ in pairs]), (EpochTrace, list(epochs.values()))):
+        tracked = _tracked(kind, touched)
+        for thing in things:
+            object.__setattr__(thing, "__class__", tracked)
+    verdict_of(check.judge, replace(recording, changed=epochs).lab)
+    for path, epoch in epochs.items():
+        seen = touched.get(id(epoch), set())
+        for field in ("samples", "batches", "value_summaries"):
+            if field not in seen and field in reads[path]:
+                reads[path][field] = []
+        if "hashes" not in seen:
+            reads[path].pop("hashes", None)
+    for numbers, of in pairs:
+        for field in {"values", "rows"} - touched.get(id(numbers), set()):
+            of.pop(field, None)
+
+
 def _is_epoch(read: Any) -> bool:
-    return isinstance(read, dict) and read.get("$", "").endswith(":EpochTrace")
+    return isinstance(read, dict) and read.get(KIND, "").endswith(":EpochTrace")
+
+
+def _tracked(kind: type, touched: dict[int, set[str]]) -> type:
+    """A class like this one that notes, by the identity of an object, which of its attributes are read."""
+
+    def noted(self: Any, name: str) -> Any:
+        touched.setdefault(id(self), set()).add(name)
+        return object.__getattribute__(self, name)
+
+    return type(kind.__name__, (kind,), {"__slots__": (), "__getattribute__": noted})
+
+
+def _numbers(epoch: EpochTrace, read: dict[str, Any]) -> Iterator[tuple[Numbers, dict[str, Any]]]:
+    """The numbers of an epoch, and each as it is recorded."""
+    for summary, of in zip(epoch.value_summaries, read.get("value_summaries", ()), strict=True):
+        yield from zip(summary.numbers, of["numbers"], strict=True)
 
 
 def _is_of(face: Face, loader: str) -> bool:
@@ -150,12 +201,15 @@ def judged_again(check: Check) -> dict[str, Any]:
 
 def rename(names: list[list[str]]) -> None:
     """Write the new names of classes or modules into every recording."""
-    for path in sorted(FOLDER.glob("*.xz")):
-        text = before = lzma.decompress(path.read_bytes()).decode()
+    for path in sorted(FOLDER.glob("dg*.json")):
+        before = path.read_text(encoding="utf-8")
+        text = json.dumps(recording_text.read(before))
         for old, new in names:
-            text = text.replace(f'{{"{KIND}":"{old}', f'{{"{KIND}":"{new}')
-        if text != before:
-            path.write_bytes(compressed(text))
+            # Values, and arguments of calls: these are JSON inside of a text.
+            for start in (f'"{KIND}": "', f'\\"{KIND}\\": \\"'):
+                text = text.replace(f"{start}{old}", f"{start}{new}")
+        if (now := recording_text.written(json.loads(text))) != before:
+            path.write_text(now, encoding="utf-8")
 
 
 def main() -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import lzma
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from types import FunctionType
 from typing import Any
 
 from dataguard.model import Check, Coverage, DataguardError, Finding, Judgement
+from tests.support import recording_text
 from tests.support.plain_json import Digests, NotPlain, decoded, encoded, parts_of
 
 FOLDER = Path(__file__).parents[1] / "recordings"
@@ -252,23 +252,12 @@ def _shown_outcome(outcome: Any) -> Any:
 def save(check: Check, recordings: Mapping[str, Any]) -> None:
     """Write the recordings of a check by face."""
     FOLDER.mkdir(exist_ok=True)
-    text = json.dumps(recordings, separators=(",", ":"), ensure_ascii=False)
-    (FOLDER / f"{check.stem}.json.xz").write_bytes(compressed(text))
-
-
-def compressed(text: str) -> bytes:
-    """The content of the file of a recording."""
-    return lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME)
+    (FOLDER / f"{check.stem}.json").write_text(recording_text.written(recordings), encoding="utf-8")
 
 
 @cache
 def recordings(stem: str) -> dict[str, Recording]:
     """The recordings of a check by face."""
-    return dict(_read(stem))
-
-
-def _read(stem: str) -> Iterator[tuple[str, Recording]]:
-    path = FOLDER / f"{stem}.json.xz"
-    if path.exists():
-        for face, one in json.loads(lzma.decompress(path.read_bytes())).items():
-            yield face, Recording(face, one["reads"], one["verdict"])
+    path = FOLDER / f"{stem}.json"
+    known = recording_text.read(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {face: Recording(face, one["reads"], one["verdict"]) for face, one in known.items()}

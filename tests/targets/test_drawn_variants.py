@@ -17,6 +17,7 @@ from tests.support.loader_makers import (
     GENERATOR,
     MAKERS,
     NO_WORKERS,
+    UNORDERED,
     Endless,
     Pairs,
     Reversed,
@@ -54,7 +55,7 @@ def cases(draw: st.DrawFn) -> Case:
         "pin_memory": st.booleans(),
         "worker_init_fn": st.sampled_from([None, greet]),
         "generator": st.sampled_from([None, GENERATOR]),
-        "in_order": st.booleans(),
+        **{name: st.booleans() for name in UNORDERED},
     }
     orders: list[dict[str, st.SearchStrategy[Any]]] = [
         {"batch_sampler": st.sampled_from([Pairs(), BatchSampler([3, 1, 2], 2, True)])},
@@ -95,7 +96,7 @@ def test_a_variant_has_what_was_overridden_and_all_else_as_it_was(case, make, sh
     order = {"batch_size", "drop_last", "sampler", "batch_sampler", "collate_fn"}
     workers = overrides.get("num_workers", own.num_workers)
     assert variant.num_workers == workers
-    for name in ("pin_memory", "worker_init_fn", "generator", "in_order", "dataset", "_dataset_kind"):
+    for name in ("pin_memory", "worker_init_fn", "generator", *UNORDERED, "dataset", "_dataset_kind"):
         assert after[name] == comparable(overrides.get(name, getattr(own, name)))
     for name, default in NO_WORKERS.items():
         gone = workers == 0 and own.num_workers > 0

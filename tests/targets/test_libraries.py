@@ -97,7 +97,7 @@ def test_lightning_data_modules(lightning: Any) -> None:
     assert names(demo) == ["train", "val", "test", "predict"]
     easy = lightning.LightningDataModule.from_datasets(Ten(), val_dataset=[Ten(), Ten()], batch_size=4)
     assert names(easy) == ["train", "val.0", "val.1"]
-    assert target(easy).build("val.1", in_order=False).in_order is False
+    assert target(easy).build("val.1", drop_last=True).drop_last is True
     with pytest.raises(UsageError) as error:
         names(Root)
     assert str(error.value).startswith(

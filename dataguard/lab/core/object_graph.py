@@ -173,6 +173,10 @@ def _others(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
         if issubclass(kind, types.GeneratorType) and value.gi_frame is not None:
             yield from ((f".<local {name}>", item) for name, item in value.gi_frame.f_locals.items())
             yield ".<delegate>", value.gi_yieldfrom
+            if sys.version_info < (3, 11):  # the frame is an object there, and holds what the generator iterates
+                frame = value.gi_frame
+                names = {id(frame.f_globals), id(frame.f_builtins), id(frame.f_code)}
+                yield from _few((".<held>", item) for item in gc.get_referents(frame) if id(item) not in names)
         yield from _held(value, ())
 
 

@@ -21,13 +21,14 @@ Function = Callable[..., Any]
 Around = Callable[[Function], Function]
 """Returns what is called in place of a function, which it gets unchanged."""
 
-_METHODS = {
+_CALLERS = {
     0x0001: "PyObject_CallObject",  # METH_VARARGS
     0x0003: "PyObject_Call",  # METH_VARARGS | METH_KEYWORDS, as in OpenCV
     0x0082: "PyObject_Vectorcall",  # METH_FASTCALL | METH_KEYWORDS, as in Cython
 }
+_METHODS = {flags: name for flags, name in _CALLERS.items() if hasattr(ctypes.pythonapi, name)}
 """By the calling convention of a built-in function: a function of the C API that takes the same arguments, of which the
-first is the object to call instead of the module."""
+first is the object to call instead of the module. Python 3.10 has the last one as a macro only."""
 
 
 class _Definition(ctypes.Structure):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from typing import Any
 
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.units import counted
 from dataguard.model import Check
-from dataguard.render.check_pages import GROUPS
+from dataguard.render.check_pages import grouped
 from dataguard.render.html.templating import page
 from dataguard.render.machine import library_rows, machine_rows
 
@@ -30,6 +29,6 @@ def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
 
 def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any) -> str:
     """Return all checks by group as one HTML document; `look` is ignored."""
-    groups = groupby(checks, key=lambda check: check.code[2])
-    listed = [(GROUPS[digit], list(members)) for digit, members in groups]
-    return page("list.html.j2", unicode=unicode, groups=listed, count=sum(len(members) for _, members in listed))
+    known = {check.code: check for check in checks}
+    groups = [(title, [known[code] for code in codes]) for title, codes in grouped(known).items()]
+    return page("list.html.j2", unicode=unicode, groups=groups, count=len(known))

@@ -150,4 +150,5 @@ def test_a_line_to_run_again_fails_as_the_loader_does() -> None:
         [sys.executable, "-m", program, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert outcome.returncode != 0
-    assert "TypeError" in outcome.stdout  # int64 before float32: an error in a worker only
+    # int64 before float32: an error in a worker only, of which torch 2.4 made a RuntimeError
+    assert "TypeError" in outcome.stdout or "RuntimeError" in outcome.stdout

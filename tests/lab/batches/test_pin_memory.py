@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,10 +13,13 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
+from torch.utils.data._utils.pin_memory import pin_memory
 
 from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
 
 Pair = namedtuple("Pair", "x y")
+LISTS = "Backwards compatibility" in inspect.getsource(pin_memory)
+"""Whether this torch makes a list of a tuple, as 2.4 does, which also gives up on containers that raise."""
 
 
 @dataclass(unsafe_hash=True)
@@ -75,7 +79,7 @@ def ones() -> torch.Tensor:
 REACHED: dict[str, tuple[Callable[[], Any], str, int, tuple[str, ...]]] = {
     "tensor": (ones, "Tensor", 1, ()),
     "list": (lambda: [ones(), [ones()]], "list", 2, ()),
-    "tuple": (lambda: (ones(),), "tuple", 1, ()),
+    "tuple": (lambda: (ones(),), "list" if LISTS else "tuple", 1, ()),
     "dict": (lambda: {"a": ones(), "b": {"c": ones()}}, "dict", 2, ()),
     "named tuple": (lambda: Pair(ones(), ones()), "Pair", 2, ()),
     "UserDict": (lambda: UserDict(x=ones()), "UserDict", 1, ()),
@@ -110,6 +114,7 @@ def test_what_is_reached(name: str) -> None:
     assert (found.result, found.tensors, found.unpinned, found.refused) == (result, tensors, unpinned, None)
 
 
+@pytest.mark.skipif(LISTS, reason="this torch gives up on such containers, and raises nothing")
 @pytest.mark.parametrize(
     ("batch", "words"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,9 @@ def test_a_redirected_function_can_do_what_it_did(photograph: Path) -> None:
             return call
 
         undo = redirect(function, around)
+        if function is simplejpeg.decode_jpeg and sys.version_info < (3, 11):  # functions of Cython are left alone
+            assert undo is None
+            continue
         assert undo is not None
         try:
             if given is not None:

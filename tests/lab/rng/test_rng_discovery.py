@@ -232,7 +232,7 @@ HOLDERS = {
     "bound method": (THING.draw, ".__self__.rng"),
     "bound method of python's": (rng().random, ".__self__"),
     "bound method of numpy's": ([np.random.default_rng(0).random], "[0].__self__"),
-    "method caller": (operator.methodcaller("draw", rng()), ".<held>[0]"),
+    "method caller": (operator.methodcaller("draw", rng()), f".<held>[{int(sys.version_info >= (3, 13))}]"),
     "static method": (staticmethod(closure()), ".<held>.<closure held>"),
     "named tuple": (Pair(1, rng()), "[1]"),
     "dict and more": (Registry(), ".rng"),
