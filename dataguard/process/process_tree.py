@@ -191,7 +191,7 @@ def _is_manager(process: psutil.Process) -> bool:
 def _folders_of_manager(process: psutil.Process) -> Iterator[Path]:
     """The temporary folder with the socket of a `torch_shm_manager`, which removes it if it ends by itself.
 
-    One whose first client was killed before it connected waits for ever.
+    One whose first client was killed before it connected waits forever.
     """
     with contextlib.suppress(psutil.Error):
         for connection in process.net_connections(kind="unix"):
