@@ -17,8 +17,8 @@ def dg003_hanging_loader(lab: Lab) -> Judgement:
     """The loader hangs: it makes no progress and raises no error.
 
     Symptom: training stops making progress; the workers are alive but idle, and nothing is printed.
-    Cause: a lock that is never released, a read that never returns, or a batch that cannot be pickled: torch's feeder
-        thread then dies silently, and the main process waits forever.
+    Cause: a lock that is never released, a read that never returns, or an unpickling that does not, or a batch that
+        cannot be pickled: torch's feeder thread then dies silently, and the main process waits forever.
     Fix: find the waiting line in the stacks. If a batch cannot be pickled, return tensors, arrays and plain containers
         from `collate_fn`, and `detach()` tensors that require grad.
     Links: https://github.com/pytorch/pytorch/issues/142884

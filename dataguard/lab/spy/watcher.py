@@ -11,6 +11,7 @@ from dataguard.lab.core.instrument import HookLists, Process
 from dataguard.lab.core.records import Failure
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.transferability import BatchSender
 
 
 class Watcher:
@@ -21,6 +22,7 @@ class Watcher:
         self.user_init = user_init
         self.process = Process(plan.folder, worker, epoch)
         self.hooks = HookLists(instrument.start(self.process) for instrument in plan.instruments)
+        self.sender = BatchSender(worker) if worker is not None else None
         self.epoch = epoch - 1  # each fetcher begins an epoch
         self.fetches = 0
         self.failed = False
