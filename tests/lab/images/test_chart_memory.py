@@ -12,10 +12,13 @@ import torch
 from PIL import Image
 from torchvision import tv_tensors
 
+from dataguard.engine import scan
 from dataguard.lab.geometry.cached_images import replaced_in_cache
 from dataguard.lab.geometry.chart_painter import ChartPainter
 from dataguard.lab.images.image_containers import in_container_of
 from dataguard.lab.images.painter import Painter
+from dataguard.model import Status
+from dataguard.settings.settings import Settings
 
 NOISE = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
 FROZEN = NOISE.copy()
@@ -106,3 +109,11 @@ def test_native_code_writes_into_a_chart() -> None:
     for chart in (striped(decoded), coloured(decoded)):
         assert chart is not decoded
         assert cv2.cvtColor(chart, cv2.COLOR_BGR2RGB, dst=chart) is not None
+
+
+@pytest.mark.scan
+def test_code_that_writes_into_images_and_masks_is_judged() -> None:
+    report = scan("tests.loaders.in_place:make_loader", Settings(select=("DG505", "DG506", "DG511", "DG512")))
+    assert {result.code: result.status for result in report.results} == dict.fromkeys(
+        ("DG505", "DG506", "DG511", "DG512"), Status.PASSED
+    )
