@@ -29,8 +29,9 @@ class Incident:
     """What the user's code was doing when it raised, died or hung.
 
     `stage` is one of import, factory, script, init (worker start), sampler, iterate, sample, collate, transfer
-    (pickling a batch), receive (unpickling it), model, loss, step, backward. `changed` are the settings of the
-    loader that were not its own: `num_workers=0, persistent_workers=False`. `classes` are those of a batch.
+    (pickling a batch), receive (unpickling it), raise (pickling an exception), model, loss, step, backward. `changed`
+    are the settings of the loader that were not its own: `num_workers=0, persistent_workers=False`. `classes` are those
+    of a batch.
     """
 
     stage: str
@@ -123,6 +124,7 @@ _STAGES = {
     "collate": "collating a batch",
     "transfer": "sending a batch to the main process",
     "receive": "unpickling a batch in the main process",
+    "raise": "sending an exception to the main process",
     "model": "running the model",
 }
 

@@ -379,7 +379,6 @@ CASES: dict[str, tuple[str | None, str, Callable[[], DataLoader]]] = {
     "removed": (RAISED, "FileNotFoundError", adding(opened_for_a_moment)),
     "refers": (RAISED, "UnpicklingError", adding(lambda x: Refers())),
     "subclass": (RAISED, "class Delegates", lambda: Passing(Numbers(), 4, num_workers=2, collate_fn=Adds(Delegates))),
-    "spawned": (RAISED, "RecursionError", adding(Delegates, multiprocessing_context="spawn")),
     "sleeps": (HUNG, LOADING, adding(Sleeps)),
     "exits": (DIED, f"exited with status 3 {LOADING}", adding(Exits)),
     "leaves": (DIED, f"SystemExit: 3 {LOADING}", adding(Leaves)),
@@ -390,12 +389,15 @@ CASES: dict[str, tuple[str | None, str, Callable[[], DataLoader]]] = {
     "error without its key": (RAISED, "UnknownKeyError", raising(partial(throw, UnknownKeyError("no")))),
     "error of the worker": (RAISED, "WorkerError", raising(local_in_worker)),
     "error that sleeps": (HUNG, "while iterating", raising(partial(throw, SleepingError("no")))),
-    "error of a function": (HUNG, "while iterating", raising(local)),
+    "error of a function": (HUNG, "an exception cannot be sent", raising(local)),
     "error that exits": (DIED, "exited with status 3", raising(partial(throw, ExitingError("no")))),
     "healthy": (None, "", adding(healthy_objects)),
     "healthy and pinned": (None, "", adding(healthy_objects, pin_memory=True)),
     "healthy and passed on": (None, "", lambda: Passing(Numbers(), 4, num_workers=2, collate_fn=Adds(healthy_objects))),
 }
+
+
+make_spawned = adding(Delegates, multiprocessing_context="spawn")
 
 
 def make_loaders() -> dict[str, DataLoader]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dataguard import scan
-from tests.hostile.loaders_batches import CASES
+from tests.hostile.loaders_batches import CASES, RAISED
 
 pytestmark = pytest.mark.scan
 
@@ -16,3 +16,10 @@ def test_each_batch_gets_the_verdict_of_plain_torch() -> None:
     for name, (code, words, _) in CASES.items():
         found, message = failed.get(name, (None, ""))
         assert (found, words in message) == (code, True), f"{name}: {found} {message}"
+
+
+def test_a_batch_of_spawned_workers_too() -> None:
+    report = scan("tests.hostile.loaders_batches:make_spawned", select="DG0,DG104")
+    (result,) = (result for result in report.results if result.findings)
+    assert result.code == RAISED
+    assert "class Delegates" in result.findings[0].message

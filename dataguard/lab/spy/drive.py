@@ -202,7 +202,7 @@ def _failure(error: BaseException, iterator: Any, plan: Plan, failures: Sequence
         first = failures[0]
         if leaving:
             return LoaderDied(first)
-        return LoaderHung(first) if first.stage == "transfer" else LoaderRaised(first)
+        return LoaderHung(first) if first.stage in ("transfer", "raise") else LoaderRaised(first)
     if dead and isinstance(error, RuntimeError):
         worker, code = dead
         return LoaderDied(_death_of(worker, code, plan))

@@ -1,7 +1,7 @@
 """Whether a batch reaches the main process: a worker pickles it like torch's queues do, and the main process loads it.
 
-Every batch is pickled, without the contents of its tensors. One of each kind travels whole: whether it loads is decided
-by the classes that it consists of.
+So does an exception, by its class. Every batch is pickled, without the contents of its tensors. One of each kind
+travels whole: whether it loads is decided by the classes that it consists of.
 """
 
 from __future__ import annotations
@@ -55,6 +55,15 @@ class BatchSender:
         self._loaded.update(self._new)
         content = ForkingPickler.dumps(batch).tobytes()
         return Parcel(self._worker, indices, _names(self._new.values()), content, carry=carry)
+
+
+def why_not_raised(error: BaseException) -> str | None:
+    """Why the main process never hears of an exception: torch's queues pickle its class by name; None if they can."""
+    try:
+        ForkingPickler.dumps(type(error))
+    except Exception as refused:  # noqa: BLE001 - a user-defined metaclass may raise anything
+        return f"{type(refused).__name__}: {refused}"
+    return None
 
 
 class Parcel:
