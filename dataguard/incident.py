@@ -28,9 +28,10 @@ class Frame:
 class Incident:
     """What the user's code was doing when it raised, died or hung.
 
-    `stage` is one of import, factory, script, init (worker start), sampler, iterate, sample, collate, transfer, model,
-    loss, step, backward. `changed` are the settings of the loader that were not its own: `num_workers=0,
-    persistent_workers=False`.
+    `stage` is one of import, factory, script, init (worker start), sampler, iterate, sample, collate, transfer
+    (pickling a batch), receive (unpickling it), raise (pickling an exception), model, loss, step, backward. `changed`
+    are the settings of the loader that were not its own: `num_workers=0, persistent_workers=False`. `classes` are those
+    of a batch.
     """
 
     stage: str
@@ -46,6 +47,7 @@ class Incident:
     stacks: str = ""
     output: str = ""
     changed: str = ""
+    classes: str = ""
 
     @property
     def own_frame(self) -> Frame | None:
@@ -84,8 +86,9 @@ class Incident:
 
     @property
     def where(self) -> str:
-        """The stage, index and worker in words: `reading a sample (index 17, worker 1)`."""
-        named = {"index": self.index, "worker": self.worker}
+        """The stage, index, classes and worker in words: `reading a sample (index 17, worker 1)`."""
+        kind = "classes" if "," in self.classes else "class"
+        named = {"index": self.index, kind: self.classes or None, "worker": self.worker}
         details = ", ".join(f"{name} {value}" for name, value in named.items() if value is not None)
         stage = _STAGES.get(self.stage, self.stage)
         return f"{stage} ({details})" if details else stage
@@ -120,6 +123,8 @@ _STAGES = {
     "sample": "reading a sample",
     "collate": "collating a batch",
     "transfer": "sending a batch to the main process",
+    "receive": "unpickling a batch in the main process",
+    "raise": "sending an exception to the main process",
     "model": "running the model",
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, SequentialSampler
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, SequentialSampler, default_collate
 
 from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, share
 
@@ -151,6 +151,27 @@ def bad_sampler() -> DataLoader[Any]:
     return DataLoader(Pictures(), batch_size=4, num_workers=2, sampler=sampler)
 
 
+class Record:
+    """The columns of a batch as attributes."""
+
+    def __init__(self, columns: dict[str, Tensor]) -> None:
+        self.columns = columns
+
+    def __getattr__(self, name: str) -> Tensor:
+        return self.columns[name]
+
+
+def collate_record(samples: list[tuple[Tensor, int]]) -> Record:
+    """A batch with attributes for columns."""
+    images, labels = default_collate(samples)
+    return Record({"images": images, "labels": labels})
+
+
+def bad_delegating_batch() -> DataLoader[Any]:
+    """The main process can not unpickle the batch: pickle asks for `__setstate__` before there are columns."""
+    return DataLoader(Pictures(), batch_size=4, num_workers=2, collate_fn=collate_record)
+
+
 def good() -> DataLoader[Any]:
     """Every listed file exists."""
     return DataLoader(Photographs(PHOTOGRAPHS), batch_size=4, num_workers=2)
@@ -163,6 +184,25 @@ def is_image(path: Path) -> bool:
             return True
     except (FileNotFoundError, UnidentifiedImageError):
         return False
+
+
+class GuardedRecord(Record):
+    """The same, but names that pickle asks for have no column."""
+
+    def __getattr__(self, name: str) -> Tensor:
+        if name not in self.__dict__.get("columns", ()):
+            raise AttributeError(name)
+        return self.columns[name]
+
+
+def collate_guarded(samples: list[tuple[Tensor, int]]) -> Record:
+    """A batch with attributes for columns that travels well."""
+    return GuardedRecord(collate_record(samples).columns)
+
+
+def good_delegating_batch() -> DataLoader[Any]:
+    """The batch answers for missing attributes, and still travels from the workers."""
+    return DataLoader(Pictures(), batch_size=4, num_workers=2, collate_fn=collate_guarded)
 
 
 def good_handled() -> DataLoader[Any]:

@@ -37,6 +37,27 @@ def bad_generator() -> DataLoader[Any]:
     return DataLoader(Pictures(), batch_size=4, num_workers=2, collate_fn=collate_lazily)
 
 
+class Cached:
+    """A batch that registers itself under the lock of a cache."""
+
+    def __init__(self, images: Tensor) -> None:
+        self.images = images
+
+    def __setstate__(self, state: dict[str, Tensor]) -> None:
+        with CACHE_LOCK, CACHE_LOCK:  # the helper that registers takes it again
+            self.__dict__.update(state)
+
+
+def collate_cached(samples: list[tuple[Tensor, int]]) -> Cached:
+    """Batches for the cache."""
+    return Cached(default_collate(samples)[0])
+
+
+def bad_setstate() -> DataLoader[Any]:
+    """The batch can be sent, but takes a lock twice where the main process unpickles it."""
+    return DataLoader(Pictures(), batch_size=4, num_workers=2, collate_fn=collate_cached)
+
+
 class Embed:
     """A collate function that runs images through a layer and leaves the gradient's graph attached."""
 

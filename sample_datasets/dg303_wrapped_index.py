@@ -78,6 +78,22 @@ def bad_remainder() -> DataLoader[Any]:
     return DataLoader(Remainder(rows=90), batch_size=4, shuffle=True)
 
 
+class Endless(Dataset[Sample]):
+    """Pictures made on the fly, a round number of them."""
+
+    def __len__(self) -> int:
+        return 100_003
+
+    def __getitem__(self, index: int) -> Sample:
+        index = range(len(self))[index]
+        return picture(index % 97), index % 3
+
+
+def bad_computed() -> DataLoader[Any]:
+    """Pictures repeat every 97 samples, and together with their labels every 291."""
+    return DataLoader(Endless(), batch_size=4, num_workers=2)
+
+
 def bad_split() -> dict[str, DataLoader[Any]]:
     """Both sides of a random split hold the same pictures."""
     train, _ = random_split(Wrapped(60, 150), [100, 50], torch.Generator().manual_seed(0))
@@ -135,6 +151,25 @@ class Synthetic(Dataset[tuple[Tensor, Tensor]]):
 def good_constant_targets() -> DataLoader[Any]:
     """Targets are equal at every distance, and say nothing."""
     return DataLoader(Synthetic(), batch_size=4)
+
+
+class Questions(Dataset[dict[str, Any]]):
+    """Three questions about each picture."""
+
+    def __init__(self) -> None:
+        self.pictures = [picture(number) for number in range(40)]
+
+    def __len__(self) -> int:
+        return 3 * len(self.pictures)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        question, number = divmod(range(len(self))[index], len(self.pictures))
+        return {"picture": self.pictures[number], "question": question, "answer": (number * 7 + question) % 5}
+
+
+def good_questions() -> DataLoader[Any]:
+    """Pictures repeat, once for each question."""
+    return DataLoader(Questions(), batch_size=4, shuffle=True)
 
 
 class Patches(Dataset[Tensor]):

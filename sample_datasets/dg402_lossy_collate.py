@@ -188,6 +188,19 @@ def bad_query() -> DataLoader[Any]:
     return DataLoader(Rows(), batch_size=8, shuffle=True, num_workers=2)
 
 
+class RangeRows(Rows):
+    """All rows between two indices, the upper one included."""
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        rows = range(min(indices), min(max(indices) + 1, len(self) - 1) + 1)
+        return [row for number in rows for row in Rows.__getitems__(self, [number])]
+
+
+def bad_range() -> DataLoader[Any]:
+    """A batch of neighbours comes with the first sample of the next one."""
+    return DataLoader(RangeRows(), batch_size=8, num_workers=2)
+
+
 class SeparateRows(Rows):
     """Inputs in the order of the indices, labels by a query of their own."""
 

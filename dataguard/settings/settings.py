@@ -148,12 +148,14 @@ def changed(settings: Settings, **options: Any) -> Settings:
     return replace(merged, targets=tuple(with_args(target, args) for target in merged.targets)) if args else merged
 
 
+UNREADABLE = "DG513"
+"""The check that lists the samples which an epoch of all samples skips because they raise."""
 LISTED = "; `dataguard list` shows all checks"
 """What to say of a check that does not exist, where no other has a similar name."""
 
 
 def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
-    """The checks that `select` and `ignore` leave, in catalogue order.
+    """The checks that `select` and `ignore` leave, in catalogue order; `all` selects the one that lists what it found.
 
     Raises UsageError for an unknown check, with the closest code or name, and for an unknown check set.
     """
@@ -171,7 +173,11 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
     return tuple(
         check
         for check in known
-        if (not settings.select or any(_names(word, check) for word in settings.select))
+        if (
+            not settings.select
+            or any(_names(word, check) for word in settings.select)
+            or (settings.all and check.code == UNREADABLE)
+        )
         and not any(_names(word, check) for word in settings.ignore)
     )
 

@@ -87,6 +87,12 @@ RANKS = ".ranks.shards([[], {}])"
             },
             "dataset repeats its 40 samples 2 times: the contract allows it",
         ),
+        (
+            "DG303",
+            "bad",
+            {".dataset.semantics.repeats": lambda repeats: (replace(repeats[0], unequal=("[1]",), numbered="[1]"),)},
+            "dataset repeats its 40 samples 2.5 times: sample[1] numbers the repetitions",
+        ),
         ("DG403", "bad", {".epoch.sizes": (8, 7, 1), ".ranks": SimpleNamespace(declared=False)}, None),
         ("DG403", "bad", {".epoch.sizes": (2, 2, 1)}, "batch 2 of 3 holds a single sample"),
         (

@@ -13,6 +13,7 @@ from dataguard.engine import scan
 from dataguard.model import Severity, Status, UsageError
 from dataguard.settings.settings import (
     RUNNING,
+    UNREADABLE,
     Settings,
     chosen,
     expectation,
@@ -144,6 +145,7 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         pictures = true
         budget = 1.5
         timeout = 3
+        import_timeout = 9
         seed = 0
         workers = 0
         start-method = "spawn"
@@ -276,6 +278,11 @@ class TestChosen:
         assert unselected(every, Settings(select=("DG101",))) == running
         assert unselected(every, Settings(select=("DG002",), ignore=("DG1",))) == (running[0], running[2])
         assert unselected(every, Settings(ignore=("DG003",))) == running[2:]
+
+    def test_samples_that_raise_are_listed_wherever_all_are_read(self) -> None:
+        codes = [{one.code for one in chosen(EVERY, Settings(select=("DG0",), all=whole))} for whole in (False, True)]
+        assert codes[1] - codes[0] == {UNREADABLE}
+        assert not chosen(EVERY, Settings(select=("DG513",), ignore=("DG5",), all=True))
 
     def test_an_expectation_is_for_all_loaders_or_for_one_and_the_one_goes_first(self) -> None:
         settings = Settings(expect={"DG401": "all", "ragged-collate[val]": "only val"})

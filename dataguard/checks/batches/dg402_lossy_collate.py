@@ -46,7 +46,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
         yield Finding(message, without_empty({**evidence, "collated samples": order}), repro=repro)
     wrong = misread(getitems) if getitems else None
     if getitems and wrong:
-        returned = [" or ".join(map(str, place)) for place in getitems.given]
+        returned = [" or ".join(map(str, place)) or "another sample" for place in getitems.given]
         requested = [str(index) for index in getitems.asked]
         line = lab.repro.samples(*getitems.asked, batch=True)
         yield Finding(f"__getitems__ {wrong}", {"requested": requested, "returned": returned}, repro=line)

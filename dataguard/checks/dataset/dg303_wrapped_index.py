@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Coverage, Finding, Judgement, Severity
+from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.periodicity import Period
@@ -36,19 +36,29 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
         if set(period.leaves) <= unsteady(lab):
             continue
         yield Finding(
-            message=f"{period.where}[i] and {period.where}[i + {period.period}] are equal: len is {period.length}, "
-            f"but there are only {period.period} distinct samples",
-            evidence={
-                "period": period.period,
-                "len(dataset)": period.length,
-                "each sample occurs": f"{times:.3g} times",
-                "leaves": [f"sample{leaf}" for leaf in period.leaves],
-                "pairs compared": period.pairs,
-            },
+            message=f"{period.where}[i] and {period.where}[i + {period.period}] {_alike(period)}: "
+            f"len is {period.length}, but there are only {period.period} distinct "
+            f"{'inputs' if period.unequal else 'samples'}",
+            evidence=without_empty(
+                {
+                    "period": period.period,
+                    "len(dataset)": period.length,
+                    "each sample occurs": f"{times:.3g} times",
+                    "leaves": [f"sample{leaf}" for leaf in period.leaves],
+                    "leaves that differ": [f"sample{leaf}" for leaf in period.unequal],
+                    "pairs compared": period.pairs,
+                }
+            ),
             at=lab.dataset.location,
             repro=lab.repro.samples(0, period.period) if period.where == "dataset" else None,
         )
     return Coverage({"reads": semantics.reads}, note)
+
+
+def _alike(period: Period) -> str:
+    if not period.unequal:
+        return "are equal"
+    return f"have the same sample{period.leaves[0]} but not the same sample{period.unequal[0]}"
 
 
 def _intended(period: Period, repeat: int) -> str | None:
@@ -59,6 +69,8 @@ def _intended(period: Period, repeat: int) -> str | None:
         return f"its attribute {period.factor!r} holds this factor"
     if period.listed:
         return "the list that it holds repeats"
+    if period.numbered:
+        return f"sample{period.numbered} numbers the repetitions"
     if period.partner:
         return f"each is paired with a random sample{period.partner} from a larger set"
     if period.random and period.virtual is not None:  # random patches, crops, episodes

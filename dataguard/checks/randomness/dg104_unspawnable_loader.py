@@ -57,7 +57,7 @@ def _pickling(lab: Lab) -> Pickling | None:
 def _finding(lab: Lab, incident: Incident) -> Finding:
     forked = not lab.facts.spawns
     method = SPAWN if forked else lab.facts.start_method
-    started = incident.stage in ("sample", "collate", "transfer")
+    started = incident.stage in ("sample", "collate", "transfer", "receive", "raise")
     culprit = None if started else _to_blame(lab, incident)
     raised = re.findall(r"^\w[\w.]*: .*|^\w+(?:Error|Exception)$", incident.output, flags=re.MULTILINE)
     exception = (culprit and culprit.error) or (incident.headline if started else [incident.headline, *raised][-1])

@@ -17,6 +17,8 @@ REPEATED = 5000
 
 _MISSING = "the dataset refers to a file that does not exist"
 _NOT_THERE = "this file does not exist; a relative path starts at the folder where the command runs"
+_LOADED = "pickle makes the object without __init__: it has no attributes until __setstate__ has run"
+_UNSET = ("AttributeError", "RecursionError")
 _KNOWN = (
     (
         r"[Ii]mg should be Tensor|does not support PIL|tensor image",
@@ -24,7 +26,7 @@ _KNOWN = (
     ),
     (r"mutually exclusive with shuffle", "shuffle=True excludes a sampler, which sets the order itself"),
     (
-        r"[Cc]an't pickle|cannot pickle|[Pp]ickling|local object",
+        r"[Cc]an't pickle|cannot pickle|\b[Pp]ickling|local object",
         "this start method pickles the object to send it to workers (see DG104)",
     ),
     (r"batch must contain tensors", "default_collate accepts tensors, arrays, numbers, strings and containers of them"),
@@ -44,12 +46,14 @@ _KNOWN = (
 
 @check("DG001", "crashing-loader", Severity.ERROR)
 def dg001_crashing_loader(lab: Lab) -> Judgement:
-    """The factory, the dataset, `collate_fn` or the iteration raises an exception.
+    """The factory, the dataset, `collate_fn` or the iteration raises an exception, or unpickling a batch does.
 
     Symptom: training stops with an exception, at once or hours later at the sample that triggers it.
     Cause: an exception in your code or in a library that it calls; the evidence names the line, the index and the
         worker, and the rate of one that only some reads meet.
-    Fix: fix the reported line, or drop the sample; run the repro line to see the exception alone.
+    Fix: fix the reported line, or drop the sample; run the repro line to see the exception alone. If a batch cannot be
+        unpickled, let its `__getattr__` raise AttributeError for what is not set yet, and test the class with
+        `pickle.loads(pickle.dumps(batch))`.
     Links: https://docs.pytorch.org/docs/stable/data.html
     """
     for failure in lab.failures():
@@ -69,6 +73,8 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
 
 def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
     hint = next((hint for pattern, hint in _KNOWN if re.search(pattern, incident.message)), None)
+    if incident.stage == "receive" and incident.own_frame and incident.error_type in _UNSET:
+        hint = _LOADED
     if hint == _MISSING and incident.stage != "sample":  # such as a model's checkpoint, or an argument of a script
         hint = _NOT_THERE
     evidence = {

@@ -17,8 +17,9 @@ def dg003_hanging_loader(lab: Lab) -> Judgement:
     """The loader hangs: it makes no progress and raises no error.
 
     Symptom: training stops making progress; the workers are alive but idle, and nothing is printed.
-    Cause: a lock that is never released, a read that never returns, or a batch that cannot be pickled: torch's feeder
-        thread then dies silently, and the main process waits forever.
+    Cause: a lock that is never released, a read that never returns, or a batch whose
+        unpickling never ends. If a batch or the class of an exception cannot be pickled, torch's feeder thread dies
+        silently, and the main process waits forever.
     Fix: find the waiting line in the stacks. If a batch cannot be pickled, return tensors, arrays and plain containers
         from `collate_fn`, and `detach()` tensors that require grad.
     Links: https://github.com/pytorch/pytorch/issues/142884
@@ -38,6 +39,12 @@ def dg003_hanging_loader(lab: Lab) -> Judgement:
 def _finding(lab: Lab, incident: Incident) -> Finding:
     if incident.stage == "transfer":
         return _unpicklable(incident, 1, 1)
+    if incident.stage == "raise":
+        return Finding(
+            message=f"an exception cannot be sent to the main process, which would wait forever: {incident.headline}",
+            evidence=without_empty({"index": incident.index, "worker": incident.worker}),
+            at=incident.location,
+        )
     evidence = {
         "last index": incident.index,
         "worker": incident.worker,

@@ -17,7 +17,8 @@ class GetitemsReads:
     """Samples read by `__getitems__`, compared with the same samples read one by one.
 
     `given` lists, for each returned sample, the requested indices that it matches. It is empty for a mixture, and
-    `parts` then lists which leaf of the first mixture comes from which sample.
+    `parts` then lists which leaf of the first mixture comes from which sample; it is also empty for a sample that
+    nobody requested, if there are too many or too few samples.
     """
 
     asked: tuple[Index, ...]
@@ -54,22 +55,38 @@ def compare_getitems(inputs: CollateInputs, order: Sequence[int]) -> GetitemsRea
     paths = set.intersection(*(set(one) for one in singly))
     got = [{leaf.path: leaf.digest for leaf in leaves_of(sample)} for sample in answer]
     identifying = [path for path in sorted(paths) if len({one[path] for one in singly}) > 1]
-    if not identifying or not any(path in one for path in identifying for one in got):
+    miscounted = _is_miscounted(answer, inputs.samples, len(asked))
+    if not miscounted and not any(path in one for path in identifying for one in got):
         return None
     owners = [
         {path: frozenset(n for n, one in enumerate(singly) if one[path] == sample.get(path)) for path in identifying}
         for sample in got
     ]
-    known = [path for path in identifying if all(one[path] for one in owners)]
-    if not known:  # nothing matches single reads: the augmentation differs
+    matched = any if miscounted else all
+    known = [path for path in identifying if matched(one[path] for one in owners)]
+    if not known and not miscounted:  # nothing matches single reads: the augmentation differs
         return None
-    given = [frozenset.intersection(*(one[path] for path in known)) for one in owners]
-    pairs = next((one for one, both in zip(owners, given, strict=True) if not both), None)
+    if len(got) > len(asked) and not miscounted and known != identifying:  # crops or views of the samples
+        return None
+    given = [frozenset.intersection(*(one[path] for path in known)) if known else frozenset() for one in owners]
+    mixtures = (one for one, both in zip(owners, given, strict=True) if not both and not miscounted)
+    pairs = next(mixtures, None)
     return GetitemsReads(
         tuple(asked),
         tuple(tuple(asked[n] for n in sorted(both)) for both in given),
         tuple((path, asked[min(pairs[path])]) for path in known) if pairs else (),
     )
+
+
+def _is_miscounted(answer: Sequence[Any], samples: Sequence[Any], asked: int) -> bool:
+    """Whether there are too many or too few samples; several for each index may be views of it."""
+    forms = {_form_of(sample) for sample in samples}
+    return len(answer) % asked > 0 and all(_form_of(sample) in forms for sample in answer)
+
+
+def _form_of(sample: Any) -> frozenset[tuple[str, str, int]]:
+    """What distinguishes a sample from a part of a batch, which has one more dimension."""
+    return frozenset((leaf.path, leaf.type_name, len(leaf.shape or ())) for leaf in leaves_of(sample))
 
 
 def _stable(inputs: CollateInputs, index: Index, first: Any) -> dict[str, bytes]:

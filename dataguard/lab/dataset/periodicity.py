@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
@@ -27,6 +29,8 @@ TOY = 16
 """The shortest period without an object of that length: shorter ones are computed from the index."""
 MOST_PERIODS = 12
 MOST_FACTOR = 8
+LARGEST_FACTOR = 1 << 20
+"""The largest prime factor of a distance that is looked for."""
 VARIOUS = 0.25
 """The share of distinct values over an epoch above which a leaf is more than a class."""
 MOST_BASES = 2
@@ -38,9 +42,10 @@ _NEAREST = 400
 class Period:
     """A dataset whose content repeats: where it is, its length, its period and the leaves that identify samples.
 
-    `factor` names an attribute that equals length / period, `virtual` one that equals the length; `listed`: a list in
-    the dataset repeats itself. `random`: those leaves depend on the RNG. `partner` is another leaf, drawn at random
-    from data as long as the dataset, whatever the index.
+    `unequal` are other leaves, such as labels, that do not repeat with any period; `numbered` is one of them that is
+    constant within a period. `factor` names an attribute that equals length / period, `virtual` one that equals the
+    length; `listed`: a list in the dataset repeats itself. `random`: those leaves depend on the RNG. `partner` is
+    another leaf, drawn at random from data as long as the dataset, whatever the index.
     """
 
     where: str
@@ -53,6 +58,8 @@ class Period:
     listed: bool
     random: bool
     partner: str | None
+    unequal: tuple[str, ...] = ()
+    numbered: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +71,12 @@ class Hints:
 
 
 def hints_of(samples: Sequence[SampleRecord]) -> Hints:
-    """The distances between equal samples, by each leaf that rarely repeats; the most common distance first."""
+    """The distances between equal samples, by each leaf that rarely repeats.
+
+    What divides all of them comes first, then the most common ones.
+    """
     counts: Counter[int] = Counter()
+    divisors = []
     various = []
     content = [
         (one.index, {leaf.path: leaf.digest for leaf in one.leaves}) for one in samples if isinstance(one.index, int)
@@ -78,8 +89,11 @@ def hints_of(samples: Sequence[SampleRecord]) -> Hints:
         if len(alike) >= VARIOUS * len(samples):
             various.append(path)
             places = [sorted(found) for found in alike.values()]
-            counts.update(two - one for found in places for one, two in pairwise(found))
-    return Hints(tuple(distance for distance, _ in counts.most_common(4)), tuple(various))
+            distances = [two - one for found in places for one, two in pairwise(found)]
+            counts.update(distances)
+            divisors.append(math.gcd(*distances))
+    common = [distance for distance, _ in counts.most_common(4)]
+    return Hints(tuple(dict.fromkeys([*divisors, *common])), tuple(various))
 
 
 def find_periods(reader: Reader, hints: Hints) -> tuple[Period, ...]:
@@ -96,53 +110,91 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
         return None
     if length < 2 * BLOCK:
         return None
-    block = [reader.ask(index, dataset=dataset) for index in range(BLOCK)]
-    leaves = _identifying(block, reader.ask(0, dataset=dataset), hints.various)
+    ask = functools.cache(lambda index: reader.ask(index, dataset=dataset))
+    block = [ask(index) for index in range(BLOCK)]
+    repeated = reader.ask(0, dataset=dataset)
+    leaves = _identifying(block, repeated, hints.various)
     if not leaves:
         return None
 
-    def again(distance: int) -> bool:
-        """Whether the first two samples repeat at this distance."""
-        return all(_equal(leaves, block[i], reader.ask(i + distance, dataset=dataset)) for i in range(2))
+    def again(period: int, paths: Sequence[str], more: int = 0) -> bool:
+        """Whether the first two samples repeat at this distance, and so many more all over the range."""
+        starts = (0, 1, *(evenly(range(length - period), more) if more else ()))
+        return all(_equal(paths, ask(start), ask(start + period)) for start in starts)
 
     sizes = _sizes(dataset, length)
-    for period in _candidates(sizes, length, hints.distances if dataset is reader.dataset else ()):
-        if not again(period):
+    computed: list[int] = []
+    for candidate in _candidates(sizes, length, hints.distances if dataset is reader.dataset else ()):
+        if candidate not in sizes and any(candidate % few == 0 for few in computed):
             continue
-        if period not in sizes and any(period % few == 0 and again(few) for few in range(BLOCK, TOY)):
+        if not again(candidate, leaves):
             continue
-        starts = evenly(range(length - period), PAIRS)
-        pairs = [(reader.ask(i, dataset=dataset), reader.ask(i + period, dataset=dataset)) for i in starts]
-        if all(_equal(leaves, *pair) for pair in pairs):
-            other = reader.ask(0, 1, dataset)
-            own = _numbers(dataset)
-            long = [held for held in _held(dataset) if _size(held) == length]
-            return Period(
-                where,
-                length,
-                period,
-                tuple(leaves),
-                len(pairs) + 2,
-                factor=next((name for name, number in own if number > 1 and number * period == length), None),
-                virtual=next((name for name, number in own if number == length), None),
-                listed=any(_is_periodic(held, period) for held in long),
-                random=not _equal(leaves, block[0], other),
-                partner=_partner(block, other, leaves) if long else None,
-            )
+        period = _smallest(candidate, lambda distance: again(distance, leaves))
+        if period < TOY and period not in sizes:
+            if candidate not in sizes:
+                computed.append(period)
+                continue
+            period = candidate
+        period = next((one for one in (period, candidate) if again(one, leaves, PAIRS)), 0)
+        if not period:
+            continue
+        stable = [leaf.path for leaf in block[0].leaves if repeated.digests.get(leaf.path) == leaf.digest]
+        labels = [path for path in stable if path not in leaves and not _is_index(path, ask(period))]
+        multiples = [period * times for times in range(1, MOST_FACTOR + 1) if period * times <= length - 2]
+        whole = next((one for one in multiples if again(one, [*leaves, *labels], PAIRS)), None)
+        period = whole or period
+        unequal = [] if whole else [path for path in labels if not again(period, [path], PAIRS)]
+        following = [ask(start + period) for start in range(min(BLOCK, length - period))]
+        other = reader.ask(0, 1, dataset)
+        own = _numbers(dataset)
+        long = [held for held in _held(dataset) if _size(held) == length]
+        return Period(
+            where,
+            length,
+            period,
+            tuple(leaves),
+            PAIRS + 2,
+            factor=next((name for name, number in own if number > 1 and number * period == length), None),
+            virtual=next((name for name, number in own if number == length), None),
+            listed=any(_is_periodic(held, period) for held in long),
+            random=not _equal(leaves, block[0], other),
+            partner=_partner(block, other, leaves) if long else None,
+            unequal=tuple(unequal),
+            numbered=next(
+                (path for path in unequal if _is_constant(path, block) and _is_constant(path, following)), None
+            ),
+        )
     return None
+
+
+def _smallest(period: int, holds: Callable[[int], bool]) -> int:
+    """The smallest divisor of a period that is one; of a long sequence, the smallest period divides all others."""
+    rest, factor = period, 2
+    while rest > 1:
+        if factor * factor > rest or factor > LARGEST_FACTOR:
+            factor = rest
+        while rest % factor == 0:
+            rest //= factor
+            if period // factor >= BLOCK and holds(period // factor):
+                period //= factor
+        factor += 1
+    return period
+
+
+def _is_constant(path: str, answers: Sequence[Answer]) -> bool:
+    return all(_equal([path], answers[0], answer) for answer in answers)
 
 
 def _identifying(block: Sequence[Answer], again: Answer, various: Sequence[str]) -> list[str]:
     """Leaves that are stable between reads and differ between samples; not a class or the index itself."""
     found = []
-    indices = [{leaf.digest for leaf in leaves_of(_spelled(number))} for number in range(len(block))]
     known = set(various)
     for leaf in block[0].leaves:
         path, digest = leaf.path, leaf.digest
         if path not in known and leaf.size < 2:
             continue
         series = [answer.digests.get(path) for answer in block]
-        counts = all(one in numbers for one, numbers in zip(series, indices, strict=True))
+        counts = all(_is_index(path, answer) for answer in block)
         if again.digests.get(path) == digest and len(set(series)) == len(block) and not counts:
             found.append(path)
     return found
@@ -159,7 +211,12 @@ def _partner(block: Sequence[Answer], other: Answer, identifying: Sequence[str])
     return None
 
 
-def _spelled(index: int) -> list[Any]:
+def _is_index(path: str, answer: Answer) -> bool:
+    """Whether a leaf holds the index that was requested."""
+    return answer.digests.get(path) in {leaf.digest for leaf in leaves_of(_spelled(answer.index))}
+
+
+def _spelled(index: Any) -> list[Any]:
     """An index in every type in which a sample may hold it."""
     return [index, str(index), float(index), np.int64(index), torch.tensor(index), torch.tensor([index])]
 
@@ -172,7 +229,7 @@ def _sizes(dataset: Any, length: int) -> list[int]:
 def _candidates(sizes: Sequence[int], length: int, suspected: Sequence[int]) -> list[int]:
     """Possible periods: lengths of objects in the dataset, fractions of its own length, and distances seen."""
     parts = [length // factor for factor in range(2, MOST_FACTOR + 1) if length % factor == 0]
-    wanted = dict.fromkeys([*suspected[:4], *sizes[:MOST_PERIODS], *parts])
+    wanted = dict.fromkeys([*suspected[:6], *sizes[:MOST_PERIODS], *parts])
     return sorted([period for period in wanted if BLOCK <= period <= length - 2][:MOST_PERIODS])
 
 

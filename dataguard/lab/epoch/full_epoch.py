@@ -90,7 +90,7 @@ def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, te
         instruments.append(SkipUnreadable())
         # Hashes are compared between the loaders of a target.
         instruments += [ContentHashes()] if subject.facts.role and len(subject.siblings) > 1 else []
-    plan = Plan(folder, tuple(instruments), keep_going=True)
+    plan = Plan(folder, tuple(instruments), loads=True, keep_going=True)
     ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf)[0]
     if own is None:
         return PortionRun(ride, turns, None, None, ride.ended)

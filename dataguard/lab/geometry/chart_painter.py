@@ -16,7 +16,7 @@ import torch
 
 from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.geometry.stripe_charts import GRID, pattern, sampled
-from dataguard.lab.images.image_containers import container_of, is_image, planes_last
+from dataguard.lab.images.image_containers import as_given, container_of, is_image, planes_last
 
 _MOST_PIXELS = 1 << 24
 _FEW = 32
@@ -242,14 +242,9 @@ def _as_chart(image: Any, light: np.ndarray, dark_value: Value, light_value: Val
     else:
         chart = planes if is_pillow(image) or planes_last(array.shape) else np.moveaxis(planes, -1, 0)
         chart = np.broadcast_to(chart, array.shape)
-    chart = np.ascontiguousarray(chart)
     if is_pillow(image):
         return _in_pillow(image, chart)
-    if isinstance(image, np.ndarray):
-        return chart
-    tensor = torch.from_numpy(chart).to(image.dtype)
-    wrap = getattr(sys.modules.get("torchvision.tv_tensors"), "wrap", None)
-    return tensor if type(image) is torch.Tensor or wrap is None else wrap(tensor, like=image)
+    return as_given(chart if isinstance(image, np.ndarray) else torch.from_numpy(chart.copy()).to(image.dtype), image)
 
 
 def _in_pillow(image: Any, array: np.ndarray) -> Any:

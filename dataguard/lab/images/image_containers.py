@@ -99,6 +99,22 @@ def _remade(value: Any, inner: dict[Any, Any]) -> Any:
     return remade
 
 
+def as_given(chart: Any, given: Any) -> Any:
+    """A chart in memory like that of the image that it replaces: its own, writable, and with strides in the same order.
+
+    User-defined code may write into what a decoder returns, and native code may ask how it lies in memory.
+    """
+    if isinstance(chart, np.ndarray) and isinstance(given, np.ndarray) and chart.shape == given.shape:
+        own = np.empty_like(given, dtype=chart.dtype)
+        own[...] = chart
+        return own
+    if isinstance(chart, torch.Tensor) and isinstance(given, torch.Tensor) and chart.shape == given.shape:
+        plain, values = (one.detach().as_subclass(torch.Tensor) for one in (given, chart))
+        wrapped = _wrapped(torch.empty_like(plain, dtype=values.dtype).copy_(values), given)
+        return chart if wrapped is None else wrapped
+    return chart
+
+
 def in_container_of(given: Any, image: np.ndarray) -> Any:
     """An image, (height, width, 3) of uint8, in the container, dtype and number of channels of another one.
 
@@ -119,10 +135,7 @@ def in_container_of(given: Any, image: np.ndarray) -> Any:
     elif not last:
         planes = np.moveaxis(planes, -1, 0)
     typed = _typed(np.ascontiguousarray(planes), array)
-    if isinstance(given, np.ndarray):
-        return typed
-    tensor = torch.from_numpy(typed).to(given.dtype)
-    return tensor if type(given) is torch.Tensor else _wrapped(tensor, given)
+    return typed if isinstance(given, np.ndarray) else _wrapped(torch.from_numpy(typed).to(given.dtype), given)
 
 
 def _typed(planes: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -134,6 +147,9 @@ def _typed(planes: np.ndarray, given: np.ndarray) -> np.ndarray:
 
 
 def _wrapped(tensor: torch.Tensor, given: Any) -> Any:
+    """A tensor in the class of another one; None if that is impossible."""
+    if type(given) is torch.Tensor:
+        return tensor
     wrap = getattr(sys.modules.get("torchvision.tv_tensors"), "wrap", None)
     try:
         return wrap(tensor, like=given) if wrap else tensor.as_subclass(type(given))

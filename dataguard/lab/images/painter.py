@@ -20,6 +20,7 @@ from dataguard.lab.core.stand_ins import standing_in
 from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Patched, giving, patch
 from dataguard.lab.decoding.redirection import redirect
+from dataguard.lab.images.image_containers import as_given
 
 RGB = tuple[int, int, int]
 """Red, green and blue from 0 to 255."""
@@ -143,7 +144,7 @@ class Painter:
         if chart is None:
             return image
         self._note(name)
-        return chart
+        return as_given(chart, image)
 
     def _note(self, source: str) -> None:
         self.sources.add(source)

@@ -23,11 +23,16 @@ def incident_of(
         message=f"{type(error).__name__}: {words}" if words else type(error).__name__,
         frames=frames_of(error),
         index=None if index is None else shown_index(index),
-        batch=tuple(shown_index(item)[:40] for item in batch[:16] if item is not None),
+        batch=shown_batch(batch),
         worker=worker,
         error_type=type(error).__name__,
         error_bases=tuple(bases),
     )
+
+
+def shown_batch(indices: Sequence[Any]) -> tuple[str, ...]:
+    """The first indices of a batch for the reader; none in a stream."""
+    return tuple(shown_index(item)[:40] for item in indices[:16] if item is not None)
 
 
 def raised_by_dataguard(error: BaseException, gate: str) -> bool:

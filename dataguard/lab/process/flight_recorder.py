@@ -16,6 +16,8 @@ from dataguard.incident import shown_index
 from dataguard.model import Undecided
 
 SLOTS = 257
+RECEIVE = "receive"
+"""The stage of a main process that loads a batch."""
 _SLOT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
 _COUNT = struct.Struct("<Q")  # samples so far, behind it
 _WIDTH = _SLOT.size + _COUNT.size
@@ -23,12 +25,22 @@ _WIDTH = _SLOT.size + _COUNT.size
 
 @dataclass(frozen=True, slots=True)
 class LastMark:
-    """The last action that a process recorded."""
+    """The last action that a process recorded, and what it works `on`: an index, or the classes of a batch."""
 
     worker: int | None
     pid: int
     stage: str
-    index: str | None
+    on: str | None
+
+    @property
+    def index(self) -> str | None:
+        """The index that it works on."""
+        return None if self.stage == RECEIVE else self.on
+
+    @property
+    def classes(self) -> str:
+        """The classes of the batch that it loads."""
+        return (self.on or "") if self.stage == RECEIVE else ""
 
 
 class FlightRecorder:
@@ -50,10 +62,10 @@ class FlightRecorder:
             raise Undecided(f"no file can be made in {folder.parent}: {error.strerror}") from error
         self._marks = 0
 
-    def mark(self, worker: int | None, stage: str, index: object = None) -> None:
-        """Record that this process now does `stage`, with the index it works on."""
+    def mark(self, worker: int | None, stage: str, index: object = None, *, classes: str = "") -> None:
+        """Record that this process now does `stage`, with the index or the `classes` it works on."""
         self._marks += 1
-        shown = b"" if index is None else shown_index(index).encode(errors="replace")[:128]
+        shown = (classes if index is None else shown_index(index)).encode(errors="replace")[:128]
         _SLOT.pack_into(self._mapped, _slot(worker) * _WIDTH, self._marks, os.getpid(), stage.encode()[:12], shown)
 
     def count(self, worker: int | None, samples: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dataguard.incident import Incident
 from dataguard.lab.process import stack_dumps
-from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.flight_recorder import RECEIVE, FlightRecorder
 from dataguard.process.process_tree import how_it_ended, is_cleanup_process, process_and_descendants, signal_name
 
 OUTPUT = "output"
@@ -25,6 +25,7 @@ def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> I
         message=f"the main process {how_it_ended(status)}",
         frames=stack_dumps.frames(left),
         index=mark.index,
+        classes=mark.classes,
         signal=signal_name(-status) if status < 0 else None,
         exit_code=status if status >= 0 else None,
         stacks=left,
@@ -35,7 +36,8 @@ def death_of(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> I
 def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) -> Incident:
     """The incident of a loader without progress: what each process did and its stacks, the stuck one first."""
     marks = recorder.last()
-    stuck = next((mark for mark in marks if mark.worker is not None and mark.stage in _WORKING), marks[0])
+    working = (mark for mark in marks if mark.worker is not None and mark.stage in _WORKING)
+    stuck = marks[0] if marks[0].stage == RECEIVE else next(working, marks[0])
     first = stuck.pid if stuck.worker is not None else pid
     workers = {mark.pid: mark.worker for mark in marks}
     asked = {
@@ -50,6 +52,7 @@ def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) ->
         frames=stack_dumps.frames(asked.get(first, "")),
         index=stuck.index,
         worker=stuck.worker,
+        classes=stuck.classes,
         stacks="\n\n".join(f"{_who(one, pid, workers)} (pid {one})\n{asked[one]}" for one in order),
         output=tail(folder),
     )

@@ -131,7 +131,7 @@ def run_epoch(
     own = in_use(spreads, loader)
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
-    plan = Plan(folder, (Records(), ValueSummaries(samples)), keep_going=True)
+    plan = Plan(folder, (Records(), ValueSummaries(samples)), loads=True, keep_going=True)
     ride = drive(loader, plan, batches=(most, *second), seconds=seconds, hurried=True)[0]
     sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
     return ride, sizes, ride.ended and (own is None or own.whole)

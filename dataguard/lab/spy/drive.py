@@ -25,6 +25,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import tail
 from dataguard.lab.process.spool import read_spools
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.transferability import receive_in
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.lab.spy.worker_spy import SpyInit, install, uninstall
 from dataguard.model import Undecided
@@ -103,6 +104,7 @@ def drive(
 def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
     """Let the spy watch the workers of a loader, or this process if it has none."""
     watcher = Watcher(plan, None)
+    receive_in(watcher.process)
     spy = SpyInit(plan, loader.worker_init_fn)
     if loader.num_workers:
         loader.worker_init_fn = spy
@@ -200,7 +202,7 @@ def _failure(error: BaseException, iterator: Any, plan: Plan, failures: Sequence
         first = failures[0]
         if leaving:
             return LoaderDied(first)
-        return LoaderHung(first) if first.stage == "transfer" else LoaderRaised(first)
+        return LoaderHung(first) if first.stage in ("transfer", "raise") else LoaderRaised(first)
     if dead and isinstance(error, RuntimeError):
         worker, code = dead
         return LoaderDied(_death_of(worker, code, plan))

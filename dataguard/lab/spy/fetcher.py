@@ -12,7 +12,7 @@ from dataguard.lab.core.instrument import Fetch, nested
 from dataguard.lab.core.records import Refusal, Stop
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.rng.drawing_libraries import draws_ignored
-from dataguard.lab.spy.transferability import why_not_sent
+from dataguard.lab.spy.transferability import Parcel
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.model import DataguardError
 from dataguard.process.process_tree import seconds_without_core
@@ -106,7 +106,16 @@ class WatchedFetcher:
         if fetch.incident is not None and (plan.carry or not plan.keep_going):
             self.watcher.fail(fetch.incident)
             raise RuntimeError(fetch.incident.message)
-        return batch if plan.carry else None
+        parcel = self._parcel(fetch, batch) if plan.loads and fetch.incident is None else None
+        return parcel or (batch if plan.carry else None)
+
+    def _parcel(self, fetch: Fetch, batch: Any) -> Parcel | None:
+        """The batch, if it travels to be loaded in the main process."""
+        sender = self.watcher.sender
+        if sender is None:
+            return None
+        with self.watcher.catching("transfer", None, fetch.indices):
+            return sender.parcel_of(batch, fetch.indices, carry=self.watcher.plan.carry)
 
     @contextlib.contextmanager
     def _looking(self) -> Iterator[None]:
@@ -138,9 +147,9 @@ class WatchedFetcher:
         fetch.collate_seconds = time.perf_counter() - started
         if fetch.incident is not None:
             fetch.refuses_each = all(self._refuses(sample) for sample in samples)
-        elif worker is not None:
+        elif (sender := self.watcher.sender) is not None:
             recorder.mark(worker, "transfer")
-            fetch.incident = why_not_sent(batch, fetch.indices, worker)
+            fetch.incident = sender.why_not_sent(batch, fetch.indices)
         return batch
 
     def _refuses(self, sample: Any) -> bool:

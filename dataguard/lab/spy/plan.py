@@ -15,8 +15,9 @@ class Plan:
     `instruments` work in the processes that read samples; the first is the outermost. After `most` samples in an epoch,
     a process passes them no more samples, and does not collate. `length` is the number of fetches of a process in an
     epoch, for loaders whose epochs never end. With `carry`, the main process receives the real batches, otherwise None
-    instead. With `keep_going`, an exception in collate_fn does not end the epoch. With `announce`, `set_epoch`
-    of sampler and dataset is called when an epoch begins.
+    instead; with `loads`, it loads the first batch of each kind from each worker. With `keep_going`, an exception in
+    collate_fn does not end the epoch. With `announce`, `set_epoch` of sampler and dataset is called when an epoch
+    begins.
     """
 
     folder: Path
@@ -24,5 +25,6 @@ class Plan:
     most: int | None = None
     length: int | None = None
     carry: bool = False
+    loads: bool = False
     keep_going: bool = False
     announce: bool = True

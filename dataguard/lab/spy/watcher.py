@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dataguard.incident import Incident
@@ -11,6 +12,7 @@ from dataguard.lab.core.instrument import HookLists, Process
 from dataguard.lab.core.records import Failure
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.spy.plan import Plan
+from dataguard.lab.spy.transferability import BatchSender, why_not_raised
 
 
 class Watcher:
@@ -21,6 +23,7 @@ class Watcher:
         self.user_init = user_init
         self.process = Process(plan.folder, worker, epoch)
         self.hooks = HookLists(instrument.start(self.process) for instrument in plan.instruments)
+        self.sender = BatchSender(worker) if worker is not None else None
         self.epoch = epoch - 1  # each fetcher begins an epoch
         self.fetches = 0
         self.failed = False
@@ -52,5 +55,10 @@ class Watcher:
         # Nothing is swallowed: SystemExit and KeyboardInterrupt end a worker, and are distinguished later.
         except BaseException as error:
             if not self.failed:
-                self.fail(incident_of(error, stage, index, batch, self.process.worker))
+                incident = incident_of(error, stage, index, batch, self.process.worker)
+                unsent = why_not_raised(error) if self.sender is not None and isinstance(error, Exception) else None
+                if unsent is not None:
+                    self.fail(replace(incident, stage="raise", message=f"{incident.headline} ({unsent})"))
+                    raise RuntimeError(unsent) from error
+                self.fail(incident)
             raise

@@ -185,13 +185,28 @@ class Together16(Items):
         (lambda indices: tuple(map(picture, indices)), None),
         (lambda indices: [(picture(index)[0] * torch.rand(()), index % 3) for index in indices], None),
         (lambda indices: [picture(index) for index in sorted(indices)], "returns dataset[1] where dataset[11]"),
-        (lambda indices: [picture(index) for index in indices[:-1]], "samples for 5 indices"),
+        (lambda indices: [picture(index) for index in indices[:-1]], "returns 4 samples for 5 indices"),
+        (lambda indices: [picture(index) for index in [*indices, 15]], "returns 6 samples for 5 indices"),
+        (lambda indices: [(torch.rand(2, 2), 1) for _ in [*indices, 15]], "returns 6 samples for 5 indices"),
+        (lambda indices: [picture(index) for index in indices for _ in (0, 1)][:-1], "returns 9 samples for 5 indices"),
+        (lambda indices: [(torch.rand(2, 2), 1) for _ in indices for _ in (0, 1)], None),
         (
             lambda indices: [(picture(a)[0], picture(b)[1]) for a, b in zip(indices, sorted(indices), strict=True)],
             "mixes samples",
         ),
     ],
-    ids=["as asked", "tuple", "augmented", "sorted", "short", "mixed"],
+    ids=[
+        "as asked",
+        "tuple",
+        "augmented",
+        "sorted",
+        "short",
+        "long",
+        "random and long",
+        "not two each",
+        "two crops each",
+        "mixed",
+    ],
 )
 def test_samples_that_come_together_are_those_asked_for(
     tmp_path: Path, rule: Callable[[list[int]], Any], words: str | None

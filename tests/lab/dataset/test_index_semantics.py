@@ -52,6 +52,41 @@ def test_any_period_that_something_held_has_is_found(
     assert (found.where, found.length) == ("dataset", period + rest)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "labels", "period", "unequal"),
+    [
+        (lambda index: index % 291, lambda index: index % 291 % 7, 291, ()),
+        (lambda index: index % 97, lambda index: index % 3, 291, ()),
+        (lambda index: index % 97, lambda index: index * index // 7 % 10, 97, ("[1]",)),
+        (lambda index: index % 97, lambda index: index, 97, ()),
+        (lambda index: index % 12, lambda index: index % 12, None, ()),
+        (lambda index: index, lambda index: index % 3, None, ()),
+    ],
+    ids=["both", "several times the inputs", "inputs only", "and the index", "toy", "none"],
+)
+def test_the_smallest_period_of_inputs_and_labels_is_named(
+    inputs: Callable[[int], int],
+    labels: Callable[[int], int],
+    period: int | None,
+    unequal: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    dataset = Items(166_285_257, lambda index: (picture(inputs(index)), labels(index)))
+    samples = [
+        SampleRecord(None, 0, 0, 0, index, str(index), 0.0, leaves_of(dataset[index]))
+        for index in range(0, len(dataset), 300_007)
+    ]
+    found = semantics(dataset, tmp_path, hints_of(samples)).repeats
+    assert [(one.period, one.unequal, one.numbered) for one in found] == ([(period, unequal, None)] if period else [])
+
+
+def test_a_leaf_that_numbers_the_repetitions_is_told_apart(tmp_path: Path) -> None:
+    held = [picture(number) for number in range(40)]
+    dataset = Items(120, lambda index: (held[index % 40], index // 40), held=held)
+    (found,) = semantics(dataset, tmp_path).repeats
+    assert (found.period, found.unequal, found.numbered) == (40, ("[1]",), "[1]")
+
+
 def test_a_period_without_a_matching_length_is_found_by_the_samples_of_an_epoch(tmp_path: Path) -> None:
     dataset = Items(101, lambda index: picture(index % 37))
     assert semantics(dataset, tmp_path).repeats == ()

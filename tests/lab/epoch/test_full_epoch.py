@@ -57,8 +57,8 @@ LATE = {"shuffled": "DG501", "labelled": "DG502", "raising": "DG513", "losing": 
 
 @pytest.fixture(scope="module")
 def everything() -> Report:
-    """A scan of all samples of loaders with a defect that comes late."""
-    return judged("several", select=("DG0", *LATE.values()), all=True)
+    """A scan of all samples of loaders with a defect that comes late; DG513 is judged whatever is selected."""
+    return judged("several", select=("DG0", "DG501", "DG502", "DG204"), all=True)
 
 
 @pytest.mark.scan
