@@ -13,8 +13,6 @@ import faulthandler
 import importlib
 import mmap
 import multiprocessing
-import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +32,7 @@ from dataguard.process import shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.messages import Answers
+from dataguard.process.originals import os, signal
 from dataguard.process.process_tree import adopt_orphans, die_with_parent, handle_children_as_user, wait_for_children
 from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS

@@ -214,6 +214,28 @@ def clock_patched_in_main() -> DataLoader:
     return in_main(stop)
 
 
+def replace_functions() -> None:
+    """Replace functions on which observing depends, but torch does not."""
+    os.getpid = lambda: 42
+    time.time = time.monotonic = time.perf_counter = time.process_time = lambda: 0.0
+    pickle.dumps = signal.setitimer = os.rename = os.replace = broken
+
+
+@passes()
+def functions_replaced_in_factory() -> DataLoader:
+    return after(replace_functions)
+
+
+@passes()
+def functions_replaced_in_worker() -> DataLoader:
+    return in_worker(replace_functions)
+
+
+@passes()
+def functions_replaced_in_main() -> DataLoader:
+    return in_main(replace_functions)
+
+
 @passes()
 def writing_patched() -> DataLoader:
     return in_main(patch_writing)

@@ -5,13 +5,12 @@ Not a pipe: user code may close every descriptor, or leave a process behind that
 
 from __future__ import annotations
 
-import os
-from os import _exit  # this function: the user's code may replace `os._exit`
 from pathlib import Path
 from pickle import dumps, loads
 from typing import Any
 
 from dataguard.model import DataguardError
+from dataguard.process.originals import os
 
 
 class Broke(DataguardError):
@@ -61,10 +60,10 @@ def write_answer(answer: tuple[str, Any], folder: Path) -> None:
         try:
             _write(content, folder)
         except OSError:  # it has filled the disk, or removed the folder
-            _exit(UNWRITTEN)
+            os._exit(UNWRITTEN)
 
 
 def _write(content: bytes, folder: Path) -> None:
     unfinished = folder / f"{_ANSWER}.part"
     unfinished.write_bytes(content)
-    unfinished.rename(folder / _ANSWER)
+    os.rename(unfinished, folder / _ANSWER)

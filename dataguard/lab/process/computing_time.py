@@ -6,10 +6,11 @@ each tick to whatever runs at that moment.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from dataguard.process.originals import signal
 
 TICK = 0.1
 """Seconds of computing between two ticks."""

@@ -7,13 +7,13 @@ the main process, slot n + 1 to worker n.
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from dataguard.incident import shown_index
 from dataguard.model import Undecided
+from dataguard.process.originals import os
 
 SLOTS = 257
 _SLOT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index

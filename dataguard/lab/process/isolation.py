@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from os import _exit  # this function: the user's code may replace `os._exit`
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -35,6 +32,7 @@ from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, ha
 from dataguard.lab.process.side_by_side import pause
 from dataguard.model import DataguardError, Undecided
 from dataguard.process import shm_cleanup
+from dataguard.process.originals import os, time
 from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
@@ -170,7 +168,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
                 exits.run_exit_handlers()
     finally:
         if not stayed:
-            _exit(0)
+            os._exit(0)
     return cast(T, value)
 
 
@@ -184,7 +182,7 @@ def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoRetur
             write_answer(answer, folder)
             exits.run_exit_handlers()
     finally:
-        _exit(0)
+        os._exit(0)
 
 
 def _begin(folder: Path, parent: int) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from errno import EMFILE
 from pathlib import Path
 from pickle import HIGHEST_PROTOCOL, UnpicklingError, dumps, load
 
 from dataguard.model import Undecided
+from dataguard.process.originals import os
 
 
 class Spool:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
-import os
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +27,7 @@ from dataguard.lab.reading.rank_queries import rank_queries
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.model import UsageError
 from dataguard.process.gc_pause import infrequent_gc
+from dataguard.process.originals import os, time
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target, load
 

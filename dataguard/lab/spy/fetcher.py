@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from dataguard.lab.rng.drawing_libraries import draws_ignored
 from dataguard.lab.spy.transferability import why_not_sent
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.model import DataguardError
+from dataguard.process.originals import time
 from dataguard.process.process_tree import seconds_without_core
 
 SLOW = 1e-3

@@ -30,7 +30,7 @@ from dataguard.lab.process.answers import Broke
 from dataguard.lab.process.flight_recorder import SLOTS, FlightRecorder
 from dataguard.lab.process.isolation import OutOfTime, isolated
 from dataguard.model import Undecided
-from dataguard.process import shm_cleanup
+from dataguard.process import originals, shm_cleanup
 from dataguard.process.process_tree import adopt_orphans, descendants, end_descendants, how_it_ended
 from dataguard.settings.settings import Settings
 from tests.support.offspring import left_over
@@ -59,7 +59,7 @@ REFUSED = r"ran out of resources .*: BlockingIOError: .*temporarily unavailable"
 
 
 def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fork", mock.Mock(side_effect=REFUSAL))
+    monkeypatch.setattr(originals.os, "fork", mock.Mock(side_effect=REFUSAL))
     with pytest.raises(Undecided, match=REFUSED):
         run(lambda: None, tmp_path)
     with pytest.raises(Undecided, match=REFUSED):
