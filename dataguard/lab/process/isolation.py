@@ -26,7 +26,7 @@ from dataguard.lab.process.answers import (
     kind_in,
     write_answer,
 )
-from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity
+from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity, too_deep
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
@@ -207,6 +207,8 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
+            if isinstance(error, RecursionError):
+                return FAILED, Undecided(too_deep(error))
             return (FAILED, Undecided(scarcity(error))) if is_scarcity(error) else (BROKE, traceback.format_exc())
         mark = FlightRecorder(folder).last()[0]
         return FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
+from dataguard.incident import Incident, shown_index
 from dataguard.lab.core.index import members
 from dataguard.lab.core.instrument import Fetch, nested
+from dataguard.lab.core.leaves import path_to_itself
 from dataguard.lab.core.records import Refusal, Stop
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.rng.drawing_libraries import draws_ignored
@@ -132,6 +136,8 @@ class WatchedFetcher:
                 batch = self.user_collate(data)
         except Exception as error:  # noqa: BLE001 - recorded, and raised again by `collate` unless the plan continues
             fetch.incident = incident_of(error, "collate", None, fetch.indices, worker)
+            if isinstance(error, RecursionError):
+                fetch.incident = _with_cycle(fetch.incident, fetch.indices, samples)
         except BaseException as error:  # it ends this worker: only the record remains
             self.watcher.fail(incident_of(error, "collate", None, fetch.indices, worker))
             raise
@@ -150,6 +156,16 @@ class WatchedFetcher:
         except Exception:  # noqa: BLE001 - only whether it raises matters
             return True
         return False
+
+
+def _with_cycle(incident: Incident, indices: Sequence[Any], samples: Sequence[Any]) -> Incident:
+    """An incident of too deep a recursion, which says which of the samples contains itself, if one does."""
+    for index, sample in zip_longest(indices, samples):
+        path = path_to_itself(sample)
+        if path is not None:
+            name = "a sample" if index is None else f"sample {shown_index(index)}"
+            return replace(incident, message=f"{incident.message}; {name} contains itself: sample{path}")
+    return incident
 
 
 def _at(places: Sequence[int], row: Sequence[Any]) -> list[Any]:

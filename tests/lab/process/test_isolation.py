@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import inspect
 import multiprocessing
@@ -64,6 +65,16 @@ def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkey
         run(lambda: None, tmp_path)
     with pytest.raises(Undecided, match=REFUSED):
         isolation.fork_and_replace(lambda: None, lambda _: True, tmp_path, timeout=5)
+
+
+def test_what_is_nested_too_deeply_is_no_lack_of_resources(tmp_path: Path) -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(Undecided, match=r"nested too deeply to be examined, .*: RecursionError in \w*deepcopy"):
+        run(partial(copy.deepcopy, nested), tmp_path)
+    while nested:  # freed level by level
+        (nested,) = nested
 
 
 @pytest.mark.scan
