@@ -101,7 +101,7 @@ def culprits(spelling: str, settings: Settings) -> dict[str, Finding]:
 
     contract = {**settings.contract, "deterministic": True}
     asked = replace(settings, select=("DG701",), ignore=(), expect={}, baseline=None, all=False, contract=contract)
-    return {result.loader: result.findings[0] for result in scan((spelling,), asked).failed}
+    return {result.loader: result.findings[0] for result in scan((spelling,), asked).defects}
 
 
 def _named(finding: Finding) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataguard.incident import OWN, Incident, shown_index
+from dataguard.model import Undecided, prevented
 from dataguard.targets.loading import frames_of
 
 
@@ -71,7 +72,7 @@ def too_deep(error: RecursionError) -> str:
     )
 
 
-def scarcity(error: BaseException) -> str:
-    """What an observation had too little of."""
+def scarcity(error: BaseException) -> Undecided:
+    """What is raised for what an observation had too little of."""
     words = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
-    return f"the machine ran out of resources during this observation: {words}"
+    return prevented(f"it ran out of resources during an observation: {words}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataguard.incident import shown_index
-from dataguard.model import Undecided
+from dataguard.model import prevented
 from dataguard.process.originals import os
 
 SLOTS = 257
@@ -47,7 +47,7 @@ class FlightRecorder:
                         os.posix_fallocate(file.fileno(), 0, size)
                 self._mapped = mmap.mmap(file.fileno(), size)
         except OSError as error:
-            raise Undecided(f"no file can be made in {folder.parent}: {error.strerror}") from error
+            raise prevented(f"no file can be made in {folder.parent}: {error.strerror}") from error
         self._marks = 0
 
     def mark(self, worker: int | None, stage: str, index: object = None) -> None:

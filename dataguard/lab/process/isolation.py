@@ -30,7 +30,7 @@ from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity,
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
-from dataguard.model import DataguardError, Undecided
+from dataguard.model import DataguardError, Undecided, prevented
 from dataguard.process import shm_cleanup
 from dataguard.process.originals import os, time
 from dataguard.process.process_tree import (
@@ -106,7 +106,7 @@ def _fork() -> int:
     try:
         return os.fork()
     except OSError as error:
-        raise Undecided(scarcity(error)) from error
+        raise scarcity(error) from error
 
 
 def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Any:
@@ -114,7 +114,7 @@ def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> 
     if has_answered(folder):
         return answer_in(folder)
     if status == UNWRITTEN:
-        raise Undecided(f"an observation could not write its result: is the disk of {folder.parent.parent} full?")
+        raise prevented(f"an observation could not write its result: is the disk of {folder.parent.parent} full?")
     raise LoaderDied(death_of(pid, status, recorder, folder))
 
 
@@ -209,7 +209,7 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         if not _is_theirs(error):
             if isinstance(error, RecursionError):
                 return FAILED, Undecided(too_deep(error))
-            return (FAILED, Undecided(scarcity(error))) if is_scarcity(error) else (BROKE, traceback.format_exc())
+            return (FAILED, scarcity(error)) if is_scarcity(error) else (BROKE, traceback.format_exc())
         mark = FlightRecorder(folder).last()[0]
         return FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
 
