@@ -42,7 +42,7 @@ class Undecided(DataguardError):
 
 
 def prevented(lack: str) -> Undecided:
-    """What is raised where the machine lacks what observing takes."""
+    """What is raised where there is too little of what observing takes."""
     return Undecided(f"{PREVENTED}{lack}")
 
 
@@ -156,8 +156,8 @@ STALE = "expected to fail"
 """Begins the reason of a passed check that the user expects to fail."""
 UNTESTED = "not tested: "
 """Begins the reason of a check that may apply, and that nothing here can test."""
-PREVENTED = "the machine prevented this check: "
-"""Begins the reason of an undecided check for which there was no disk space, memory or process."""
+PREVENTED = "this check was prevented: "
+"""Begins the reason of an undecided check for which there was no disk space, memory, process, or right to write."""
 STOPPED = ("see DG00", "see DG104: ", "see DG106: ")
 """Begin the reason of a check that could not run, because the loader did not."""
 
@@ -211,7 +211,7 @@ class Result:
 
     @property
     def prevented(self) -> bool:
-        """Whether the machine lacked what observing takes, such as disk space."""
+        """Whether there was too little of what observing takes, such as disk space."""
         return self.status is Status.INCONCLUSIVE and (self.reason or "").startswith(PREVENTED)
 
     @property
@@ -221,7 +221,7 @@ class Result:
 
 
 def mostly_prevented(applied: Iterable[tuple[str, bool]]) -> tuple[str, ...]:
-    """The loaders of which the machine prevented most checks, from the loader of each check, and whether it did."""
+    """The loaders of which most checks were prevented, from the loader of each check, and whether it was."""
     outcomes: dict[str, list[bool]] = {}
     for loader, prevented in applied:
         outcomes.setdefault(loader, []).append(prevented)
@@ -247,7 +247,7 @@ class Report:
 
     @property
     def failed(self) -> tuple[Result, ...]:
-        """The failed results, the most severe first; then those that the machine prevented, if they are most."""
+        """The failed results, the most severe first; then those that were prevented, if they are most."""
         hampered = self.hampered
         return (*self.defects, *(result for result in self.results if result.prevented and result.loader in hampered))
 
@@ -259,7 +259,7 @@ class Report:
 
     @property
     def hampered(self) -> tuple[str, ...]:
-        """The loaders of which the machine prevented more than half of the checks that apply."""
+        """The loaders of which more than half of the checks that apply were prevented."""
         applied = (result for result in self.results if result.status in (*DECIDED, Status.INCONCLUSIVE))
         return mostly_prevented((result.loader, result.prevented) for result in applied)
 
@@ -270,8 +270,8 @@ class Report:
     def exit_code(self, fail_on: Severity, *, fail_on_undecided: bool = False) -> int:
         """0 for a pass, 1 for findings of severity `fail_on` or above, 3 for a bug of dataguard.
 
-        It is no pass if no check ran, or none was decided of those that may apply, or if the machine prevented most of
-        a loader; with `fail_on_undecided`, nor if a single one was not decided.
+        It is no pass if no check ran, or none was decided of those that may apply, or if most of a loader
+        were prevented; with `fail_on_undecided`, nor if a single one was not decided.
         """
         if self.count(Status.BROKEN):
             return 3

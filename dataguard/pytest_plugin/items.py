@@ -71,7 +71,7 @@ class LoaderContracts:
         self._tested: set[tuple[Named, str]] = set()
         """The loaders and the codes of their checks that this session runs."""
         self._applied: list[tuple[str, bool]] = []
-        """The loader of each check that applied, and whether the machine prevented it."""
+        """The loader of each check that applied, and whether it was prevented."""
         self._decided = self._undecided = False
 
     def pytest_report_header(self) -> str:
@@ -162,7 +162,7 @@ class LoaderContracts:
         """Why the run says too little to pass, if it does."""
         if self._undecided and not self._decided:
             return "no check reached a verdict"
-        return "the machine prevented most checks" if mostly_prevented(self._applied) else ""
+        return "most checks were prevented" if mostly_prevented(self._applied) else ""
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run without a verdict; stop every process before an xdist worker is done, and may be killed."""

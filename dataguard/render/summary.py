@@ -112,7 +112,7 @@ def verdict(report: Report) -> str:
     if not report.count(Status.PASSED):
         return "no check reached a verdict"
     if report.hampered:
-        return "the machine prevented most checks"
+        return "most checks were prevented"
     return f"no findings, {report.count(Status.INCONCLUSIVE)} undecided" if _adds_undecided(report) else "no findings"
 
 

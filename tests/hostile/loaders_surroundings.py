@@ -176,6 +176,29 @@ def no_core_and_no_stack() -> DataLoader:
     return after(lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 16, 1 << 16)))
 
 
+def other_root() -> DataLoader:
+    os.chroot(tempfile.mkdtemp(prefix="root"))
+    return of(Numbers(), num_workers=0)
+
+
+def other_user() -> DataLoader:
+    os.seteuid(65534)
+    return healthy()
+
+
+def small_files() -> DataLoader:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+    return healthy()
+
+
+PREVENTING = {
+    "other_root": "the user's code changes the root folder, with os.chroot",
+    "other_user": "the user's code changes the user, with os.setuid or os.seteuid",
+    "small_files": "the user's code changes the limit of file sizes, RLIMIT_FSIZE",
+}
+"""Factories after which nothing can be observed, and why."""
+
+
 @named("DG001", "File too large", select="DG0")
 def no_large_files() -> DataLoader:
     return in_main(write_more_than_allowed)

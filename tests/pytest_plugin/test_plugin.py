@@ -161,7 +161,7 @@ def test_a_run_of_which_the_machine_prevented_most_fails(
     monkeypatch.setattr(Session, "plan", lambda *_: None)
     outcome = bare.runpytest_inprocess(*PLUGIN, "--dataguard=loaders:stream", "--dataguard-select=DG301,DG302,DG303")
     assert outcome.ret == (pytest.ExitCode.TESTS_FAILED if many else pytest.ExitCode.OK)
-    why = "the machine prevented most checks: the run fails" if many else "which is not a pass"
+    why = "most checks were prevented: the run fails" if many else "which is not a pass"
     outcome.stdout.fnmatch_lines([f"* inconclusive, {why} (-rs shows the reasons)"])
 
 

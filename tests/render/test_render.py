@@ -491,5 +491,5 @@ def test_a_scan_of_which_the_machine_prevented_most_is_no_pass(
     assert report.failed == (tuple(lacks) if code else ())
     assert report.hampered == (("train",) if code else ())
     for form, render in RENDER.items():
-        says = "he machine prevented most checks" in render(report, DOCS)
+        says = "ost checks were prevented" in render(report, DOCS)
         assert says == (code == 1 and form in ("text", "github", "markdown", "html")), form

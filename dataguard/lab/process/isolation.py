@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import psutil
 
 from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
-from dataguard.lab.process import computing_time, exits, stack_dumps
+from dataguard.lab.process import computing_time, exits, stack_dumps, surroundings
 from dataguard.lab.process.answers import (
     BROKE,
     FAILED,
@@ -21,7 +21,7 @@ from dataguard.lab.process.answers import (
     STAYS,
     UNWRITTEN,
     answer_in,
-    forget_answer,
+    expect_answer,
     has_answered,
     kind_in,
     write_answer,
@@ -76,7 +76,7 @@ def isolated(
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
-    forget_answer(folder)
+    slot = expect_answer(folder)
     if not _running:
         _bystanders[:] = [] if has_only(()) else descendants()
     parent = os.getpid()
@@ -98,6 +98,7 @@ def isolated(
         end_fork(pid)
         shm_cleanup.remove_tensors({pid, *ended, *(mark.pid for mark in recorder.last() if mark.worker is not None)})
     answer: T = _answered(pid, status, recorder, folder)
+    del slot  # here, as the answer is in it
     return answer
 
 
@@ -126,6 +127,7 @@ def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], fold
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
+    slot = expect_answer(folder)
     bystanders, parent, streams = descendants(), os.getpid(), (os.dup(1), os.dup(2))
     pid = _fork()
     if pid == 0:
@@ -149,6 +151,7 @@ def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], fold
         end_descendants(spare=bystanders)
         end_fork(pid)
     answer: T = _answered(pid, status, recorder, folder)
+    del slot  # here, as the answer is in it
     return answer
 
 
@@ -192,6 +195,7 @@ def _begin(folder: Path, parent: int) -> int:
     die_with_parent(parent)
     handle_children_as_user()
     stack_dumps.register(folder)
+    surroundings.note()
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
@@ -207,6 +211,8 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
+            if surroundings.changed():
+                return FAILED, surroundings.unwritten("what was observed could not be kept", error)
             if isinstance(error, RecursionError):
                 return FAILED, Undecided(too_deep(error))
             return (FAILED, scarcity(error)) if is_scarcity(error) else (BROKE, traceback.format_exc())

@@ -17,7 +17,7 @@ import torch
 from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.decoding.decoders import decoding_noted
-from dataguard.lab.process import isolation
+from dataguard.lab.process import isolation, surroundings
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.fork_safety import ProcessSnapshot, can_be_known
 from dataguard.lab.reading.checkpoint import Checkpoint
@@ -122,8 +122,8 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for name, loader in loaders.items()
     }
     modules = tuple(module for module in sys.modules if module not in imported)
-    if before is None:
-        return Survey(facts, modules, seconds)
+    if before is None or (change := surroundings.changed()):
+        return Survey(facts, modules, seconds, reason=f"it changes {change}" if before else None)
     alone = before.shares_files(folder.parent)
     reason = before.unsafe(folder) if stay else None
     if not stay or (reason is not None and not target.runs_once):
