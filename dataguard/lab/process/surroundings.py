@@ -10,10 +10,12 @@ from dataguard.process.originals import os
 
 
 def _now() -> dict[str, object]:
-    root = os.stat("/")
+    root, masked = os.stat("/"), os.umask(0o77)  # for a moment, as nothing else tells it
+    os.umask(masked)
     return {
         "the root folder, with os.chroot": (root.st_dev, root.st_ino),
         "the user, with os.setuid or os.seteuid": os.geteuid(),
+        "the rights of new files, with os.umask": os.geteuid() != 0 and masked & 0o700,
         "the limit of file sizes, RLIMIT_FSIZE": resource.getrlimit(resource.RLIMIT_FSIZE),
     }
 
