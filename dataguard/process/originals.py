@@ -1,7 +1,8 @@
 """Modules of the standard library as they were before the user's code, which may replace their functions.
 
-What observes runs in processes of the user's code, so it takes `os`, `time` and others from here. A test may freeze the
-clocks before dataguard is imported: the clocks here ask the kernel. Standard library only.
+What observes runs in processes of the user's code, so it takes `os`, `time` and others from here. A test may replace
+some before dataguard is imported: functions in C are taken from the modules that define them, and the clocks here ask
+the kernel. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ if TYPE_CHECKING:
     import time as time
 else:
     from importlib import import_module
+    from os import name
     from types import ModuleType
 
-    def _copied(name):
-        copy = ModuleType(name)
-        vars(copy).update(vars(import_module(name)))
+    def _copied(name, defining=""):
+        copy, own = ModuleType(name), vars(import_module(name))
+        first = vars(import_module(defining)) if defining else {}
+        vars(copy).update(own, **{key: value for key, value in first.items() if key in own and callable(value)})
         return copy
 
-    os, pickle, signal, time = map(_copied, ("os", "pickle", "signal", "time"))
+    os = _copied("os", "posix" if name == "posix" else "nt")
+    pickle, signal, time = _copied("pickle", "_pickle"), _copied("signal"), _copied("time")
     if hasattr(time, "clock_gettime"):
         _asked, _steady = time.clock_gettime, time.CLOCK_MONOTONIC
 

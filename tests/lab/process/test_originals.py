@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,6 +26,16 @@ def test_functions_that_are_replaced_stay(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(time, clock, lambda: 0.0)
     assert originals.os.getpid() == own
     assert all(clock() > 0 for clock in (originals.time.time, originals.time.monotonic, originals.time.perf_counter))
+
+
+@pytest.mark.scan
+def test_functions_that_were_replaced_before_are_those_of_the_system() -> None:
+    program = (
+        "import os, pickle, time; own = os.getpid(); os.getpid = pickle.dumps = time.monotonic = lambda *_: 42;"
+        "from dataguard.process import originals as found;"
+        "assert found.os.getpid() == own and found.pickle.dumps(1) != 42 and found.time.monotonic() != 42"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_observations_take_them_from_there() -> None:
