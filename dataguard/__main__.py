@@ -16,6 +16,10 @@ def main() -> int:
 
 if __name__ == "__main__":
     # Python imports from the working folder first. A target may be there, but no module that the command line needs.
-    if sys.path[:1] == [os.getcwd()]:  # noqa: PTH109 - pathlib would import from there
+    try:
+        here = os.getcwd()  # noqa: PTH109 - pathlib would import from there
+    except OSError:  # it was deleted
+        here = ""
+    if sys.path[:1] == [here]:
         del sys.path[0]
     sys.exit(main())

@@ -195,7 +195,7 @@ def written(report: Report, earlier: Baseline) -> str:
         for result in report.results
         if result.status in (Status.PASSED, Status.FAILED, Status.EXPECTED)
     }
-    failed = {identity(result, finding) for result in report.failed for finding in result.findings}
+    failed = {identity(result, finding) for result in report.defects for finding in result.findings}
     kept = {known for known in earlier.findings if replace(known, culprit="") not in decided}
     lines = [json.dumps(asdict(known), ensure_ascii=False) for known in sorted(failed | kept)]
     listed = "[\n    {}\n  ]".format(",\n    ".join(lines)) if lines else "[]"

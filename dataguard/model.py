@@ -5,7 +5,7 @@ Standard library only, so that the reporting process stays small and every packa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -39,6 +39,11 @@ class NotTested(NotApplicable):
 
 class Undecided(DataguardError):
     """The check applies, but the budget or the data were not enough to decide; reported as INCONCLUSIVE."""
+
+
+def prevented(lack: str) -> Undecided:
+    """What is raised where there is too little of what observing takes."""
+    return Undecided(f"{PREVENTED}{lack}")
 
 
 class Severity(str, Enum):
@@ -151,6 +156,8 @@ STALE = "expected to fail"
 """Begins the reason of a passed check that the user expects to fail."""
 UNTESTED = "not tested: "
 """Begins the reason of a check that may apply, and that nothing here can test."""
+PREVENTED = "this check was prevented: "
+"""Begins the reason of an undecided check for which there was no disk space, memory, process, or right to write."""
 STOPPED = ("see DG00", "see DG104: ", "see DG106: ")
 """Begin the reason of a check that could not run, because the loader did not."""
 
@@ -203,9 +210,22 @@ class Result:
         return self.status is Status.SKIPPED and (self.reason or "").startswith(UNTESTED)
 
     @property
+    def prevented(self) -> bool:
+        """Whether there was too little of what observing takes, such as disk space."""
+        return self.status is Status.INCONCLUSIVE and (self.reason or "").startswith(PREVENTED)
+
+    @property
     def undecided(self) -> bool:
         """Whether the check may apply and was not decided."""
         return self.status is Status.INCONCLUSIVE or self.stopped
+
+
+def mostly_prevented(applied: Iterable[tuple[str, bool]]) -> tuple[str, ...]:
+    """The loaders of which most checks were prevented, from the loader of each check, and whether it was."""
+    outcomes: dict[str, list[bool]] = {}
+    for loader, prevented in applied:
+        outcomes.setdefault(loader, []).append(prevented)
+    return tuple(loader for loader, prevented in outcomes.items() if 2 * sum(prevented) > len(prevented))
 
 
 DECIDED = (Status.PASSED, Status.FAILED, Status.EXPECTED)
@@ -227,9 +247,21 @@ class Report:
 
     @property
     def failed(self) -> tuple[Result, ...]:
-        """The failed results, the most severe first."""
+        """The failed results, the most severe first; then those that were prevented, if they are most."""
+        hampered = self.hampered
+        return (*self.defects, *(result for result in self.results if result.prevented and result.loader in hampered))
+
+    @property
+    def defects(self) -> tuple[Result, ...]:
+        """The results with findings that are not expected, the most severe first."""
         failed = [result for result in self.results if result.status is Status.FAILED]
         return tuple(sorted(failed, key=lambda result: (result.severity.rank, result.code)))
+
+    @property
+    def hampered(self) -> tuple[str, ...]:
+        """The loaders of which more than half of the checks that apply were prevented."""
+        applied = (result for result in self.results if result.status in (*DECIDED, Status.INCONCLUSIVE))
+        return mostly_prevented((result.loader, result.prevented) for result in applied)
 
     def count(self, status: Status) -> int:
         """How many results have this status."""
@@ -238,15 +270,15 @@ class Report:
     def exit_code(self, fail_on: Severity, *, fail_on_undecided: bool = False) -> int:
         """0 for a pass, 1 for findings of severity `fail_on` or above, 3 for a bug of dataguard.
 
-        It is no pass if no check ran, or none was decided of those that may apply; with `fail_on_undecided`, nor if a
-        single one was not.
+        It is no pass if no check ran, or none was decided of those that may apply, or if most of a loader
+        were prevented; with `fail_on_undecided`, nor if a single one was not decided.
         """
         if self.count(Status.BROKEN):
             return 3
         failed = (result for result in self.results if result.status is Status.FAILED)
         undecided = any(result.undecided for result in self.results) or not self.results
         decided = any(result.status in DECIDED for result in self.results)
-        open_ = undecided and (fail_on_undecided or not decided)
+        open_ = bool(self.hampered) or (undecided and (fail_on_undecided or not decided))
         return int(open_ or any(result.severity.rank <= fail_on.rank for result in failed))
 
 

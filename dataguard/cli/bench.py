@@ -16,13 +16,12 @@ from dataguard.machine.machine import identity
 from dataguard.model import UsageError
 from dataguard.process.session import Session
 from dataguard.render.formats import renderer
-from dataguard.settings.parsers import EVERY_METHOD
+from dataguard.settings.parsers import EVERY_METHOD, MOST_WORKERS
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.suggestions import suggest
 from dataguard.targets.spelling import require_findable
 from dataguard.timings import Bench, BenchOptions
 
-_MOST_WORKERS = 256
 _FUNCTION = re.compile(r"[\w.-]+:[^\W\d][\w.]*")
 _EXAMPLES = """\b
 Examples:
@@ -119,8 +118,8 @@ def _counts(words: str | None) -> tuple[int, ...]:
     if not all(re.fullmatch(r"\d{1,9}", number) for number in numbers):
         raise UsageError(f"--workers {words}: expected integers separated by commas, such as 0,2,4")
     counts = tuple(dict.fromkeys(map(int, numbers)))
-    if max(counts) > _MOST_WORKERS:
-        raise UsageError(f"--workers {words}: at most {_MOST_WORKERS} workers are allowed")
+    if max(counts) > MOST_WORKERS:
+        raise UsageError(f"--workers {words}: at most {MOST_WORKERS} workers are allowed")
     return counts
 
 

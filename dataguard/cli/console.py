@@ -14,7 +14,7 @@ import click
 from dataguard.model import Report, Status, UsageError
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.formats import DRAWING, check_format, format_of, formats_of
-from dataguard.settings.user_files import is_foreign_link, write_text
+from dataguard.settings.user_files import is_foreign_link, open_pipe, require_path, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,10 +39,21 @@ def say(words: str, *, err: bool = False) -> None:
 
 
 def complain(message: str, code: int, kind: str = "error: ") -> int:
-    """Print one message on stderr, and return the exit code."""
+    """Print one message on stderr, and return the exit code; words that it repeats from the input may be long."""
+    if code == MISUSED:
+        message = "\n".join(map(_cut, message.splitlines()))
     with suppress(OSError):  # the exit code is all that is left to tell it
         say(f"dataguard: {kind}{message}", err=True)
     return code
+
+
+def _cut(line: str) -> str:
+    left_out = len(line) - 2 * _LONGEST_PART
+    return f"{line[:_LONGEST_PART]}...{line[-_LONGEST_PART:]}" if left_out > 0 else line
+
+
+_LONGEST_PART = 400
+"""Characters that are shown of the start, and of the end, of a line of an error."""
 
 
 def format_option(command: str, *, multiple: bool = False) -> Callable[[Command], Command]:
@@ -85,6 +96,7 @@ def destinations(command: str, formats: tuple[str, ...], outputs: tuple[str, ...
 
 def require_writable(option: str, file: str) -> None:
     """Raise UsageError if the file of an option cannot be written."""
+    require_path(file, option)
     path = Path(file)
     if not path.parent.is_dir():
         raise UsageError(f"{option} {file}: no such folder: {path.parent}")
@@ -92,6 +104,10 @@ def require_writable(option: str, file: str) -> None:
         raise UsageError(f"{option} {file}: is a link of another user; remove it, or name another file")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UsageError(f"{option} {file}: {'is a folder' if path.is_dir() else 'is not writable'}")
+    try:
+        open_pipe(path)
+    except OSError as error:
+        raise UsageError(f"{option} {file}: {error.strerror}; start its reader first, or name another file") from error
 
 
 def drawn(wanted: Sequence[tuple[str, str]], *, asked: bool) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dataguard.cli.console import progress, say
+from dataguard.cli.console import progress, require_writable, say
 from dataguard.fingerprint import Changed, Fingerprint, first_change, read, written
 from dataguard.model import Finding, UsageError
 from dataguard.process.session import Session
@@ -60,6 +60,8 @@ def fingerprint(
     settings = resolve(config, targets=(target,) if target else None, args=args or None, **options)
     if len(settings.targets) != 1:
         raise UsageError("fingerprint takes one target; name it: `dataguard fingerprint mypkg.data:make_loader`")
+    if output is not None:
+        require_writable("--output", output)
     earlier = read(Path(against)) if against is not None else {}
     current = taken(settings.targets[0], settings, batches)
     if output is not None:
@@ -99,7 +101,7 @@ def culprits(spelling: str, settings: Settings) -> dict[str, Finding]:
 
     contract = {**settings.contract, "deterministic": True}
     asked = replace(settings, select=("DG701",), ignore=(), expect={}, baseline=None, all=False, contract=contract)
-    return {result.loader: result.findings[0] for result in scan((spelling,), asked).failed}
+    return {result.loader: result.findings[0] for result in scan((spelling,), asked).defects}
 
 
 def _named(finding: Finding) -> str:

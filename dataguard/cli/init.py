@@ -14,7 +14,7 @@ from dataguard.cli.console import say
 from dataguard.in_memory_targets import script_of
 from dataguard.model import UsageError
 from dataguard.settings.files import is_toml
-from dataguard.settings.user_files import text_in, write_text
+from dataguard.settings.user_files import text_in, working_folder, write_text
 from dataguard.targets.loaders_file import MODULE, TARGET
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _found(arguments: tuple[str, ...]) -> list[Proposal]:
     from dataguard.project.proposal import proposals
     from dataguard.project.sources import Project
 
-    project = Project(Path.cwd())
+    project = Project(working_folder())
     if arguments and arguments[0].endswith(".py") and Path(arguments[0]).is_file():
         return proposals(project, arguments[1:], arguments[0])
     if project.unparsed:

@@ -13,8 +13,6 @@ import faulthandler
 import importlib
 import mmap
 import multiprocessing
-import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +32,7 @@ from dataguard.process import shm_cleanup
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.gc_pause import infrequent_gc
 from dataguard.process.messages import Answers
+from dataguard.process.originals import os, signal
 from dataguard.process.process_tree import adopt_orphans, die_with_parent, handle_children_as_user, wait_for_children
 from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS
@@ -89,7 +88,9 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
                 spec = PathFinder.find_spec("dataguard")
                 if spec is None or spec.origin != _OWN:  # spawned workers would find the user's own
                     sys.path.insert(0, ROOT)
-            multiprocessing.current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined] # sockets
+            own: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+            own["tempdir"] = str(folder)  # sockets
+            daemonic = bool(own.pop("daemon", False))  # inherited: this process may have children
             shm_cleanup.log_creations(folder / CREATIONS)
             importer = _Importer(folder / STACKS, settings.import_timeout)
             pipe.send(("importing", None))
@@ -105,7 +106,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             labs = _labs(surveys, settings, folder, job)
             if len(labs) >= MANY:
                 prepare_to_fork()
-            pipe.send(("ready", (tuple(labs), environment(), tuple(_notes(surveys)))))
+            pipe.send(("ready", (tuple(labs), environment(), tuple(_notes(surveys, daemonic=daemonic)))))
             checks = {check.code: check for check in CATALOGUE}
             while True:
                 question, asked = pipe.recv()
@@ -242,8 +243,14 @@ def _most_at_once(machine: Machine) -> int:
     return min(machine.usable_cores, MOST_AT_ONCE) if roomy else 1
 
 
-def _notes(surveys: Surveys) -> Iterator[str]:
+def _notes(surveys: Surveys, *, daemonic: bool) -> Iterator[str]:
     """How the loaders were built, for the reader of the report."""
+    loaders = [facts for _, seen in surveys if not isinstance(seen, LoaderFailed) for facts in seen.facts.values()]
+    if daemonic and any(facts.num_workers for facts in loaders):
+        yield (
+            "this process is a daemonic one, which may have no children: here the loader raises an AssertionError as "
+            "it starts its workers; it was observed in a process that may"
+        )
     if lacks_cuda():
         yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
     for branch, surveyed in surveys:

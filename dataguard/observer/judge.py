@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from dataguard.model import (
     Undecided,
     UsageError,
 )
+from dataguard.process.originals import time
 from dataguard.settings.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ import atexit
 import contextlib
 import importlib
 import json
-import os
 import shutil
-import signal
 import socket
 import sys
 import traceback
@@ -31,6 +29,7 @@ from dataguard.observer import host
 from dataguard.process import reaper
 from dataguard.process.cheap_forks import prepare_to_fork
 from dataguard.process.launcher import ADDRESS
+from dataguard.process.originals import os, signal
 
 _LOG = 2
 """The descriptor of the log of the observing process, which is the standard error of its reaper."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from dataguard.incident import OWN
-from dataguard.model import Check, DataguardError, Finding, Result, Status, UsageError
+from dataguard.model import PREVENTED, Check, DataguardError, Finding, Result, Status, UsageError
 
 _CAUSES = {
     "SIGKILL": "memory probably ran out: raise the limit of the container or job, or end other processes",
@@ -79,7 +79,9 @@ def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> 
     """The result of a check during which the observing process was lost, while `building` the loader or afterwards."""
     signal = getattr(lost, "signal", None)
     if signal is None or check.code != _DEATHS:
-        reason = str(lost) if getattr(lost, "final", False) else f"{lost}; it is restarted for the next check"
+        reason = str(lost)
+        if isinstance(lost, HostLost):
+            reason = f"{PREVENTED}{lost}{'' if lost.final else '; it is restarted for the next check'}"
         return without_verdict(check, loader, Status.INCONCLUSIVE, reason)
     finding = Finding(
         f"{lost} while {'calling the factory' if building else 'the loader ran in forks of it'}",

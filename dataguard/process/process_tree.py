@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import shutil
-import signal
 import sys
-import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+from dataguard.process.originals import os, signal, time
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _CLEANUP_PROCESSES = ("resource_tracker", "torch_shm_manager")

@@ -24,7 +24,7 @@ from _pytest._code.code import (
 
 from dataguard.checks import CATALOGUE
 from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Result, Status, UsageError
+from dataguard.model import PREVENTED, Check, DataguardError, Result, Status, UsageError, mostly_prevented
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
@@ -70,6 +70,8 @@ class LoaderContracts:
         self._sessions = Sessions()
         self._tested: set[tuple[Named, str]] = set()
         """The loaders and the codes of their checks that this session runs."""
+        self._applied: list[tuple[str, bool]] = []
+        """The loader of each check that applied, and whether it was prevented."""
         self._decided = self._undecided = False
 
     def pytest_report_header(self) -> str:
@@ -118,8 +120,13 @@ class LoaderContracts:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note whether any of our tests reached a verdict; in the controller of xdist too."""
         if report.nodeid.startswith(f"{FOLDER}::"):
-            self._decided |= report.failed or (report.when == "call" and (report.passed or hasattr(report, "wasxfail")))
-            self._undecided |= _is_undecided(report)
+            decided = report.failed or (report.when == "call" and (report.passed or hasattr(report, "wasxfail")))
+            undecided = _is_undecided(report)
+            if decided or undecided:
+                loader = report.nodeid.partition("[")[2]
+                self._applied.append((loader, undecided and _reason(report).startswith(INCONCLUSIVE + PREVENTED)))
+            self._decided |= decided
+            self._undecided |= undecided
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -147,16 +154,19 @@ class LoaderContracts:
         for report, text in notes:
             terminalreporter.line(f"{report.nodeid} - {text}")
         if undecided:
-            fails = "no check reached a verdict: the run fails" if self._is_void else "which is not a pass"
+            fails = f"{self._void}: the run fails" if self._void else "which is not a pass"
             terminalreporter.line(f"{len(undecided)} inconclusive, {fails} (-rs shows the reasons)")
 
     @property
-    def _is_void(self) -> bool:
-        return self._undecided and not self._decided
+    def _void(self) -> str:
+        """Why the run says too little to pass, if it does."""
+        if self._undecided and not self._decided:
+            return "no check reached a verdict"
+        return "most checks were prevented" if mostly_prevented(self._applied) else ""
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run without a verdict; stop every process before an xdist worker is done, and may be killed."""
-        if self._is_void and session.exitstatus == pytest.ExitCode.OK:
+        if self._void and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.pytest_unconfigure()
 
@@ -291,7 +301,12 @@ def _selects(word: str, name: str) -> bool:
 
 
 def _is_undecided(report: pytest.TestReport) -> bool:
-    return isinstance(report.longrepr, tuple) and report.longrepr[2].startswith(f"Skipped: {INCONCLUSIVE}")
+    return _reason(report).startswith(INCONCLUSIVE)
+
+
+def _reason(report: pytest.TestReport) -> str:
+    """Why a test was skipped, if it was."""
+    return report.longrepr[2].removeprefix("Skipped: ") if isinstance(report.longrepr, tuple) else ""
 
 
 def _width(config: pytest.Config) -> int:

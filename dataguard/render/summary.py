@@ -51,7 +51,7 @@ class Line:
 
 def write_summary(page: Page, report: Report, verbosity: int, *, statistics: bool) -> None:
     """Write the findings, or with `statistics` their number for each check, and the counts of all results."""
-    failed = report.failed
+    failed = report.defects
     page.rule(style=_style(report, failed))
     if statistics:
         _write_statistics(page, failed)
@@ -63,7 +63,7 @@ def write_summary(page: Page, report: Report, verbosity: int, *, statistics: boo
 def counts(report: Report) -> str:
     """The counts of all results in one line, as the text report ends."""
     page = Page.blank(10_000, colour=False, unicode=True)
-    _write_counts(page, report, report.failed, verbosity=1)
+    _write_counts(page, report, report.defects, verbosity=1)
     return page.finish().strip()
 
 
@@ -85,7 +85,7 @@ def _style(report: Report, failed: Sequence[Result]) -> str:
         return MARKS[failed[0].severity][1]
     if report.count(Status.BROKEN):
         return COLOURS[Status.BROKEN]
-    return COLOURS[Status.PASSED] if report.count(Status.PASSED) else "bold yellow"
+    return COLOURS[Status.PASSED] if report.count(Status.PASSED) and not report.hampered else "bold yellow"
 
 
 def lines(failed: Iterable[Result]) -> Iterator[Line]:
@@ -102,7 +102,7 @@ def lines(failed: Iterable[Result]) -> Iterator[Line]:
 
 def verdict(report: Report) -> str:
     """What a report comes to, in a few words."""
-    failed = report.failed
+    failed = report.defects
     if failed:
         return f"{len(failed)} failed"
     if not report.results:
@@ -111,12 +111,14 @@ def verdict(report: Report) -> str:
         return f"{report.count(Status.BROKEN)} broken"
     if not report.count(Status.PASSED):
         return "no check reached a verdict"
+    if report.hampered:
+        return "most checks were prevented"
     return f"no findings, {report.count(Status.INCONCLUSIVE)} undecided" if _adds_undecided(report) else "no findings"
 
 
 def _adds_undecided(report: Report) -> bool:
     """Whether the verdict says how many checks are undecided: there is nothing else to say."""
-    unclean = report.failed or report.count(Status.BROKEN) or not report.count(Status.PASSED)
+    unclean = report.defects or report.count(Status.BROKEN) or not report.count(Status.PASSED) or report.hampered
     return not unclean and report.count(Status.INCONCLUSIVE) > 0
 
 
@@ -187,7 +189,7 @@ def _write_statistics(page: Page, failed: Sequence[Result]) -> None:
 def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosity: int) -> None:
     parts = []
     if failed or not report.count(Status.BROKEN):
-        mark = "✓ " if not failed and report.count(Status.PASSED) else ""
+        mark = "✓ " if not failed and report.count(Status.PASSED) and not report.hampered else ""
         some_mild = any(result.severity is not Severity.ERROR for result in failed)
         parts.append(page.text(mark + verdict(report), _style(report, failed)))
         parts[0].append(f" ({severities(failed)})" if some_mild else "")

@@ -98,7 +98,7 @@ def versions(report: Report) -> list[str]:
 
 
 def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: int) -> None:
-    failed = report.failed
+    failed = report.defects
     loaders = dict.fromkeys(result.loader for result in report.results)
     groups = [(loader, own) for loader in loaders if (own := [result for result in failed if result.loader == loader])]
     explained: dict[str, str] = {}

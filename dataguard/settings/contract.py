@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,15 +11,19 @@ from dataguard.settings.kinds import (
     ABOVE_0,
     FLAG,
     INTEGER,
+    LARGEST,
     SPELLING,
     TEXT,
     Kind,
+    is_integer,
+    is_number,
     known_keys,
     one_of,
     parse_text,
     table_of,
     whole,
 )
+from dataguard.settings.suggestions import shown
 from dataguard.stats.normalization import KNOWN
 
 TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
@@ -49,43 +52,36 @@ def _normalization(value: Any, where: str) -> None:
     table = known_keys(value, ("mean", "std"), where)
     for key in ("mean", "std"):
         numbers = table.get(key)
-        listed = numbers if isinstance(numbers, list | tuple) and all(map(_is_number, numbers)) else ()
+        listed = numbers if isinstance(numbers, list | tuple) and all(map(is_number, numbers)) else ()
         if len(listed) not in (1, 3) or (key == "std" and min(listed) <= 0):
             expected = "one number per channel, in RGB order" + (", above 0" if key == "std" else "")
-            raise UsageError(f"{where}.{key}: expected {expected}, got {numbers!r}")
+            raise UsageError(f"{where}.{key}: expected {expected}, got {shown(numbers)}")
     if len(table["mean"]) != len(table["std"]):
         raise UsageError(f"{where}: mean and std have different lengths")
 
 
 def _value_range(value: Any, where: str) -> None:
-    if (
-        not isinstance(value, list | tuple)
-        or len(value) != 2
-        or not all(map(_is_number, value))
-        or value[0] >= value[1]
-    ):
-        raise UsageError(f"{where}: expected minimum and maximum, such as [0, 1], got {value!r}")
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)) or value[0] >= value[1]:
+        raise UsageError(f"{where}: expected minimum and maximum, such as [0, 1], got {shown(value)}")
 
 
 def _ignore_index(value: Any, where: str) -> None:
     """A label that the loss ignores, or a list of such labels."""
     given = value if isinstance(value, list | tuple) else [value]
-    if not given or not all(isinstance(number, int) and not isinstance(number, bool) for number in given):
-        raise UsageError(f"{where}: expected an integer such as 255 or -1, or a list of integers, got {value!r}")
+    if not given or not all(map(is_integer, given)):
+        raise UsageError(f"{where}: expected an integer such as 255 or -1, or a list of integers, got {shown(value)}")
 
 
 def _above_0(expected: str) -> Kind:
     """A positive number, in the unit that `expected` names."""
 
     def parse(value: Any, where: str) -> None:
-        if not _is_number(value) or value <= 0:
-            raise UsageError(f"{where}: expected {expected}, got {value!r}")
+        if not is_number(value) or value <= 0:
+            raise UsageError(f"{where}: expected {expected}, got {shown(value)}")
+        if value > LARGEST:
+            raise UsageError(f"{where}: expected at most {LARGEST}, got {shown(value)}")
 
-    return Kind(parse, ABOVE_0)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return Kind(parse, {**ABOVE_0, "maximum": LARGEST})
 
 
 _NUMBERS = {"anyOf": [{"type": "array", "items": {"type": "number"}, "minItems": n, "maxItems": n} for n in (1, 3)]}

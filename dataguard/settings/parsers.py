@@ -8,16 +8,18 @@ from typing import Any
 from dataguard.model import Severity, UsageError
 from dataguard.settings.contract import CONTRACT, parse_contract
 from dataguard.settings.kinds import (
-    ABOVE_0,
     FLAG,
     INTEGER,
+    PATH,
+    PATHS,
+    SECONDS,
     SPELLING,
     TEXT,
     WORDS,
     Kind,
+    is_integer,
     known_keys,
     one_of,
-    parse_seconds,
     parse_severity,
     parse_spelling,
     parse_text,
@@ -25,6 +27,7 @@ from dataguard.settings.kinds import (
     table_of,
     whole,
 )
+from dataguard.settings.suggestions import shown
 from dataguard.settings.target_spelling import as_targets
 
 ROLES = ("train", "val", "test", "predict")
@@ -33,6 +36,10 @@ EVALUATION = ("val", "test", "predict")
 EVERY_METHOD = "all"
 """Check the loader with its own start method, and report what changes under the others."""
 START_METHODS = ("fork", "spawn", "forkserver", EVERY_METHOD)
+MOST_SEED = 2**32 - 1
+"""The largest seed that numpy takes."""
+MOST_WORKERS = 256
+"""The largest number of workers to start: each is a process."""
 
 
 def _reasons(value: Any, where: str) -> Mapping[str, str]:
@@ -48,14 +55,15 @@ def _roles(value: Any, where: str) -> Mapping[str, str]:
 
 def _seed(value: Any, where: str) -> int | str:
     """An integer or a string, as hypothesis accepts them."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise UsageError(f"{where}: expected an integer, got {value!r}")
-    return value
+    if not isinstance(value, str) and not is_integer(value):
+        raise UsageError(f"{where}: expected an integer of at most 64 bits, got {shown(value)}")
+    seed: int | str = value
+    return seed
 
 
 _DRAWING: Mapping[str, Kind] = {
     "seed": Kind(_seed, {"anyOf": [INTEGER, {"type": "string"}]}),
-    "database": TEXT,
+    "database": PATH,
 }
 
 
@@ -72,17 +80,17 @@ _TARGET = {
 _REASONS = {"additionalProperties": {"type": "string", "pattern": r"\S"}, "propertyNames": {"minLength": 1}}
 PARSERS: Mapping[str, Kind] = {
     "targets": Kind(as_targets, {"anyOf": [*_TARGET["anyOf"], {"type": "array", "items": _TARGET}]}),
-    "pythonpath": WORDS,
+    "pythonpath": PATHS,
     "select": WORDS,
     "ignore": WORDS,
     "samples": whole(1),
     "all": FLAG,
     "pictures": FLAG,
-    "budget": Kind(parse_seconds, ABOVE_0),
-    "timeout": Kind(parse_seconds, ABOVE_0),
-    "import_timeout": Kind(parse_seconds, ABOVE_0),
-    "seed": whole(0),
-    "workers": whole(0),
+    "budget": SECONDS,
+    "timeout": SECONDS,
+    "import_timeout": SECONDS,
+    "seed": whole(0, MOST_SEED),
+    "workers": whole(0, MOST_WORKERS),
     "start_method": one_of(START_METHODS),
     "ranks": whole(1),
     "model": Kind(parse_spelling, SPELLING),
@@ -92,7 +100,7 @@ PARSERS: Mapping[str, Kind] = {
     "fail_on": Kind(parse_severity, {"enum": [severity.value for severity in Severity]}),
     "fail_on_undecided": FLAG,
     "expect": Kind(_reasons, {"type": "object", **_REASONS}),
-    "baseline": TEXT,
+    "baseline": PATH,
     "roles": Kind(_roles, {"type": "object", "additionalProperties": one_of(ROLES).shape}),
     "contract": Kind(
         parse_contract,

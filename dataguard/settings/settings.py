@@ -17,6 +17,7 @@ from dataguard.settings.files import beside, find, read
 from dataguard.settings.parsers import PARSERS
 from dataguard.settings.suggestions import suggest
 from dataguard.settings.target_spelling import as_args, with_args
+from dataguard.settings.user_files import require_path, working_folder
 
 PATIENCE = 3
 """A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""
@@ -119,7 +120,10 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
     `[tool.dataguard]` table, at or above `start` (default: the current directory) is read.
     Raises UsageError for a missing file, an unknown key or a value of the wrong shape.
     """
-    path = Path(config) if config is not None else find(start or Path.cwd())
+    here = working_folder()
+    if config is not None:
+        require_path(config, "--config")
+    path = Path(config) if config is not None else find(start or here)
     table = read(path, required=config is not None) if path else {}
     parsed = _parse(table, f"{path}: ")
     if path is not None and "pythonpath" in parsed:

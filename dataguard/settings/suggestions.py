@@ -1,12 +1,25 @@
-"""Suggestions for misspelled names. Standard library only."""
+"""What errors say of a wrong value: the value, and a suggestion for a misspelled name. Standard library only."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 _LETTERS_AS_DIGITS = str.maketrans("oil", "011")
 """Letters that are typed in place of the digits of a code."""
+
+
+def shown(value: Any) -> str:
+    """A value for the reader of an error: its repr, cut, as it may be long, or an integer of too many digits."""
+    try:
+        words = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}... ({len(words)} characters)"
+
+
+_LONGEST = 200
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

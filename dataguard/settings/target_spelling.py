@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from dataguard.in_memory_targets import module_of, script_of
 from dataguard.model import UsageError
 from dataguard.settings.role_names import spelled_role
-from dataguard.settings.suggestions import suggest
+from dataguard.settings.suggestions import shown, suggest
 
 _SPELLING = re.compile(
     r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -48,7 +48,7 @@ def parsed(spelling: str) -> Spelled:
     args = _arguments(match["args"] or "") if match else None
     if match is None or args is None or match["module"].endswith(".py"):
         form = 'pkg.mod:factory(split="train"), with JSON values' if "=" in spelling.partition("(")[2] else ""
-        raise UsageError(f"{spelling!r} is not a target{_repaired(spelling)}; write {form or 'pkg.mod:factory'}")
+        raise UsageError(f"{shown(spelling)} is not a target{_repaired(spelling)}; write {form or 'pkg.mod:factory'}")
     roles = [value for value in args.values() if isinstance(value, str) and spelled_role(value) and value.isalpha()]
     name = match["name"] or (roles[0] if len(roles) == 1 else match["attribute"].rpartition(".")[2])
     return Spelled(name, match["module"], match["attribute"], args)
@@ -87,7 +87,7 @@ def as_targets(value: Any, where: str) -> tuple[str, ...]:
     """The parser of the setting `targets`: strings, or tables with a factory and its arguments."""
     entries = [value] if isinstance(value, str | Mapping) else value
     if not isinstance(entries, list | tuple):
-        raise UsageError(f"{where}: expected a list of targets, got {value!r}")
+        raise UsageError(f"{where}: expected a list of targets, got {shown(value)}")
     return tuple(spelling for entry in entries for spelling in _entry(entry, where))
 
 
@@ -97,13 +97,15 @@ def _entry(entry: Any, where: str) -> Iterable[str]:
         words = [entry] if whole else entry.split(",")
         return [word.strip() for word in words if word.strip()]
     if not isinstance(entry, Mapping):
-        raise UsageError(f"{where}: expected strings or tables {{factory = ..., args = ...}}, got {entry!r}")
+        raise UsageError(f"{where}: expected strings or tables {{factory = ..., args = ...}}, got {shown(entry)}")
     for key in entry:
         if key not in _KEYS:
             raise UsageError(f"{where}: unknown key {key!r}{suggest(key, _KEYS)}")
     factory = entry.get("factory")
     if not isinstance(factory, str):
-        raise UsageError(f'{where}: a table needs a factory, such as factory = "pkg.mod:factory", got {dict(entry)!r}')
+        raise UsageError(
+            f'{where}: a table needs a factory, such as factory = "pkg.mod:factory", got {shown(dict(entry))}'
+        )
     name = f"{entry['name']}=" if "name" in entry else ""
     return [with_args(f"{name}{factory}", as_args(entry.get("args", {}), f"{where}: args of {factory}"))]
 
@@ -113,7 +115,7 @@ def as_args(value: Any, where: str = "args") -> dict[str, Any]:
     if isinstance(value, list | tuple):
         return _typed(value)
     if not isinstance(value, Mapping):
-        raise UsageError(f'{where}: expected a table of arguments, such as {{split = "train"}}, got {value!r}')
+        raise UsageError(f'{where}: expected a table of arguments, such as {{split = "train"}}, got {shown(value)}')
     for name, given in value.items():
         if not isinstance(name, str) or not name.isidentifier():
             raise UsageError(f"{where}: {name!r} is not the name of a parameter")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
@@ -11,9 +10,29 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.machine.units import size
+from dataguard.model import UsageError
 
 _LARGEST = 16_000_000
 """Bytes; a baseline takes 200 for each finding."""
+
+
+def working_folder() -> Path:
+    """The current directory. Raises UsageError if it was deleted."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the current directory cannot be used ({error.strerror}): change to another one") from error
+
+
+def require_path(name: str | Path, option: str) -> None:
+    """Raise UsageError if the path of an option is none that a file could have: too long, or with a NUL character."""
+    try:
+        os.lstat(name)
+    except ValueError as error:
+        raise UsageError(f"{option} {name}: no file can have this name: {error}") from error
+    except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            raise UsageError(f"{option} {name}: {error.strerror}") from error
 
 
 def text_in(path: Path) -> str:
@@ -46,9 +65,23 @@ def json_in(path: Path) -> Any:
         raise ValueError(f"not valid JSON: {error}") from error
 
 
+def open_pipe(path: Path) -> None:
+    """Open the file to write, if it is a pipe, until `write_text`. Raises OSError if nothing reads the pipe.
+
+    Its reader would take it for the end if the pipe were closed before.
+    """
+    if path.is_fifo():
+        _pipes[path] = _opened(path)
+
+
+_pipes: dict[Path, int] = {}
+"""The descriptors of pipes that are to be written."""
+
+
 def write_text(path: Path, text: str | bytes) -> None:
     """Write a file, text as UTF-8. Raises OSError, also where a link of another user stands in its place."""
-    with os.fdopen(_opened(path), "wb") as file:
+    descriptor = _pipes.pop(path, None)
+    with os.fdopen(_opened(path) if descriptor is None else descriptor, "wb") as file:
         file.write(text.encode() if isinstance(text, str) else text)
 
 
@@ -58,13 +91,21 @@ def is_foreign_link(path: Path) -> bool:
 
 
 def _opened(path: Path) -> int:
-    """Open a file, but follow a link only if this user or the system made it.
+    """Open a file, but wait for no reader of a pipe, and follow a link only if this user or the system made it.
 
     In a folder that others can write to, another user may have put one there before.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with contextlib.suppress(OSError):
-        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-    if is_foreign_link(path):
-        raise OSError(errno.ELOOP, "a link of another user; remove it, or name another file", str(path))
-    return os.open(path, flags, 0o666)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o666)
+    except OSError:
+        if is_foreign_link(path):
+            raise OSError(errno.ELOOP, "a link of another user; remove it, or name another file", str(path)) from None
+        try:
+            descriptor = os.open(path, flags, 0o666)
+        except OSError as error:
+            if error.errno == errno.ENXIO and path.is_fifo():
+                raise OSError(errno.ENXIO, "a pipe that nothing reads", str(path)) from None
+            raise
+    os.set_blocking(descriptor, True)
+    return descriptor

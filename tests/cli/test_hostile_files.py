@@ -11,6 +11,7 @@ import pytest
 
 from dataguard.baseline import SCHEMA as BASELINE
 from dataguard.cli import main
+from dataguard.cli.console import require_writable
 from dataguard.fingerprint import FORMAT
 from dataguard.settings.user_files import text_in, write_text
 
@@ -33,7 +34,7 @@ def of_size(path: Path) -> None:
 
 
 FILES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "pipe": (os.mkfifo, "not a regular file|no such file"),
+    "pipe": (os.mkfifo, "not a regular file|no such file|a pipe that nothing reads"),
     "folder": (Path.mkdir, "directory|not a regular file|is a folder|no such file"),
     "endless": (lambda path: path.symlink_to("/dev/zero"), "not a regular file|no such file"),
     "huge": (of_size, "larger than 16 MB"),
@@ -95,6 +96,29 @@ def test_an_own_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "file")
     write_text(tmp_path / "link", "words")
     assert text_in(tmp_path / "file") == "words"
+
+
+@pytest.mark.parametrize(
+    "command", ["scan|data:make|--output", "scan|data:make|--write-baseline", "fingerprint|data:make|--output"]
+)
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.usefixtures("project")
+def test_a_pipe_without_a_reader_is_refused(command: str, link: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe")
+    Path("link").symlink_to("pipe")
+    name = "link" if link else "pipe"
+    assert main.main([*command.split("|"), name]) == 2
+    assert f"{name}: a pipe that nothing reads; start its reader first" in capsys.readouterr().err
+
+
+def test_a_pipe_is_open_for_its_reader_until_it_is_written(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        require_writable("--output", str(tmp_path / "pipe"))
+        assert pipe.read() is None  # there will be more: not b"", the end
+        write_text(tmp_path / "pipe", "words")
+        assert (pipe.read(), pipe.read()) == (b"words", b"")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make links of another user")

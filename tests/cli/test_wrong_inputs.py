@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
+from dataguard import baseline, engine
+from dataguard.checks import CATALOGUE
 from dataguard.cli import main
+from dataguard.cli.scan import scan
+from dataguard.model import Report, UsageError
+from dataguard.settings.contract import CONTRACT
+from dataguard.settings.parsers import PARSERS
+from dataguard.settings.settings import Settings, changed, chosen
+from dataguard.targets.spelling import require_findable
 
 DATA = """
 import sys
@@ -193,3 +209,113 @@ def test_a_wrong_target_is_answered(
     arguments: str, expected: str, lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answered(arguments, expected, capsys, lines)
+
+
+HUGE = "9" * 30
+WORDS = ["0", "-1", "1e10", "1e308", "nan", "inf", HUGE, "9" * 5000, "", "\n", "a\0b", "/", "x" * 100_000, "\ud800"]
+"""Values on a command line."""
+VALUES = [
+    *("0", "-1", "1e10", "1e308", "nan", "inf", HUGE, f"0x{'f' * 5000}", '""', '"\\n"', '"a\\u0000b"', '"/"'),
+    *(
+        f'"{"x" * 100_000}"',
+        "[]",
+        '["a\\u0000b"]',
+        "[1e308, 1e309]",
+        f"[{HUGE}]",
+        "{}",
+        "{ a = 1 }",
+        "true",
+        "2026-01-01",
+    ),
+    *("{ mean = [1e308], std = [1e308] }", f"{{ mean = [0x{'f' * 5000}], std = [1] }}", "[-1e308, 1e308]"),
+]
+"""Values in a settings file."""
+KEYS = [*PARSERS, *(f"contract.{key}" for key in CONTRACT), "hypothesis.seed", "hypothesis.database", "roles.a"]
+GIVEN = [option for option in scan.params if isinstance(option, click.Option) and not option.is_flag]
+
+
+@pytest.fixture
+def accepted(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
+    """The settings with which a scan would start. It ends before a process is started, with an empty report."""
+    seen: list[Settings] = []
+
+    def begun(targets: Sequence[str], settings: Settings, *_: Any) -> Report:
+        seen.append(settings)
+        require_findable((*targets, *settings.functions), settings.import_path)
+        chosen(CATALOGUE, settings)
+        baseline.read(settings.baseline)
+        return Report(tuple(targets), (), {}, settings.as_mapping())
+
+    monkeypatch.setattr(engine, "scan", begun)
+    return seen
+
+
+def assert_no_bug(arguments: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main.main(arguments)
+    out, err = capsys.readouterr()
+    assert code in (1, 2), (words, err)
+    assert "Traceback" not in err
+    assert len(err) < 1_200, words
+    assert len(err.splitlines()) <= 2, (words, err)
+    assert code == 2 or not out.startswith("{") or json.loads(out)
+
+
+@pytest.mark.usefixtures("accepted")
+@pytest.mark.parametrize("option", [option.opts[-1] for option in GIVEN])
+def test_no_value_of_an_option_is_a_bug(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for word in WORDS:
+        assert_no_bug(["scan", "shop.data:make", option, word], f"{option} {word:.40}", capsys)
+
+
+@pytest.mark.usefixtures("accepted")
+@pytest.mark.parametrize("key", KEYS)
+def test_no_value_of_a_setting_is_a_bug(project: Path, key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for value in VALUES:
+        (project / "dataguard.toml").write_text(f"{key} = {value}\n")
+        target = [] if key == "targets" else ["shop.data:make"]
+        assert_no_bug(["scan", *target, "--format", "json"], f"{key} = {value:.40}", capsys)
+
+
+NUMBERS = {"samples": 1_000_000_000, "budget": 10_000_000, "timeout": 10_000_000, "seed": 2**32 - 1, "workers": 256}
+
+
+@pytest.mark.parametrize(("key", "largest"), NUMBERS.items())
+def test_numbers_have_limits(key: str, largest: int) -> None:
+    assert getattr(changed(Settings(), **{key: largest}), key) == largest
+    for number in (largest + 1, 10**400, str(largest + 1)):
+        with pytest.raises(UsageError, match=f"{key}: expected .*at most {largest}"):
+            changed(Settings(), **{key: number})
+
+
+@pytest.mark.scan
+def test_the_largest_numbers_work(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "dataguard.toml").write_text("ranks = 1000000000\n[contract]\nmemory_gb = 1e9\nstep_ms = 1e9\n")
+    numbers = chain.from_iterable((f"--{key}", str(largest)) for key, largest in NUMBERS.items() if key != "workers")
+    code = main.main(["scan", "shop.data:make", "--select", "DG0,DG101,DG203,DG401,DG601,DG604,DG9", *numbers])
+    assert code == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize("arguments", [["scan", "shop.data:make"], ["init"], ["show", "shop.data:make"]])
+def test_a_deleted_folder_is_answered(
+    project: Path, arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "gone").mkdir()
+    monkeypatch.chdir(project / "gone")
+    (project / "gone").rmdir()
+    assert main.main(arguments) == 2
+    assert "the current directory cannot be used (No such file or directory)" in capsys.readouterr().err
+
+
+@pytest.mark.scan
+def test_the_module_runs_in_a_deleted_folder(tmp_path: Path) -> None:
+    def leave() -> None:
+        os.chdir(tmp_path)
+        tmp_path.rmdir()
+
+    called = [sys.executable, "-m", "dataguard", "scan", "shop.data:make"]
+    root = str(Path(main.__file__).parents[2])
+    ended = subprocess.run(
+        called, preexec_fn=leave, env={**os.environ, "PYTHONPATH": root}, stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1), ended.stderr
+    assert "the current directory cannot be used" in ended.stderr

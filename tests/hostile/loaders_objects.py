@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from tests.hostile.declared import passes
+from tests.hostile.declared import named, passes
 from tests.hostile.healthy import Numbers, of
 
 MB = 1 << 20
@@ -63,6 +63,11 @@ def own(index: int) -> Any:
 @passes()
 def samples_that_contain_themselves() -> DataLoader:
     return made(own)
+
+
+@named("DG001", "sample 0 contains itself: sample")
+def samples_that_contain_themselves_collated() -> DataLoader:
+    return made(own, collate_fn=None, num_workers=2)
 
 
 class Hostile:

@@ -176,6 +176,29 @@ def no_core_and_no_stack() -> DataLoader:
     return after(lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 16, 1 << 16)))
 
 
+def other_root() -> DataLoader:
+    os.chroot(tempfile.mkdtemp(prefix="root"))
+    return of(Numbers(), num_workers=0)
+
+
+def other_user() -> DataLoader:
+    os.seteuid(65534)
+    return healthy()
+
+
+def small_files() -> DataLoader:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+    return healthy()
+
+
+PREVENTING = {
+    "other_root": "the user's code changes the root folder, with os.chroot",
+    "other_user": "the user's code changes the user, with os.setuid or os.seteuid",
+    "small_files": "the user's code changes the limit of file sizes, RLIMIT_FSIZE",
+}
+"""Factories after which nothing can be observed, and why."""
+
+
 @named("DG001", "File too large", select="DG0")
 def no_large_files() -> DataLoader:
     return in_main(write_more_than_allowed)
@@ -212,6 +235,28 @@ def clock_patched_in_main() -> DataLoader:
         time.time = time.monotonic = time.perf_counter = lambda: 0.0
 
     return in_main(stop)
+
+
+def replace_functions() -> None:
+    """Replace functions on which observing depends, but torch does not."""
+    os.getpid = lambda: 42
+    time.time = time.monotonic = time.perf_counter = time.process_time = lambda: 0.0
+    pickle.dumps = signal.setitimer = os.rename = os.replace = broken
+
+
+@passes()
+def functions_replaced_in_factory() -> DataLoader:
+    return after(replace_functions)
+
+
+@passes()
+def functions_replaced_in_worker() -> DataLoader:
+    return in_worker(replace_functions)
+
+
+@passes()
+def functions_replaced_in_main() -> DataLoader:
+    return in_main(replace_functions)
 
 
 @passes()

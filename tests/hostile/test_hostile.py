@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 
 import pytest
 
+from dataguard.model import PREVENTED
 from tests.hostile.arena import ROOT, Arena, Outcome, arena
 from tests.hostile.declared import REFUSED, Hostile, Refused, declared
+from tests.hostile.loaders_surroundings import PREVENTING
 from tests.support.namespace import NotPermittedError
 
 pytestmark = pytest.mark.scan
@@ -41,6 +44,17 @@ def test_a_scan_survives(place: Arena, hostile: Hostile) -> None:
     assert "broken" not in outcome.statuses
     assert list(outcome.failed) == ([expected.code] if expected.code else [])
     assert expected.words in "".join(outcome.failed.values())
+
+
+@pytest.mark.parametrize(("factory", "reason"), PREVENTING.items(), ids=PREVENTING)
+def test_what_prevents_observing_is_named(place: Arena, factory: str, reason: str) -> None:
+    if os.geteuid() != 0 and factory == "other_user":
+        pytest.skip("only root can become another user")
+    outcome = place.scan(f"tests.hostile.loaders_surroundings:{factory}", "--select", "DG0", makes="root*")
+    survives(outcome)
+    assert outcome.code == 1
+    assert {one["status"] for one in outcome.results} == {"inconclusive"}
+    assert all(one["reason"].startswith(PREVENTED) and reason in one["reason"] for one in outcome.results)
 
 
 @pytest.mark.parametrize("refused", REFUSED, ids=[one.name for one in REFUSED])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -63,6 +64,25 @@ def noisy(**settings: Any) -> DataLoader[Any]:
 
 def failed(report: Report) -> list[tuple[str, str]]:
     return [(result.code, result.loader) for result in report.failed]
+
+
+def daemonic(answers: Any) -> None:
+    """Iterate and check a loader in a process that may have no children."""
+    with pytest.raises(AssertionError, match="daemonic processes are not allowed to have children"):
+        next(iter(noisy()))
+    report = dataguard.check(noisy(), select=["DG001", "DG101"])
+    answers.put((failed(report), report.notes))
+
+
+def test_a_daemonic_process_can_check_a_loader() -> None:
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    process = context.Process(target=daemonic, args=(answers,), daemon=True)
+    process.start()
+    found, (note, *_) = answers.get()
+    process.join()
+    assert found == [("DG101", "loader")]
+    assert note.startswith("this process is a daemonic one, which may have no children")
 
 
 def test_a_loader_is_observed_as_it_is() -> None:
@@ -134,7 +154,7 @@ def test_a_process_with_cuda_is_observed_without_pinned_memory(monkeypatch: pyte
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert loader_survey.requested(Settings()) == {"pin_memory": False}
-    assert "CUDA" in next(iter(host._notes([])))
+    assert "CUDA" in next(iter(host._notes([], daemonic=False)))
 
 
 SCRIPT = """

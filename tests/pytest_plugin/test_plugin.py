@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check, Result, Status
+from dataguard.model import PREVENTED, Check, Result, Status
 from dataguard.process.launcher import ADDRESS
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
@@ -145,6 +145,24 @@ def test_a_run_in_which_nothing_could_be_decided_fails(distributed: bool, bare: 
     assert outcome.ret == pytest.ExitCode.TESTS_FAILED
     outcome.assert_outcomes(skipped=2, passed=1)
     outcome.stdout.fnmatch_lines(["1 inconclusive, no check reached a verdict: the run fails (-rs shows the reasons)"])
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("many", [False, True])
+def test_a_run_of_which_the_machine_prevented_most_fails(
+    many: bool, bare: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judged(_: Session, check: Check, loader: str) -> Result:
+        lacks = check.code in (("DG301", "DG302") if many else ("DG301",))
+        status, reason = (Status.INCONCLUSIVE, f"{PREVENTED}no space") if lacks else (Status.PASSED, None)
+        return Result(check.code, check.name, check.severity, loader, status, reason=reason)
+
+    monkeypatch.setattr(Session, "judge", judged)
+    monkeypatch.setattr(Session, "plan", lambda *_: None)
+    outcome = bare.runpytest_inprocess(*PLUGIN, "--dataguard=loaders:stream", "--dataguard-select=DG301,DG302,DG303")
+    assert outcome.ret == (pytest.ExitCode.TESTS_FAILED if many else pytest.ExitCode.OK)
+    why = "most checks were prevented: the run fails" if many else "which is not a pass"
+    outcome.stdout.fnmatch_lines([f"* inconclusive, {why} (-rs shows the reasons)"])
 
 
 def observers(outcome: pytest.RunResult) -> list[str]:

@@ -192,14 +192,23 @@ class TestSarif:
                 Location(str(Path.cwd() / "my pkg" / "a.py"), 3),
                 Location("rel/b.py", 0),
                 Location("/usr/lib/c.py", 4),
+                Location("rel/../e.py", 6),
                 Location(str(Path.cwd() / ".venv/lib/site-packages/d.py"), 5),
+                Location("../../../../etc/passwd", 7),
+                Location("rel/../../passwd", 7),
+                Location(str(Path.cwd() / ".." / "passwd"), 7),
                 None,
             )
         ]
+        own = ["my%20pkg/a.py", "rel/b.py"]
         assert [place["artifactLocation"]["uri"] for place in found] == [
-            *("my%20pkg/a.py", "rel/b.py", "mypkg/data.py", "mypkg/data.py", "mypkg/data.py")
+            *own,
+            "mypkg/data.py",
+            "e.py",
+            *["mypkg/data.py"] * 5,
         ]
-        assert [place.get("region") for place in found] == [{"startLine": 3}, None, None, None, None]
+        lines = [place.get("region", {}).get("startLine") for place in found]
+        assert lines == [3, None, None, 6, *[None] * 5]
 
     @pytest.mark.parametrize(
         ("target", "files", "expected"),

@@ -25,7 +25,17 @@ from dataguard.checks import CATALOGUE
 from dataguard.figures import Picture
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.model import SCHEMA, SCHEMA_VERSION, Finding, Location, NotTested, Severity, Status, UsageError
+from dataguard.model import (
+    PREVENTED,
+    SCHEMA,
+    SCHEMA_VERSION,
+    Finding,
+    Location,
+    NotTested,
+    Severity,
+    Status,
+    UsageError,
+)
 from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
 from dataguard.report import Report
@@ -464,3 +474,22 @@ def test_a_format_of_one_command_is_refused_by_the_others_by_name() -> None:
         renderer("doctor", "sarif")
     with pytest.raises(UsageError, match="--format sariff: not supported by `dataguard scan`; did you mean 'sarif'"):
         renderer("scan", "sariff")
+
+
+@pytest.mark.parametrize(
+    ("prevented", "cut", "passed", "code"),
+    [(2, 0, 1, 1), (2, 0, 2, 0), (0, 2, 1, 0), (1, 2, 1, 0), (3, 1, 1, 1), (1, 0, 0, 1)],
+)
+def test_a_scan_of_which_the_machine_prevented_most_is_no_pass(
+    prevented: int, cut: int, passed: int, code: int
+) -> None:
+    lacks = [result("DG101", "train", Status.INCONCLUSIVE, reason=f"{PREVENTED}no space left")] * prevented
+    over = [result("DG102", "train", Status.INCONCLUSIVE, reason="the budget ran out")] * cut
+    others = [result("DG301", "val", Status.PASSED)] * 9  # another loader changes nothing
+    report = replace(empty(), results=(*lacks, *over, *[result("DG301", "train", Status.PASSED)] * passed, *others))
+    assert report.exit_code(Severity.WARNING) == code
+    assert report.failed == (tuple(lacks) if code else ())
+    assert report.hampered == (("train",) if code else ())
+    for form, render in RENDER.items():
+        says = "ost checks were prevented" in render(report, DOCS)
+        assert says == (code == 1 and form in ("text", "github", "markdown", "html")), form

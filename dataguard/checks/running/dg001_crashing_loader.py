@@ -29,6 +29,7 @@ _KNOWN = (
         r"[Cc]an't pickle|cannot pickle|\b[Pp]ickling|local object",
         "this start method pickles the object to send it to workers (see DG104)",
     ),
+    (r"contains itself", "default_collate enters every container: leave out what refers back, or pass a collate_fn"),
     (r"batch must contain tensors", "default_collate accepts tensors, arrays, numbers, strings and containers of them"),
     (r"cannot identify image|truncated|broken data stream", "the file is corrupt or not an image"),
     (r"No such file|FileNotFoundError", _MISSING),

@@ -83,6 +83,16 @@ def iter_leaves(
             yield from iter_leaves(child, path + step, depth + 1, below, atomic)
 
 
+def path_to_itself(value: Any, path: str = "", above: tuple[int, ...] = ()) -> str | None:
+    """Where a sample contains a container that it is inside of, which no recursive function gets to the end of."""
+    if id(value) in above:
+        return path
+    children = _children(value) if len(above) < MAX_DEPTH else None
+    below = (*above, id(value))
+    inner = (path_to_itself(child, path + step, below) for step, child in children or ())
+    return next((found for found in inner if found is not None), None)
+
+
 def _children(value: Any) -> list[tuple[str, Any]] | None:
     """The parts of a container, each with its path step, or None for a leaf."""
     if isinstance(value, np.void) and value.dtype.names:

@@ -17,7 +17,6 @@ import gc
 import logging
 import sys
 import threading
-import time
 import types
 import weakref
 from collections import defaultdict, deque
@@ -33,6 +32,7 @@ import torch
 from dataguard.incident import is_library
 from dataguard.lab.core.pickled_parts import parts_of
 from dataguard.lab.core.source_location import file_of, is_own, shared_by
+from dataguard.process.originals import time
 
 MOST_OBJECTS = 20_000
 MOST_SECONDS = 1.0

@@ -16,7 +16,7 @@ from dataguard.lab.process import isolation
 from dataguard.lab.process.budgets import Budget
 from dataguard.lab.process.computing_time import Charge, TookTooLong, charged
 from dataguard.lab.process.side_by_side import ConcurrencySlots, wait_until
-from dataguard.model import NotApplicable, Undecided
+from dataguard.model import NotApplicable, Undecided, prevented
 from dataguard.settings.settings import Settings
 
 T = TypeVar("T")
@@ -176,7 +176,7 @@ class ObservationCache:
             self._folder.mkdir(exist_ok=True)  # user code may remove all temporary files
             folder = Path(tempfile.mkdtemp(dir=self._folder))
         except OSError as error:
-            return Undecided(f"no folder can be made in {self._folder.parent}: {error.strerror}"), False
+            return prevented(f"no folder can be made in {self._folder.parent}: {error.strerror}"), False
         clock = nullcontext() if request.unbounded else self._budget
         with self._turns.taken(alone=alone) as turn, clock:
             return self._attempted(request, folder), turn.accompanied

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copyreg
 import functools
-import pickle
 import types
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
+
+from dataguard.process.originals import pickle
 
 MOST_PARTS = 100_000
 """How many parts of one container are returned, evenly spaced."""

@@ -13,9 +13,7 @@ import contextlib
 import functools
 import hashlib
 import itertools
-import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -25,6 +23,7 @@ from typing import Any
 
 from dataguard.lab.core.source_location import caller
 from dataguard.lab.reading.fresh_import import Places, is_own_source
+from dataguard.process.originals import os, time
 
 _SALTED = (str, bytes, os.PathLike, Enum)
 _NAMES = {"set": "__ordered_set__", "frozenset": "__ordered_frozenset__", "hash": "__ordered_hash__"}

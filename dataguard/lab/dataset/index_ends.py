@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ from dataguard.lab.core.index import plain_index
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.model import NotApplicable, Undecided
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 _SIZED = (list, tuple, dict, np.ndarray)  # a user-defined `__len__` may do anything

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.decoding.kernel_opens import Opened, opens_of
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.model import NotApplicable, NotTested, Undecided
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 READS = 12
@@ -163,7 +163,7 @@ def read_without(
         if attempts >= ENDLESS and (not 0 < paused.seconds < HOUR or attempts >= MOST_ATTEMPTS):
             line = line or caller(qualified=True)
             raise _EndlessAttempts
-        if attempts and time.monotonic() - started - paused.seconds > PATIENCE:
+        if attempts and time.monotonic() - started > PATIENCE:
             raise Undecided(f"reading a sample without its file takes more than {PATIENCE:.0f} s")
         if name != source.name and Path(name).suffix == Path(source.name).suffix:
             instead.setdefault(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
@@ -12,6 +11,7 @@ from dataguard.incident import Incident, LoaderRaised, observed_or_none, shown_i
 from dataguard.lab.core.index import Index
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.subject import Subject
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 SECONDS = 3.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.decoding.decoders import Decoder, Gives, giving, redirected
+from dataguard.process.originals import os
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import builtins
 import contextlib
 import errno
 import io
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from dataguard.lab.core.stand_ins import replaced
 from dataguard.lab.decoding.decoders import DECODERS, Decoder, Missing
 from dataguard.lab.decoding.redirection import redirect
+from dataguard.process.originals import os
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import builtins
 import functools
 import io
 import mmap
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from dataguard.lab.decoding.decoders import Decoder, Gives, Patched, giving, pat
 from dataguard.lab.decoding.encoded_content import content_of, digest_of, in_the_type_of
 from dataguard.lab.decoding.image_headers import Content, Header, read_header
 from dataguard.lab.decoding.sound_headers import SoundHeader, read_sound_header
+from dataguard.process.originals import os
 
 H = TypeVar("H")
 """The header of a file."""

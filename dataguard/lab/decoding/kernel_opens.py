@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from dataguard.process.originals import os
 
 ATTEMPTS = 3
 """A library opens a file each time; another process, such as a training run beside the scan, only now and then."""

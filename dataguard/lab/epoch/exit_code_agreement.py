@@ -5,11 +5,10 @@ They agree on the exit code of the first rank, which alone judged, and on the ti
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 
 from dataguard.lab.epoch.rank_exchange import store_of, waiting_for
+from dataguard.process.originals import os, time
 from dataguard.process.torchrun import Team, team_of
 
 _NOTICE = 2.0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -13,6 +11,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from dataguard.model import Undecided
+from dataguard.process.originals import os, time
 from dataguard.process.torchrun import Team
 
 PATIENCE = timedelta(minutes=5)

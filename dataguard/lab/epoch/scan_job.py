@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.spy.skip_unreadable import UnreadableLog
+from dataguard.process.originals import time
 from dataguard.process.progress import ProgressListener, ReadingProgress
 from dataguard.process.torchrun import Team
 

@@ -7,7 +7,6 @@ that decoding a few of them takes.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from dataguard.lab.decoding.image_headers import Header
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.model import Undecided
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 H = TypeVar("H")

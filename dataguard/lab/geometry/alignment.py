@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from dataguard.lab.geometry.stripe_charts import (
     sampled,
     unmoved,
 )
+from dataguard.process.originals import time
 
 DRAWS, FEWEST = 10, 4
 """The number of RNG states under which samples are read, and the smallest number of them."""

@@ -6,7 +6,6 @@ position in all draws, and the position that it has when the dataset's transform
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from dataguard.lab.geometry.stripe_charts import (
 )
 from dataguard.lab.reading.leaf_root import Rooted
 from dataguard.model import NotApplicable, Undecided
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 SAMPLES = 2

@@ -7,7 +7,6 @@ order is then unknown.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
@@ -37,6 +36,7 @@ from dataguard.lab.reading.leaf_root import collated_alone
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
 from dataguard.lab.spy.usage_readings import memory_taken
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40

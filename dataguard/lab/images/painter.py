@@ -7,7 +7,6 @@ dtype and metadata stay the same. Masks and other images of one channel, and pal
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +20,7 @@ from dataguard.lab.core.wrapped_datasets import by_name, callables_of
 from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Patched, giving, patch
 from dataguard.lab.decoding.redirection import redirect
 from dataguard.lab.images.image_containers import as_given
+from dataguard.process.originals import os
 
 RGB = tuple[int, int, int]
 """Red, green and blue from 0 to 255."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from dataguard.lab.model.tracing import LiveCall
 from dataguard.lab.model.trial import Raised, loss_of, prepared, require_no_gradients, stepped
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.model import Undecided
+from dataguard.process.originals import time
 from dataguard.settings.settings import Settings
 from dataguard.targets.variants import Loader
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.rng.global_rng import SEED, seed_global_generators
 from dataguard.model import DataguardError, Undecided
+from dataguard.process.originals import time
 from dataguard.settings.settings import Settings
 from dataguard.targets.variants import Loader
 

@@ -1,17 +1,21 @@
-"""The answer of a fork: a file in the folder of its observation.
+"""The answer of a fork: in memory that it shares with its parent, or, if long, a file in the folder of its observation.
 
-Not a pipe: user code may close every descriptor, or leave a process behind that holds them.
+Not a pipe: user code may close every descriptor, or leave a process behind that holds them. And no file if it can be
+helped: user code may fill the disk, or take from its process the right or the path to write there.
 """
 
 from __future__ import annotations
 
-import os
-from os import _exit  # this function: the user's code may replace `os._exit`
+import mmap
+import struct
 from pathlib import Path
 from pickle import dumps, loads
 from typing import Any
+from weakref import WeakValueDictionary
+from zlib import crc32
 
 from dataguard.model import DataguardError
+from dataguard.process.originals import os
 
 
 class Broke(DataguardError):
@@ -23,27 +27,70 @@ RETURNED, FAILED, BROKE, STAYS = "returned", "failed", "broke", "stays"
 UNWRITTEN = 74
 """The exit code of a fork that could not write its answer: EX_IOERR."""
 _DESCRIPTORS = 1 << 16
+_HEAD = struct.Struct("<QQ")
+"""The length of an answer and its checksum: until that is right, it is being written."""
+_LONGEST = 1 << 22
+"""Bytes of memory for an answer; only those that are written are taken."""
+
+
+class Slot:
+    """Memory for the answer of a fork with this folder, as long as the object is kept in this process and the fork."""
+
+    def __init__(self, folder: Path) -> None:
+        self._memory = mmap.mmap(-1, _LONGEST)
+        _slots[folder] = self
+
+    def write(self, content: bytes) -> bool:
+        """Write the answer; False if it is too long."""
+        end = _HEAD.size + len(content)
+        if end > _LONGEST:
+            return False
+        self._memory[_HEAD.size : end] = content
+        self._memory[: _HEAD.size] = _HEAD.pack(len(content), crc32(content))
+        return True
+
+    def read(self) -> bytes | None:
+        """The answer, if there is one."""
+        length, checksum = _HEAD.unpack_from(self._memory)
+        content = self._memory[_HEAD.size : _HEAD.size + length] if length else b""
+        return content if content and crc32(content) == checksum else None
+
+
+_slots: WeakValueDictionary[Path, Slot] = WeakValueDictionary()
+
+
+def expect_answer(folder: Path) -> Slot | None:
+    """Forget the answer of an earlier fork with this folder, and make room for the next; None if there is no memory."""
+    (folder / _ANSWER).unlink(missing_ok=True)
+    try:
+        return Slot(folder)
+    except OSError:  # the user's code may limit it
+        return None
+
+
+def _content(folder: Path) -> bytes | None:
+    slot = _slots.get(folder)
+    content = slot.read() if slot else None
+    if content is not None:
+        return content
+    file = folder / _ANSWER
+    return file.read_bytes() if file.exists() else None
 
 
 def has_answered(folder: Path) -> bool:
     """Whether the fork with this folder has answered."""
-    return (folder / _ANSWER).exists()
-
-
-def forget_answer(folder: Path) -> None:
-    """Remove the answer of an earlier fork with this folder."""
-    (folder / _ANSWER).unlink(missing_ok=True)
+    return _content(folder) is not None
 
 
 def kind_in(folder: Path) -> str:
     """The kind of the answer in a folder."""
-    kind: str = loads((folder / _ANSWER).read_bytes())[0]
+    kind: str = loads(_content(folder) or b"")[0]
     return kind
 
 
 def answer_in(folder: Path) -> Any:
     """What the function in a fork returned; raises what it raised."""
-    kind, value = loads((folder / _ANSWER).read_bytes())
+    kind, value = loads(_content(folder) or b"")
     if kind == RETURNED:
         return value
     if kind == FAILED:
@@ -53,7 +100,9 @@ def answer_in(folder: Path) -> Any:
 
 def write_answer(answer: tuple[str, Any], folder: Path) -> None:
     """Write the answer, whatever the user's code has done to this process; ends it if the answer cannot be written."""
-    content = dumps(answer)
+    content, slot = dumps(answer), _slots.get(folder)
+    if slot and slot.write(content):
+        return
     try:
         _write(content, folder)
     except OSError:
@@ -61,10 +110,11 @@ def write_answer(answer: tuple[str, Any], folder: Path) -> None:
         try:
             _write(content, folder)
         except OSError:  # it has filled the disk, or removed the folder
-            _exit(UNWRITTEN)
+            os._exit(UNWRITTEN)
 
 
 def _write(content: bytes, folder: Path) -> None:
     unfinished = folder / f"{_ANSWER}.part"
     unfinished.write_bytes(content)
-    unfinished.rename(folder / _ANSWER)
+    # The user's code may replace the function that pathlib calls.
+    os.rename(unfinished, folder / _ANSWER)

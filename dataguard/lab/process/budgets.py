@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
+
+from dataguard.process.originals import time
 
 
 class SharedTime:

@@ -7,12 +7,11 @@ the machine is.
 
 from __future__ import annotations
 
-import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from dataguard.process.originals import signal, time
 from dataguard.process.process_tree import seconds_without_core
 
 TICK = 0.1

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dataguard.incident import OWN, Incident, shown_index
+from dataguard.model import Undecided, prevented
 from dataguard.targets.loading import frames_of
 
 
@@ -59,16 +60,24 @@ def _words(error: BaseException) -> str:
         return f"<{type(error).__name__} that cannot be shown>"
 
 
-_EXHAUSTED = (MemoryError, RecursionError)
 _SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 def is_scarcity(error: BaseException) -> bool:
     """Whether an exception says that the machine has too little of something."""
-    return isinstance(error, _EXHAUSTED) or (isinstance(error, OSError) and error.errno in _SCARCE)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _SCARCE)
 
 
-def scarcity(error: BaseException) -> str:
-    """What an observation had too little of."""
+def too_deep(error: RecursionError) -> str:
+    """What a recursion of dataguard, or of a library that it calls, did not get to the end of."""
+    *_, innermost = traceback.extract_tb(error.__traceback__)
+    return (
+        "samples or other objects of the loader are nested too deeply to be examined, or contain themselves: "
+        f"RecursionError in {innermost.name}"
+    )
+
+
+def scarcity(error: BaseException) -> Undecided:
+    """What is raised for what an observation had too little of."""
     words = ": ".join(filter(None, (type(error).__name__, str(error).partition("\n")[0])))
-    return f"the machine ran out of resources during this observation: {words}"
+    return prevented(f"it ran out of resources during an observation: {words}")

@@ -9,17 +9,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import os
-import signal
-import time
 import weakref
-from os import _exit  # this function: the user's code may replace `os._exit`
-from signal import setitimer
-from signal import signal as handle
 from typing import Any, NoReturn
 
 from greenlet import GreenletExit
 
+from dataguard.process.originals import os, signal, time
 from dataguard.process.process_tree import await_managers, descendants
 
 GRACE = 2.0
@@ -49,7 +44,7 @@ class InheritedHandlers:
         """Runs after the handlers that were registered later, and before these."""
         if self._dropped:
             gc.collect()  # a temporary file goes with its object, which nothing but a circle may hold
-            _exit(0)
+            os._exit(0)
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -59,8 +54,8 @@ def _nothing(*_: Any, **__: Any) -> None:
 def run_exit_handlers() -> None:
     """Run what is registered in this process, which the kernel ends if that takes longer than `GRACE`."""
     with contextlib.suppress(ValueError):  # not in the main thread
-        handle(signal.SIGALRM, signal.SIG_DFL)
-        setitimer(signal.ITIMER_REAL, GRACE)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, GRACE)
     with contextlib.suppress(Exception):  # what they raise is written to the output
         atexit._run_exitfuncs()
 
@@ -95,4 +90,4 @@ def end_like(status: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
-    _exit(abs(status))
+    os._exit(abs(status))

@@ -7,13 +7,14 @@ the main process, slot n + 1 to worker n.
 from __future__ import annotations
 
 import mmap
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from dataguard.incident import shown_index
-from dataguard.model import Undecided
+from dataguard.lab.process.surroundings import unwritten
+from dataguard.process.originals import os
 
 SLOTS = 257
 RECEIVE = "receive"
@@ -50,6 +51,11 @@ class FlightRecorder:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._mapped = _mapped.get(folder) or _mapped.setdefault(folder, self._made(folder))
+        self._marks = 0
+
+    @staticmethod
+    def _made(folder: Path) -> mmap.mmap:
         size = SLOTS * _WIDTH
         try:
             with (folder / "flight_recorder").open("a+b") as file:
@@ -57,10 +63,9 @@ class FlightRecorder:
                     file.truncate(size)
                     if hasattr(os, "posix_fallocate"):  # on a full disk, writing to the mapping would be a bus error
                         os.posix_fallocate(file.fileno(), 0, size)
-                self._mapped = mmap.mmap(file.fileno(), size)
+                return mmap.mmap(file.fileno(), size)
         except OSError as error:
-            raise Undecided(f"no file can be made in {folder.parent}: {error.strerror}") from error
-        self._marks = 0
+            raise unwritten(f"no file can be made in {folder.parent}", error) from error
 
     def mark(self, worker: int | None, stage: str, index: object = None, *, classes: str = "") -> None:
         """Record that this process now does `stage`, with the index or the `classes` it works on."""
@@ -90,6 +95,10 @@ class FlightRecorder:
                 shown = index.rstrip(b"\0").decode(errors="replace") or None
                 marks.append(LastMark(slot - 1 if slot else None, pid, stage.rstrip(b"\0").decode(), shown))
         return marks
+
+
+_mapped: WeakValueDictionary[Path, mmap.mmap] = WeakValueDictionary()
+"""The mappings of this process by folder. A fork has those of its parent, whatever becomes of the path."""
 
 
 def _slot(worker: int | None) -> int:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
 import select
-import signal
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from dataguard.lab.process.exits import InheritedHandlers, run_exit_handlers
+from dataguard.process.originals import os, pickle, signal, time
 
 T = TypeVar("T")
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from os import _exit  # this function: the user's code may replace `os._exit`
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 import psutil
 
 from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
-from dataguard.lab.process import computing_time, exits, stack_dumps
+from dataguard.lab.process import computing_time, exits, stack_dumps, surroundings
 from dataguard.lab.process.answers import (
     BROKE,
     FAILED,
@@ -24,16 +21,17 @@ from dataguard.lab.process.answers import (
     STAYS,
     UNWRITTEN,
     answer_in,
-    forget_answer,
+    expect_answer,
     has_answered,
     kind_in,
     write_answer,
 )
-from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity
+from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity, too_deep
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
 from dataguard.lab.process.side_by_side import pause
-from dataguard.model import DataguardError, Undecided
+from dataguard.model import DataguardError, Undecided, prevented
+from dataguard.process.originals import os, time
 from dataguard.process.process_tree import (
     descendants,
     die_with_parent,
@@ -75,7 +73,7 @@ def isolated(
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
-    forget_answer(folder)
+    slot = expect_answer(folder)
     if not _running:
         _bystanders[:] = [] if has_only(()) else descendants()
     parent, tensors = os.getpid(), SharedTensors()
@@ -99,6 +97,7 @@ def isolated(
         workers = {mark.pid for mark in recorder.last() if mark.worker is not None}
         tensors.remove({pid, *ended, *workers}, folder, folder.parent)
     answer: T = _answered(pid, status, recorder, folder)
+    del slot  # here, as the answer is in it
     return answer
 
 
@@ -112,7 +111,7 @@ def _fork(*, replaces: bool = False) -> int:
     try:
         return os.fork()
     except OSError as error:
-        raise Undecided(scarcity(error)) from error
+        raise scarcity(error) from error
     finally:
         replacing[0] = False
 
@@ -122,7 +121,7 @@ def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> 
     if has_answered(folder):
         return answer_in(folder)
     if status == UNWRITTEN:
-        raise Undecided(f"an observation could not write its result: is the disk of {folder.parent.parent} full?")
+        raise prevented(f"an observation could not write its result: is the disk of {folder.parent.parent} full?")
     raise LoaderDied(death_of(pid, status, recorder, folder))
 
 
@@ -134,6 +133,7 @@ def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], fold
     """
     recorder = FlightRecorder(folder)
     recorder.mark(None, "factory")
+    slot = expect_answer(folder)
     bystanders, parent, streams = descendants(), os.getpid(), (os.dup(1), os.dup(2))
     pid = _fork(replaces=True)
     if pid == 0:
@@ -157,6 +157,7 @@ def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], fold
         end_descendants(spare=bystanders)
         end_fork(pid)
     answer: T = _answered(pid, status, recorder, folder)
+    del slot  # here, as the answer is in it
     return answer
 
 
@@ -176,7 +177,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
                 exits.run_exit_handlers()
     finally:
         if not stayed:
-            _exit(0)
+            os._exit(0)
     return cast(T, value)
 
 
@@ -190,7 +191,7 @@ def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoRetur
             write_answer(answer, folder)
             exits.run_exit_handlers()
     finally:
-        _exit(0)
+        os._exit(0)
 
 
 def _begin(folder: Path, parent: int) -> int:
@@ -200,6 +201,7 @@ def _begin(folder: Path, parent: int) -> int:
     die_with_parent(parent)
     handle_children_as_user()
     stack_dumps.register(folder)
+    surroundings.note()
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
@@ -215,7 +217,11 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
-            return (FAILED, Undecided(scarcity(error))) if is_scarcity(error) else (BROKE, traceback.format_exc())
+            if surroundings.changed():
+                return FAILED, surroundings.unwritten("what was observed could not be kept", error)
+            if isinstance(error, RecursionError):
+                return FAILED, Undecided(too_deep(error))
+            return (FAILED, scarcity(error)) if is_scarcity(error) else (BROKE, traceback.format_exc())
         mark = FlightRecorder(folder).last()[0]
         return FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
 

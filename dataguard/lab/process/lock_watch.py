@@ -6,13 +6,14 @@ import contextlib
 import fcntl
 import gc
 import mmap
-import os
 import sys
 from collections.abc import Callable, Iterator
 from multiprocessing.managers import BaseProxy
 from multiprocessing.synchronize import SemLock
 from pathlib import Path
 from typing import Any
+
+from dataguard.process.originals import os
 
 
 class LockWatch:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 from pathlib import Path
 
 from dataguard.incident import Incident
 from dataguard.lab.process import stack_dumps
 from dataguard.lab.process.flight_recorder import RECEIVE, FlightRecorder
+from dataguard.process.originals import os
 from dataguard.process.process_tree import how_it_ended, is_cleanup_process, process_and_descendants, signal_name
 
 OUTPUT = "output"

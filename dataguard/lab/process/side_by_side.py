@@ -7,7 +7,6 @@ Only a process without other threads can be forked safely, so each job is a gree
 from __future__ import annotations
 
 import contextvars
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from greenlet import getcurrent, greenlet
 
 from dataguard.lab.process.budgets import SharedTime
+from dataguard.process.originals import time
 
 T = TypeVar("T")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from errno import EMFILE
 from pathlib import Path
 from pickle import HIGHEST_PROTOCOL, UnpicklingError, dumps, load
 
-from dataguard.model import Undecided
+from dataguard.lab.process.surroundings import unwritten
+from dataguard.process.originals import os
 
 
 class Spool:
@@ -34,7 +34,7 @@ class Spool:
             self._append(content)
         except OSError as error:
             if error.errno != EMFILE:
-                raise Undecided(f"what was observed could not be written: {error.strerror}") from None
+                raise unwritten("what was observed could not be written", error) from None
             self.make_room()
             self._append(content)
             self._spare = os.open(os.devnull, os.O_RDONLY)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import os
 import re
-import signal
-import time
 from pathlib import Path
 from typing import IO
 
 import psutil
 
 from dataguard.incident import OWN, Frame
+from dataguard.process.originals import os, signal, time
 
 DUMP_SIGNAL = getattr(signal, "SIGRTMIN", signal.SIGUSR2)
 """Asks a process to write its Python stacks; a real-time signal, which user code hardly ever claims."""

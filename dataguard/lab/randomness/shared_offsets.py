@@ -8,7 +8,6 @@ another worker, which finds the offset where the first left it, not where the ma
 from __future__ import annotations
 
 import multiprocessing
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.model import NotTested, Undecided
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 MOST_WORKERS = 4

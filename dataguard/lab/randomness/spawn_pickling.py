@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import threading
-import time
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.exceptions import incident_of
 from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, PickleLimitExceeded, as_if_spawning, send
 from dataguard.lab.rng.rng_discovery import find_generators
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 MOST_DEEP = 100

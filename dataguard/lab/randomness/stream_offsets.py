@@ -6,7 +6,6 @@ Both find the file at the same offset, and move it if they read it through the d
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from dataguard.lab.process.lock_watch import LockWatch
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.open_files import OpenFile, held_files
 from dataguard.lab.reading.sample_reader import emulate_worker
+from dataguard.process.originals import os
 from dataguard.targets.variants import Loader
 
 WORKERS, SAMPLES = 2, 8

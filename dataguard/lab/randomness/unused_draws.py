@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -27,6 +26,7 @@ from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.core.stand_ins import rebind
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.model import Location
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 ITEMS, DRAWS = 8, 8

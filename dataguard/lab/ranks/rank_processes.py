@@ -6,12 +6,9 @@ Each is a fork of the observing process, so that a rank costs little more than t
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import socket
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +24,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.isolation import run_child
 from dataguard.lab.process.process_incidents import death_of
 from dataguard.model import Undecided
+from dataguard.process.originals import os, signal, time
 from dataguard.process.process_tree import wait_for_children
 
 ATTEMPTS = 3

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
-import os
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +17,7 @@ import torch
 from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.decoding.decoders import decoding_noted
-from dataguard.lab.process import isolation
+from dataguard.lab.process import isolation, surroundings
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.process.fork_safety import ProcessSnapshot, can_be_known
 from dataguard.lab.reading.checkpoint import Checkpoint
@@ -29,6 +27,7 @@ from dataguard.lab.reading.rank_queries import rank_queries
 from dataguard.lab.rng.global_rng import seed_global_generators
 from dataguard.model import UsageError
 from dataguard.process.gc_pause import infrequent_gc
+from dataguard.process.originals import os, time
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target, load
 
@@ -121,8 +120,8 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for name, loader in loaders.items()
     }
     modules = tuple(module for module in sys.modules if module not in imported)
-    if before is None:
-        return Survey(facts, modules, seconds)
+    if before is None or (change := surroundings.changed()):
+        return Survey(facts, modules, seconds, reason=f"it changes {change}" if before else None)
     alone = before.shares_files(folder.parent)
     reason = before.unsafe(folder) if stay else None
     if not stay or (reason is not None and not target.runs_once):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import gzip
 import io
-import os
 import stat
 import tarfile
 import zipfile
@@ -18,6 +17,7 @@ from dataguard.incident import is_library
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.model import NotTested
+from dataguard.process.originals import os
 from dataguard.targets.variants import Loader
 
 _DESCRIPTORS = Path("/proc/self/fd")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from torch.utils.data import IterableDataset
 from dataguard.incident import is_library
 from dataguard.lab.core.stand_ins import rebind, replaced
 from dataguard.model import Location
+from dataguard.process.originals import os
 
 VARIABLES = frozenset(
     {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS"}

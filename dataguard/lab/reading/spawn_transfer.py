@@ -7,9 +7,6 @@ the memory that they share with other parts, and so does this one.
 from __future__ import annotations
 
 import io
-import os
-import pickle
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +20,7 @@ import torch
 from torch.multiprocessing import reductions
 
 from dataguard.lab.reading.memory_ranges import overlapping
+from dataguard.process.originals import os, pickle, time
 
 MOST_SECONDS = 3.0
 MOST_BYTES = 100_000_000

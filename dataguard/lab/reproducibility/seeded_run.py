@@ -6,7 +6,6 @@ Whatever a run draws from the clock, the system or `id()` differs then, while al
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -34,6 +33,7 @@ from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.model import NotTested
+from dataguard.process.originals import os
 from dataguard.targets.variants import Loader, copied
 
 MOST_SAMPLES = 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch
+from dataguard.process.originals import pickle
 
 MOST_STAGES = 200
 MOST_BYTES = 8_000_000

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.rng.global_rng import seeded
 from dataguard.lab.rng.rng_discovery import find_generators, found_at, kind_of, reseed, unreadable, with_shared
+from dataguard.process.originals import time
 
 FEWEST_SEARCHES = 2
 """Fewest searches for generators: a second one finds those that the first fetch creates."""

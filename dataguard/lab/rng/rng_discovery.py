@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import pickle
 import random
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ import torch
 from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.records import GeneratorState
 from dataguard.lab.core.source_location import is_own, made_at, package_of
+from dataguard.process.originals import pickle
 
 STEPS = 1009
 """How many numbers an advanced generator skips."""

@@ -6,7 +6,6 @@ This alone proves nothing: it selects the samples of two splits that are read an
 from __future__ import annotations
 
 import contextlib
-import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from dataguard.lab.splits.near_duplicates import Thumbnails, thumbnails_of
 from dataguard.lab.splits.sample_pairs import DRAWS
 from dataguard.lab.splits.tables import Table, find_tables
 from dataguard.lab.spy.content_hashes import FEWEST_BYTES, hashes_of_rows
+from dataguard.process.originals import os
 from dataguard.targets.variants import Loader
 
 READS = len(DRAWS) + 2
@@ -190,7 +190,7 @@ class _ColumnFinder:
     def _contents(self, names: Sequence[Any]) -> Iterator[tuple[str, array[int]]]:
         """The numbers of the contents of files with these names."""
         for folder in self._folders:
-            if os.path.isfile(Path(folder) / names[0]):  # noqa: PTH113 - Path raises for a long string
+            if os.path.isfile(Path(folder) / names[0]):
                 with contextlib.suppress(OSError, ValueError, TypeError):
                     yield f"{CONTENT} the files in", array("Q", [_content(Path(folder) / name) for name in names])
                     self.files |= {number: str(Path(folder) / name) for name in names if (number := _number(name))}

@@ -6,7 +6,6 @@ video frames are similar within a split as well.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +13,7 @@ from itertools import islice
 import numpy as np
 
 from dataguard.lab.decoding.image_reading import small_grey
+from dataguard.process.originals import time
 
 SIDE = 16
 """The side of a thumbnail in pixels."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from dataguard.lab.spy.transferability import receive_in
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.lab.spy.worker_spy import SpyInit, install, uninstall
 from dataguard.model import Undecided
+from dataguard.process.originals import time
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.targets.variants import Loader
 

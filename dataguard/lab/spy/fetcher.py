@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
+from dataguard.incident import Incident, shown_index
 from dataguard.lab.core.index import members
 from dataguard.lab.core.instrument import Fetch, nested
+from dataguard.lab.core.leaves import path_to_itself
 from dataguard.lab.core.records import Refusal, Stop
 from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
 from dataguard.lab.rng.drawing_libraries import draws_ignored
 from dataguard.lab.spy.transferability import Parcel
 from dataguard.lab.spy.watcher import Watcher
 from dataguard.model import DataguardError
+from dataguard.process.originals import time
 from dataguard.process.process_tree import seconds_without_core
 
 SLOW = 1e-3
@@ -141,6 +145,8 @@ class WatchedFetcher:
                 batch = self.user_collate(data)
         except Exception as error:  # noqa: BLE001 - recorded, and raised again by `collate` unless the plan continues
             fetch.incident = incident_of(error, "collate", None, fetch.indices, worker)
+            if isinstance(error, RecursionError):
+                fetch.incident = _with_cycle(fetch.incident, fetch.indices, samples)
         except BaseException as error:  # it ends this worker: only the record remains
             self.watcher.fail(incident_of(error, "collate", None, fetch.indices, worker))
             raise
@@ -159,6 +165,16 @@ class WatchedFetcher:
         except Exception:  # noqa: BLE001 - only whether it raises matters
             return True
         return False
+
+
+def _with_cycle(incident: Incident, indices: Sequence[Any], samples: Sequence[Any]) -> Incident:
+    """An incident of too deep a recursion, which says which of the samples contains itself, if one does."""
+    for index, sample in zip_longest(indices, samples):
+        path = path_to_itself(sample)
+        if path is not None:
+            name = "a sample" if index is None else f"sample {shown_index(index)}"
+            return replace(incident, message=f"{incident.message}; {name} contains itself: sample{path}")
+    return incident
 
 
 def _at(places: Sequence[int], row: Sequence[Any]) -> list[Any]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import pickle
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from dataguard.lab.core.index import plain_index
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.decoding.file_opens import watched
 from dataguard.lab.process.exceptions import incident_of
+from dataguard.process.originals import os, pickle
 from dataguard.process.progress import Unreadable
 
 UNREAD: Any = object()

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import functools
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import psutil
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.process_usage import Pages, Reading
 from dataguard.model import NotTested
+from dataguard.process.originals import time
 
 _STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
 _DESCRIPTORS = Path("/proc/self/fd")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,6 +22,7 @@ from dataguard.lab.spy.recording import Records
 from dataguard.lab.subject import Subject
 from dataguard.machine.units import counted
 from dataguard.model import NotApplicable, Undecided
+from dataguard.process.originals import pickle
 from dataguard.targets.variants import Loader
 
 MOST = 32

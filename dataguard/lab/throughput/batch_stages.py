@@ -6,7 +6,6 @@ Measured part by part, in a separate process that does the work of one worker.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
@@ -22,6 +21,7 @@ from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.throughput import cuda_copies
 from dataguard.lab.throughput.timed_run import EndlessOrder
 from dataguard.lab.throughput.transform_timer import TransformTimer
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 from dataguard.timings import Stage
 

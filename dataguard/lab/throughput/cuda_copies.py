@@ -6,7 +6,6 @@ Measured by events of the device on two streams. Without CUDA every stage states
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from dataguard.lab.batches.pin_memory import tensors_of
+from dataguard.process.originals import time
 from dataguard.timings import Stage
 
 _ROUNDS = 7

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from dataguard.lab.process import isolation
 from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.throughput.timed_run import EndlessOrder, TimedRun, run_timed
 from dataguard.model import Undecided
+from dataguard.process.originals import time
 from dataguard.stats.timing_comparison import race
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +13,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
 from dataguard.lab.throughput.cuda_copies import initialize_pinning
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 MOST_EPOCHS = 20

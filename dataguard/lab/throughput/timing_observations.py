@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from dataguard.lab.throughput.training_loop import (
 )
 from dataguard.machine.machine import Machine
 from dataguard.model import NotApplicable, NotTested, Undecided
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 from dataguard.timings import BenchOptions, LoaderTimes, Setting, Waits
 

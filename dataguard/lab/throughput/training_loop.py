@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from dataguard.lab.process.flight_recorder import FlightRecorder
 from dataguard.lab.reading.epoch_trace import first_batches, gate
 from dataguard.lab.throughput.timed_run import MOST_EPOCHS, batches_of, width_of
 from dataguard.model import Undecided, UsageError
+from dataguard.process.originals import time
 from dataguard.targets.loading import load
 from dataguard.targets.variants import Loader
 from dataguard.timings import BenchOptions

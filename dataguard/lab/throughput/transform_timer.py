@@ -7,13 +7,13 @@ for a plain function: in a list or an attribute, it is replaced by an object tha
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
+from dataguard.process.originals import time
 
 _NAMED = ("transform", "transforms", "target_transform", "augment", "augmentation", "augmentations", "preprocess")
 """Attributes under which datasets and transforms hold transforms."""

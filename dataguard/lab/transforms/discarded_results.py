@@ -6,7 +6,6 @@ result of that step is used, the second sample differs.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.images.image_containers import replace_images
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch, fingerprint
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 READS, FEWEST = 8, 6

@@ -10,7 +10,6 @@ import contextlib
 import copy
 import math
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -41,6 +40,7 @@ from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
 from dataguard.lab.transforms.pipeline_watch import NO_STEPS, CallLog, PipelineWatch, fingerprint, has_steps, watch_of
 from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused, holds
 from dataguard.model import NotApplicable
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 READS, FEWEST = 16, 4

@@ -11,7 +11,6 @@ import functools
 import inspect
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from dataguard.lab.core.wrapped_datasets import by_name, wrapped_by
 from dataguard.lab.images.image_containers import is_image
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 IN_BATCH = 4

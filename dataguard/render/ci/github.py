@@ -25,7 +25,7 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
 def _annotations(report: Report, docs: Mapping[str, Doc]) -> Iterator[str]:
     """The commands, the worst finding first, because GitHub shows the first ten of each level."""
     project = Project.of(report)
-    for result in report.failed:
+    for result in report.defects:
         places: dict[tuple[str, int | None], list[Finding]] = {}
         for finding in result.findings:
             places.setdefault(project.place(result, finding), []).append(finding)

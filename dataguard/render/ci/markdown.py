@@ -40,7 +40,7 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     parts = [f"## dataguard: {_safe(counts(report))}", "", f"Target: {_safe(', '.join(report.targets))}", ""]
     room = LARGEST - sum(map(_weight, parts))
     project = Project.of(report)
-    details = (_details(project, result, docs.get(result.code)) for result in report.failed)
+    details = (_details(project, result, docs.get(result.code)) for result in report.defects)
     blocks = [_table(project, report), *_others(report), *details]
     for number, block in enumerate(blocks):
         room -= _weight(block)
@@ -77,7 +77,7 @@ def _encoded(text: str, *, unicode: bool) -> str:
 
 def _table(project: Project, report: Report) -> str:
     """A row for each failed check."""
-    failed = report.failed
+    failed = report.defects
     if not failed:
         return ""
     rows = ["| | check | loader | where | finding |\n|---|---|---|---|---|\n"]

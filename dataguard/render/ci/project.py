@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -48,8 +49,8 @@ class Project:
 
     def relative(self, file: str) -> str | None:
         """The path of a file of this project from its root; None for any other file."""
-        path = Path(file)
-        if "site-packages" in path.parts or "dist-packages" in path.parts or "\0" in file:
+        path = Path(os.path.normpath(file))
+        if "site-packages" in path.parts or "dist-packages" in path.parts or path.parts[:1] == ("..",) or "\0" in file:
             return None
         if not path.is_absolute():
             return PurePosixPath(*path.parts).as_posix()

@@ -33,7 +33,7 @@ def render(report: Report, docs: Mapping[str, Doc], *, document: bool = True, un
 
 def _context(report: Report, docs: Mapping[str, Doc]) -> View:
     of = {status: [result for result in report.results if result.status is status] for status in Status}
-    failed = report.failed
+    failed = report.defects
     shown = [*failed, *of[Status.EXPECTED], *of[Status.INCONCLUSIVE], *of[Status.PASSED]]
     studio = FigureRenderer(figure for result in shown for figure in result.figures)
     evidence = Evidence.here()
@@ -85,7 +85,7 @@ def _verdict(report: Report, failed: Sequence[Result]) -> View:
     elif report.count(Status.BROKEN):
         kind, mark, detail = "broken", "✗", BUG
     else:
-        kind, mark = ("passed", "✓") if report.count(Status.PASSED) else ("warning", "?")
+        kind, mark = ("passed", "✓") if report.count(Status.PASSED) and not report.hampered else ("warning", "?")
         detail = ""
     return {"kind": kind, "mark": mark, "words": words[:1].upper() + words[1:], "detail": detail}
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dataguard.lab.process.budgets import Budget, SharedTime
+from dataguard.process import originals
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(originals.time, "monotonic", lambda: now[0])
     return now
 
 

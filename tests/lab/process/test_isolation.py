@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import inspect
 import mmap
@@ -32,7 +33,7 @@ from dataguard.lab.process.answers import Broke
 from dataguard.lab.process.flight_recorder import SLOTS, FlightRecorder
 from dataguard.lab.process.isolation import OutOfTime, isolated
 from dataguard.model import DataguardError, Undecided
-from dataguard.process import shm_cleanup
+from dataguard.process import originals, shm_cleanup
 from dataguard.process.process_tree import adopt_orphans, descendants, end_descendants, how_it_ended
 from dataguard.process.shm_cleanup import SharedTensors
 from dataguard.settings.settings import Settings
@@ -62,11 +63,21 @@ REFUSED = r"ran out of resources .*: BlockingIOError: .*temporarily unavailable"
 
 
 def test_a_machine_without_another_process_leaves_it_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fork", mock.Mock(side_effect=REFUSAL))
+    monkeypatch.setattr(originals.os, "fork", mock.Mock(side_effect=REFUSAL))
     with pytest.raises(Undecided, match=REFUSED):
         run(lambda: None, tmp_path)
     with pytest.raises(Undecided, match=REFUSED):
         isolation.fork_and_replace(lambda: None, lambda _: True, tmp_path, timeout=5)
+
+
+def test_what_is_nested_too_deeply_is_no_lack_of_resources(tmp_path: Path) -> None:
+    nested: list[Any] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(Undecided, match=r"nested too deeply to be examined, .*: RecursionError in \w*deepcopy"):
+        run(partial(copy.deepcopy, nested), tmp_path)
+    while nested:  # freed level by level
+        (nested,) = nested
 
 
 @pytest.mark.scan
@@ -300,7 +311,8 @@ class TestLeavingNothing:
                 if evidence != "open":
                     shared.close()
                 if evidence == "reported":
-                    raise RuntimeError(f"unable to allocate shared memory(shm) for file </{Path(shared.name).name}>")
+                    message = f"unable to allocate shared memory(shm) for file </{Path(shared.name).name}>"
+                    os.write(2, message.encode())  # as the thread of a queue does
                 if evidence == "none":
                     os._exit(1)
                 time.sleep(1000 if memory or evidence == "open" else 0)
