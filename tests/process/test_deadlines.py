@@ -91,7 +91,7 @@ def test_an_observing_process_that_is_lost_again_is_not_started_again(name: str,
 def test_time_in_which_the_observing_process_sleeps_counts() -> None:
     report, seconds = scanned("slow_gc")
     assert seconds < BUDGET + SLACK + ENDING
-    assert not report.failed
+    assert not report.defects
 
 
 def test_an_import_of_torch_that_takes_long_is_an_error_of_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
