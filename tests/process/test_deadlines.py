@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 import dataguard
 from dataguard.model import Status, UsageError
@@ -101,6 +102,14 @@ def test_an_import_of_torch_that_takes_long_is_an_error_of_one_line(monkeypatch:
         dataguard.scan("hostile_ends:slow_gc", import_timeout=0.05)
 
 
+class Numbers(Dataset[int]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> int:
+        return range(8)[index]
+
+
 def test_more_open_files_than_select_can_wait_for() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
@@ -108,7 +117,8 @@ def test_more_open_files_than_select_can_wait_for() -> None:
         with ExitStack() as opened:
             for _ in range(1_100):
                 opened.enter_context(Path(os.devnull).open())
-            for target in ("sample_datasets.dg301_overlong_len:good", DataLoader(list(range(8)))):
+            targets: tuple[Any, ...] = ("sample_datasets.dg301_overlong_len:good", DataLoader(Numbers()))
+            for target in targets:
                 report = dataguard.check(target, select=("DG0", "DG301"), workers=1)
                 assert {result.status for result in report.results} == {Status.PASSED}
     finally:
