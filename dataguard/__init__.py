@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from dataguard import training
-    from dataguard.model import Finding, Severity, Status
+    from dataguard.core.model import Finding, Severity, Status
     from dataguard.pytest_plugin.fixtures import parametrize_with_checks, use_target
     from dataguard.report import Report, SampleViews
     from dataguard.settings.options import Options
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Finding": "dataguard.model",
+    "Finding": "dataguard.core.model",
     "Report": "dataguard.report",
-    "Severity": "dataguard.model",
-    "Status": "dataguard.model",
+    "Severity": "dataguard.core.model",
+    "Status": "dataguard.core.model",
     "Settings": "dataguard.settings.settings",
     "Leaf": "dataguard.testing.batch_contract",
     "assert_contract": "dataguard.testing.batch_contract",
@@ -68,11 +68,11 @@ def scan(*targets: Any, **options: Unpack[Options]) -> Report:
     in hand, `model`, `loss` and `step` may be objects too.
     Raises UsageError for a target that cannot be loaded and for an unknown option.
     """
+    from dataguard.core.model import UsageError
     from dataguard.engine import scan as run
-    from dataguard.in_memory_targets import held, is_held
-    from dataguard.model import UsageError
     from dataguard.observer.entry import observe_here
     from dataguard.settings.settings import resolve
+    from dataguard.settings.target_spelling import held, is_held
 
     given: dict[str, Any] = {**options}
     config = given.pop("config", None)
@@ -99,11 +99,11 @@ def show(target: Any, *indices: Any, loader: str | None = None, batch: bool = Fa
     `scan`, and `loader` names one of its loaders. With `batch` the samples are collated; each is read `repeat` times.
     Raises UsageError for a target that cannot be loaded; what reading a sample raises is shown.
     """
+    from dataguard.core.figures import Wanted
     from dataguard.engine import show as run
-    from dataguard.in_memory_targets import held
     from dataguard.observer.entry import observe_here
-    from dataguard.sample_view import Wanted
     from dataguard.settings.settings import resolve
+    from dataguard.settings.target_spelling import held
 
     with held((target,)) as (spelling,):
         settings = resolve(targets=(spelling,))

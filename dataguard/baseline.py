@@ -14,11 +14,10 @@ from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-from dataguard.in_memory_targets import is_held, script_of, shown
+from dataguard.core.model import STALE, Finding, Report, Result, Severity, Status, UsageError
 from dataguard.machine.units import counted
-from dataguard.model import STALE, Finding, Report, Result, Severity, Status, UsageError
-from dataguard.settings.target_spelling import parsed, with_args
-from dataguard.settings.user_files import json_in
+from dataguard.settings.files import json_in
+from dataguard.settings.target_spelling import is_held, parsed, script_of, shown, with_args
 
 SCHEMA = "urn:dataguard:baseline:1"
 _PATH = re.compile(

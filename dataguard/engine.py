@@ -12,21 +12,18 @@ from importlib.util import find_spec
 from shlex import quote
 from typing import Any
 
-from dataguard.in_memory_targets import is_held
-from dataguard.in_memory_targets import shown as shown_target
+from dataguard.core.figures import Wanted
+from dataguard.core.model import Check, DataguardError, Interrupted, Result, Status, UsageError
 from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Interrupted, Result, Status, UsageError
 from dataguard.process.launcher import Here, shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
 from dataguard.process.session import Session
 from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.report import Report, SampleViews
-from dataguard.sample_view import Wanted
-from dataguard.settings.role_names import ROLE_UNKNOWN
 from dataguard.settings.settings import Settings, chosen, require_known, unselected
-from dataguard.settings.suggestions import suggest
-from dataguard.settings.target_spelling import parsed
+from dataguard.settings.target_spelling import ROLE_UNKNOWN, is_held, parsed, suggest
+from dataguard.settings.target_spelling import shown as shown_target
 from dataguard.targets.spelling import require_findable
 
 

@@ -6,7 +6,7 @@ import sys
 from abc import abstractmethod
 from typing import Any
 
-from dataguard import model, sample_view
+from dataguard.core import figures, model
 from dataguard.render.formats import renderer
 from dataguard.render.summary import counts
 
@@ -50,7 +50,7 @@ class Report(_Shown, model.Report):
         return text
 
 
-class SampleViews(_Shown, sample_view.SampleViews):
+class SampleViews(_Shown, figures.SampleViews):
     """Some samples of one loader; printed, they are the text of `dataguard show`, and in a notebook its HTML page."""
 
     __slots__ = ()

@@ -12,7 +12,7 @@ import grimp
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check
+from dataguard.core.model import Check
 from tests.pages.catalogue import catalogue
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,7 @@ def by_name(module: str, modules: set[str]) -> set[str]:
 
 
 def test_imports_by_name_are_seen() -> None:
-    modules = {"dataguard.render.text", "dataguard.render.ci.sarif", "dataguard.training.guard", "dataguard.model"}
+    modules = {"dataguard.render.text", "dataguard.render.ci.sarif", "dataguard.training.guard", "dataguard.core.model"}
     assert by_name("dataguard.render.formats", modules) == {"dataguard.render.text", "dataguard.render.ci.sarif"}
     assert "dataguard.training.guard" in by_name("dataguard", modules)
     assert by_name("dataguard.engine", modules) == set()

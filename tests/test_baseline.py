@@ -17,7 +17,7 @@ import pytest
 from dataguard import baseline
 from dataguard.baseline import Baseline, culprit, identity
 from dataguard.cli import main
-from dataguard.model import Finding, Location, Result, Severity, Status, UsageError
+from dataguard.core.model import Finding, Location, Result, Severity, Status, UsageError
 from dataguard.report import Report
 from dataguard.settings.settings import Settings, resolve
 from tests.support.pytest_runs import LOADED
@@ -100,7 +100,7 @@ class TestIdentity:
         assert names == ["make_loaders", "make_loaders"]
 
     def test_scripts_and_objects_in_hand_are_targets_too(self) -> None:
-        targets = ("run train.py --epochs 3", "loader=dataguard.in_memory_targets:object_3", "")
+        targets = ("run train.py --epochs 3", "loader=dataguard.settings.target_spelling:object_3", "")
         found = [identity(failed(RNG, target=target), RNG).target for target in targets]
         assert found == ["run train.py", "loader", ""]
 

@@ -16,9 +16,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from dataguard.about import DOCS, ISSUES, PACKAGE, REPOSITORY
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check
+from dataguard.core.model import DOCS, ISSUES, PACKAGE, REPOSITORY, Check
 from tests.ecosystem.entries import ENTRIES
 from tests.ecosystem.page import RESEARCH
 from tests.pages import gallery

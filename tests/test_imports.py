@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from torch.utils.data import DataLoader
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.reading.loader_survey import survey
-from dataguard.model import Status
-from dataguard.process.gc_pause import infrequent_gc
+from dataguard.lab.reading.checkpoint import survey
+from dataguard.process.cheap_forks import infrequent_gc
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import load
 
@@ -27,7 +27,7 @@ LIGHT = (
     "dataguard.cli.main",
     "dataguard.render",
     "dataguard.settings.settings",
-    "dataguard.model",
+    "dataguard.core.model",
     "dataguard.process.session",
     "dataguard.checks",
     "dataguard.engine",
@@ -46,7 +46,7 @@ def test_no_room_before_the_lab_loads_anything_heavy() -> None:
     assert loaded(f"import {', '.join(LIGHT)}", *HEAVY) == set()
 
 
-@pytest.mark.parametrize("module", ["dataguard", "dataguard.model", "dataguard.settings.settings"])
+@pytest.mark.parametrize("module", ["dataguard", "dataguard.core.model", "dataguard.settings.settings"])
 def test_the_core_is_standard_library_only(module: str) -> None:
     assert loaded(f"import {module}", *HEAVY, *TERMINAL, "psutil") == set()
 
@@ -67,7 +67,9 @@ def test_reading_about_checks_loads_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_a_public_name_is_loaded_when_it_is_asked_for() -> None:
-    assert loaded("import dataguard", "dataguard.model", "dataguard.settings.settings", "dataguard.engine") == set()
+    assert (
+        loaded("import dataguard", "dataguard.core.model", "dataguard.settings.settings", "dataguard.engine") == set()
+    )
     names = ("dataguard.report", "dataguard.engine", "dataguard.checks")
     assert loaded("from dataguard import Report", *names) == {"dataguard.report"}
 

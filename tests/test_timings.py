@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from dataguard.settings.typed import built
-from dataguard.timings import Bench, Setting, Stage, Timed, Waits
+from dataguard.measured import Bench, Setting, Stage, Timed, Waits
+from dataguard.settings.parsers import built
 from tests.support.benches import FOUR, NONE, OWN, bench, timed
 
 

@@ -95,7 +95,7 @@ from dataguard.checks.tokens.dg427_token_out_of_vocabulary import dg427_token_ou
 from dataguard.checks.transforms.dg516_inert_transform import dg516_inert_transform
 from dataguard.checks.transforms.dg522_identical_views import dg522_identical_views
 from dataguard.checks.values.dg501_non_finite_sample import dg501_non_finite_sample
-from dataguard.model import Check
+from dataguard.core.model import Check
 
 CATALOGUE: tuple[Check, ...] = (
     dg001_crashing_loader,

@@ -12,15 +12,15 @@ from typing import Any
 import click
 
 from dataguard.cli.console import STDOUT, destinations, format_option, progress, put, say
+from dataguard.core.model import UsageError
 from dataguard.machine.machine import identity
-from dataguard.model import UsageError
+from dataguard.measured import Bench, BenchOptions
 from dataguard.process.session import Session
 from dataguard.render.formats import renderer
 from dataguard.settings.parsers import EVERY_METHOD, MOST_WORKERS
 from dataguard.settings.settings import Settings, resolve
-from dataguard.settings.suggestions import suggest
+from dataguard.settings.target_spelling import suggest
 from dataguard.targets.spelling import require_findable
-from dataguard.timings import Bench, BenchOptions
 
 _FUNCTION = re.compile(r"[\w.-]+:[^\W\d][\w.]*")
 _EXAMPLES = """\b

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
-from dataguard.model import Report, Status, UsageError
+from dataguard.core.model import Report, Status, UsageError
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.formats import DRAWING, check_format, format_of, formats_of
-from dataguard.settings.user_files import is_foreign_link, open_pipe, require_path, write_text
+from dataguard.settings.files import is_foreign_link, open_pipe, require_path, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,7 @@ from dataguard import __version__
 from dataguard.cli.library_versions import MARK
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.process.programs import command
+from dataguard.process.launcher import command
 
 PATIENCE = 120
 """Seconds that importing the libraries may take, for instance from a slow network drive."""

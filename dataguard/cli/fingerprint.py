@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from dataguard.cli.console import progress, require_writable, say
-from dataguard.fingerprint import Changed, Fingerprint, first_change, read, written
-from dataguard.model import Finding, UsageError
+from dataguard.core.model import Finding, UsageError
+from dataguard.measured import Changed, Fingerprint, first_change, read, written
 from dataguard.process.session import Session
 from dataguard.render.escapes import one_line
+from dataguard.settings.files import write_text
 from dataguard.settings.settings import Settings, resolve
-from dataguard.settings.user_files import write_text
 from dataguard.targets.spelling import require_findable
 
 DIFFERS = 1

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from dataguard.cli.console import say
-from dataguard.in_memory_targets import script_of
-from dataguard.model import UsageError
-from dataguard.settings.files import is_toml
-from dataguard.settings.user_files import text_in, working_folder, write_text
-from dataguard.targets.loaders_file import MODULE, TARGET
+from dataguard.core.model import UsageError
+from dataguard.settings.files import is_toml, text_in, working_folder, write_text
+from dataguard.settings.target_spelling import script_of
+from dataguard.targets.spelling import MODULE, TARGET
 
 if TYPE_CHECKING:
     from dataguard.project.proposal import Proposal

@@ -7,7 +7,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TimeRemainingColumn
 from rich.text import Text
 
-from dataguard.model import Status
+from dataguard.core.model import Status
 from dataguard.process.progress import CheckProgress, ReadingProgress, Waiting
 from dataguard.render.escapes import one_line
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import click
 
 from dataguard import __version__
-from dataguard.about import ISSUES
 from dataguard.cli.bench import bench
 from dataguard.cli.console import (
     BROKEN,
@@ -35,13 +34,13 @@ from dataguard.cli.fingerprint import fingerprint
 from dataguard.cli.init import init
 from dataguard.cli.scan import run, scan
 from dataguard.cli.show import show
-from dataguard.model import UsageError
+from dataguard.core.model import ISSUES, UsageError
 from dataguard.render.formats import renderer
 from dataguard.settings.settings import LISTED
-from dataguard.settings.suggestions import suggest
+from dataguard.settings.target_spelling import suggest
 
 if TYPE_CHECKING:
-    from dataguard.model import Check
+    from dataguard.core.model import Check
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

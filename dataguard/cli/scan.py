@@ -27,17 +27,17 @@ from dataguard.cli.console import (
     require_writable,
     say,
 )
-from dataguard.in_memory_targets import script_spelling
+from dataguard.core.model import Interrupted, Severity, UsageError
 from dataguard.machine.units import counted
-from dataguard.model import Interrupted, Severity, UsageError
 from dataguard.process.torchrun import own_team
 from dataguard.render.formats import renderer
+from dataguard.settings.files import write_text
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import Settings, resolve
-from dataguard.settings.user_files import write_text
+from dataguard.settings.target_spelling import script_spelling
 
 if TYPE_CHECKING:
-    from dataguard.model import Report
+    from dataguard.core.model import Report
 
 _SEVERITIES = ", ".join(severity.value for severity in Severity)
 _EXAMPLES = """\b

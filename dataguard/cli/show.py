@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from dataguard.cli.console import STDOUT, destinations, format_option, put
-from dataguard.in_memory_targets import script_of
-from dataguard.model import UsageError
+from dataguard.core.figures import Wanted
+from dataguard.core.model import UsageError
 from dataguard.render.formats import renderer
-from dataguard.sample_view import Wanted
 from dataguard.settings.settings import Settings, resolve
+from dataguard.settings.target_spelling import script_of
 
 FAILED = 1
 """The exit code when a sample cannot be read."""

@@ -9,33 +9,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dataguard.incident import EmptyEpoch, Incident, LoaderFailed
+from dataguard.core.incident import EmptyEpoch, Incident, LoaderFailed
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.batches.collate_observations import Batches
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.dataset.dataset_observations import DatasetObservations
+from dataguard.lab.epoch.full_epoch import ScanJob
 from dataguard.lab.epoch.ordinary_epoch import Epochs
-from dataguard.lab.epoch.scan_job import ScanJob
 from dataguard.lab.files.file_observations import Files
 from dataguard.lab.geometry.mask_charts import Geometry
 from dataguard.lab.images.colour_charts import Images
 from dataguard.lab.machine.resource_observations import Resources
-from dataguard.lab.model.observations import ModelObservations
-from dataguard.lab.pictures.observations import PictureObservations
+from dataguard.lab.model.learning import ModelObservations
+from dataguard.lab.pictures.sample_pictures import PictureObservations
 from dataguard.lab.process.side_by_side import ConcurrencySlots
-from dataguard.lab.randomness.observations import Randomness
+from dataguard.lab.randomness.random_observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
 from dataguard.lab.reading.checkpoint import Checkpoint
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.lab.reproducibility.observations import Reproducibility
+from dataguard.lab.reproducibility.runs import Reproducibility
 from dataguard.lab.sound.sound_charts import Sound
 from dataguard.lab.splits.split_overlap import Splits
-from dataguard.lab.streams.observations import Streams
+from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.subject import Subject
 from dataguard.lab.throughput.timing_observations import Throughput
-from dataguard.lab.tokens.observations import Tokens
+from dataguard.lab.tokens.token_observations import Tokens
 from dataguard.lab.transforms.inert_steps import Transforms
 from dataguard.machine.machine import Machine
-from dataguard.model import NotApplicable, Undecided
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target
 

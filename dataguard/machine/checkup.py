@@ -1,13 +1,40 @@
-"""The facts of a machine and of its libraries, and the problems that follow from them."""
+"""The facts of a machine and of its libraries, and the problems that follow from them.
+
+Where a report was made: versions, and facts of the machine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from dataguard.core.model import PACKAGE
 from dataguard.machine.machine import Machine
 from dataguard.machine.units import size
+
+_PACKAGES = (PACKAGE, "torch", "torchvision", "numpy", "opencv-python", "opencv-python-headless", "pillow")
+
+
+def environment() -> dict[str, Any]:
+    """Versions and machine facts for a report."""
+    machine = Machine.read()
+    packages = {}
+    for package in _PACKAGES:
+        try:
+            packages[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "python": machine.python,
+        "platform": machine.platform,
+        "cores": machine.cores,
+        "start_method": machine.start_method,
+        "shm_free": machine.shm_free,
+        "packages": packages,
+    }
+
 
 ENOUGH_SHARED = 256_000_000
 """Bytes of /dev/shm; less is filled by a few batches of images. Docker's default is 64 MiB."""

@@ -22,36 +22,33 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from dataguard.in_memory_targets import is_held, shown
-from dataguard.incident import LoaderFailed
-from dataguard.lab.process import imported_modules, isolation
-from dataguard.machine.environment import environment
+from dataguard.core.incident import LoaderFailed
+from dataguard.core.model import NotApplicable, Undecided, UsageError
+from dataguard.lab.process import fork_safety, isolation
+from dataguard.machine.checkup import environment
 from dataguard.machine.machine import Machine
-from dataguard.model import NotApplicable, Undecided, UsageError
 from dataguard.process import shm_cleanup
-from dataguard.process.cheap_forks import prepare_to_fork
-from dataguard.process.gc_pause import infrequent_gc
+from dataguard.process.cheap_forks import infrequent_gc, prepare_to_fork
+from dataguard.process.launcher import ROOT
 from dataguard.process.messages import Answers
 from dataguard.process.originals import os, signal
 from dataguard.process.process_tree import adopt_orphans, die_with_parent, handle_children_as_user, wait_for_children
-from dataguard.process.programs import ROOT
 from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
-from dataguard.settings.target_spelling import parsed
+from dataguard.settings.target_spelling import is_held, parsed, shown
 
 with infrequent_gc():
     import torch
 
     from dataguard.checks import CATALOGUE
-    from dataguard.lab.epoch.scan_job import ScanJob
+    from dataguard.lab.epoch.full_epoch import ScanJob
     from dataguard.lab.lab import Lab
-    from dataguard.lab.process.computing_time import counted
-    from dataguard.lab.process.process_incidents import last_words
-    from dataguard.lab.process.side_by_side import ConcurrencySlots
-    from dataguard.lab.reading.loader_survey import Survey, lacks_cuda, survey
-    from dataguard.observer.judging_order import judged, read_epoch
+    from dataguard.lab.process.incidents import last_words
+    from dataguard.lab.process.side_by_side import ConcurrencySlots, counted
+    from dataguard.lab.reading.checkpoint import Survey, lacks_cuda, survey
+    from dataguard.observer.judge import judged, read_epoch
     from dataguard.targets import loading as targets
     from dataguard.targets.loading import Target
 
@@ -102,7 +99,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             job = ScanJob(team, lambda news: pipe.send((PROGRESS, news)))
             surveys = _surveys(target, settings, folder, importer)
             adopt_orphans()
-            imported_modules.remember()
+            fork_safety.remember()
             labs = _labs(surveys, settings, folder, job)
             if len(labs) >= MANY:
                 prepare_to_fork()

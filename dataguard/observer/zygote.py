@@ -23,8 +23,8 @@ from typing import NoReturn
 import hypothesis  # noqa: F401 - slow to import, and each loader needs it
 import numpy
 
-from dataguard.lab.process import imported_modules
-from dataguard.lab.process.exits import InheritedHandlers, run_exit_handlers
+from dataguard.lab.process import fork_safety
+from dataguard.lab.process.isolation import InheritedHandlers, run_exit_handlers
 from dataguard.observer import host
 from dataguard.process import reaper
 from dataguard.process.cheap_forks import prepare_to_fork
@@ -62,7 +62,7 @@ def _answer(control: socket.socket) -> None:
             folder, environment, working_folder = json.loads(pipe.recv_bytes())
             become = partial(_become_reaper, Path(folder), environment, working_folder, *descriptors)
             host.import_torchvision_if_used()
-            imported_modules.remember()
+            fork_safety.remember()
             prepare_to_fork()
             pid = os.fork()
             if pid == 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from dataguard.incident import OWN
-from dataguard.model import PREVENTED, Check, DataguardError, Finding, Result, Status, UsageError
+from dataguard.core.incident import OWN
+from dataguard.core.model import PREVENTED, Check, DataguardError, Finding, Result, Status, UsageError
 
 _CAUSES = {
     "SIGKILL": "memory probably ran out: raise the limit of the container or job, or end other processes",

@@ -19,13 +19,12 @@ from hmac import compare_digest
 from multiprocessing.connection import Connection
 from typing import Any
 
-from dataguard.fingerprint import Fingerprint
-from dataguard.model import Check, Result, Severity, Status
+from dataguard.core.figures import SampleViews
+from dataguard.core.model import Check, Result, Severity, Status
+from dataguard.measured import Fingerprint, LoaderTimes
 from dataguard.process.host_lost import Refused
 from dataguard.process.progress import PROGRESS, ReadingProgress
-from dataguard.sample_view import SampleViews
-from dataguard.settings.typed import built, plain
-from dataguard.timings import LoaderTimes
+from dataguard.settings.parsers import built, plain
 
 ANSWERS: Mapping[str, Any] = {
     **dict.fromkeys(("importing", "building"), type(None)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dataguard.incident import Incident
-from dataguard.model import Result
+from dataguard.core.incident import Incident
+from dataguard.core.model import Result
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Protocol
 
 from dataguard.process import shm_cleanup
+from dataguard.process.launcher import command
 from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants, wait_for_children
-from dataguard.process.programs import command
 from dataguard.process.shm_cleanup import SharedTensors
 
 LOG = "host.log"

@@ -19,20 +19,18 @@ from shlex import quote
 from typing import Any
 
 from dataguard import baseline
-from dataguard.fingerprint import Fingerprint
-from dataguard.in_memory_targets import is_held, script_of, shown
+from dataguard.core.figures import SampleViews, Wanted
+from dataguard.core.model import Check, DataguardError, Result, UsageError
 from dataguard.machine.units import counted
-from dataguard.model import Check, DataguardError, Result, UsageError
+from dataguard.measured import BenchOptions, Fingerprint, LoaderTimes
 from dataguard.process.host_lost import BrokenStart, HostLost, Refused, before_building, of_bug, result_of
 from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
 from dataguard.process.messages import Questions, require_result
 from dataguard.process.process_tree import how_it_ended, signal_name, work_done
 from dataguard.process.progress import PROGRESS, Listener, Waiting
 from dataguard.process.reaper import LOG, STACKS
-from dataguard.sample_view import SampleViews, Wanted
 from dataguard.settings.settings import PATIENCE, Settings, expectation
-from dataguard.settings.target_spelling import parsed
-from dataguard.timings import BenchOptions, LoaderTimes
+from dataguard.settings.target_spelling import is_held, parsed, script_of, shown
 
 SLACK = 30.0
 """Seconds that a scan may take for each loader beyond its budget, to start and end processes and to judge."""

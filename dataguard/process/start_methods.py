@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from dataguard.model import Check, Result, Status
+from dataguard.core.model import Check, Result, Status
 from dataguard.process.launcher import Here, shared_zygote
 from dataguard.process.session import Session
 from dataguard.settings.parsers import EVERY_METHOD

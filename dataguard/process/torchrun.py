@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 
-from dataguard.model import DataguardError, UsageError
-from dataguard.process.programs import command
+from dataguard.core.model import DataguardError, UsageError
+from dataguard.process.launcher import command
 
 _LAUNCHED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _LAUNCHER = ("GROUP_", "ROLE_", "TORCHELASTIC_")
@@ -41,7 +41,7 @@ class Team:
 
         torchrun kills all ranks as soon as one exits with a code other than 0, so all must exit together.
         """
-        asked = command("dataguard.lab.epoch.exit_code_agreement", code)
+        asked = command("dataguard.lab.epoch.rank_exchange", code)
         answer = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
         if answer.returncode or not answer.stdout:  # no code is known where SIGCHLD is ignored
             raise DataguardError(f"rank {self.rank} lost the other ranks before they could agree on an exit code")

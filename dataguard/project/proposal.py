@@ -8,12 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dataguard.in_memory_targets import script_spelling
-from dataguard.project.loader_calls import LoaderCalls, required
-from dataguard.project.sources import Definition, Project, Source
-from dataguard.settings.role_names import spelled_role
-from dataguard.targets.arguments import FACTORY_PARAMETERS
-from dataguard.targets.loaders_file import TARGET, function, loaders_file
+from dataguard.project.sources import Definition, LoaderCalls, Project, Source, required
+from dataguard.settings.target_spelling import script_spelling, spelled_role
+from dataguard.targets.spelling import FACTORY_PARAMETERS, TARGET, function, loaders_file
 
 _ENTRIES = ("train", "main", "run", "fit", "pretrain", "finetune")
 _ASIDE = re.compile(

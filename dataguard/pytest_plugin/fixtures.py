@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.in_memory_targets import hold
-from dataguard.model import Check, Result, Status, UsageError
+from dataguard.core.model import Check, Result, Status, UsageError
 from dataguard.observer.entry import observe_here
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
 from dataguard.settings.settings import Settings, changed, chosen, require_known, unselected
-from dataguard.settings.suggestions import suggest
+from dataguard.settings.target_spelling import hold, suggest
 from dataguard.targets.spelling import require_findable, spelling_of
 
 if TYPE_CHECKING:

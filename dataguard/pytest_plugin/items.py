@@ -23,8 +23,8 @@ from _pytest._code.code import (
 )
 
 from dataguard.checks import CATALOGUE
+from dataguard.core.model import PREVENTED, Check, DataguardError, Result, Status, UsageError, mostly_prevented
 from dataguard.machine.units import counted
-from dataguard.model import PREVENTED, Check, DataguardError, Result, Status, UsageError, mostly_prevented
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable

@@ -114,7 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return  # The command line selects single tests and only the ini file names a target: run just those tests.
     config.args[:] = [arg for arg in config.args if arg not in own]
 
-    from dataguard.model import UsageError
+    from dataguard.core.model import UsageError
     from dataguard.process.launcher import exported_zygote
     from dataguard.pytest_plugin.items import LoaderContracts
     from dataguard.render.escapes import printable
@@ -175,7 +175,7 @@ def toolbox_of(config: pytest.Config) -> Toolbox:
 
 
 def _made(make: Callable[[Toolbox], T], request: pytest.FixtureRequest) -> T:
-    from dataguard.model import UsageError
+    from dataguard.core.model import UsageError
     from dataguard.render.escapes import printable
 
     try:
@@ -189,7 +189,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
     Raises dataguard's UsageError for an unknown name, a value of the wrong shape, or no target in the file.
     """
-    from dataguard.model import UsageError
+    from dataguard.core.model import UsageError
     from dataguard.settings.settings import resolve
 
     given = {option.setting: _value(config, option) for option in OPTIONS}
@@ -226,7 +226,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
 
 
 def _pair(option: Option, word: str) -> tuple[str, str]:
-    from dataguard.model import UsageError
+    from dataguard.core.model import UsageError
 
     key, equals, value = word.partition("=")
     if not equals:

@@ -11,15 +11,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from dataguard.model import UsageError
-from dataguard.settings.suggestions import suggest
+from dataguard.core.model import UsageError
+from dataguard.settings.target_spelling import suggest
 
 FORMATS: Mapping[str, Mapping[str, str]] = {
     "text": {
         "scan": "text:render",
         "bench": "timings:render",
         "doctor": "machine:render",
-        "list": "check_list:render",
+        "list": "check_pages:render",
         "show": "sample:render",
     },
     "json": {
@@ -30,10 +30,10 @@ FORMATS: Mapping[str, Mapping[str, str]] = {
     },
     "html": {
         "scan": "html.report:render",
-        "bench": "html.bench:render",
-        "doctor": "html.lists:render_checkup",
-        "list": "html.lists:render_checks",
-        "show": "html.sample:render",
+        "bench": "html.pages:render_bench",
+        "doctor": "html.pages:render_checkup",
+        "list": "html.pages:render_checks",
+        "show": "html.pages:render_sample",
     },
     "png": {"show": "sample_picture:render"},
     "sarif": {"scan": "ci.sarif:render"},

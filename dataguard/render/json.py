@@ -10,11 +10,10 @@ from enum import Enum
 from numbers import Integral, Real
 from typing import Any
 
-from dataguard.check_doc import Doc
+from dataguard.core.model import Check, Doc, Finding, Report, Result
 from dataguard.machine.checkup import Checkup
-from dataguard.model import Check, Finding, Report, Result
+from dataguard.measured import Bench
 from dataguard.render.escapes import json_without_commands
-from dataguard.timings import Bench
 
 CHECKUP_SCHEMA, CHECKS_SCHEMA = "urn:dataguard:doctor:1", "urn:dataguard:checks:1"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from dataguard.core.figures import LeafView, SampleView, SampleViews
 from dataguard.render.escapes import one_line
 from dataguard.render.layout import Page, Palette
-from dataguard.sample_view import LeafView, SampleView, SampleViews
 
 if TYPE_CHECKING:
     from PIL.Image import Image

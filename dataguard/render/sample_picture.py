@@ -7,9 +7,8 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
-from dataguard.figures import Picture
-from dataguard.model import UsageError
-from dataguard.sample_view import SampleViews
+from dataguard.core.figures import Picture, SampleViews
+from dataguard.core.model import UsageError
 
 LEAST = 256
 """Smaller images are enlarged to about this width, by a whole number, without smoothing."""

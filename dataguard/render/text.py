@@ -6,15 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from dataguard.about import ISSUES
-from dataguard.check_doc import Doc
+from dataguard.core.model import ISSUES, Doc, Report, Result, Status
 from dataguard.machine.units import counted
-from dataguard.model import Report, Result, Status
-from dataguard.render.causes import by_cause
 from dataguard.render.escapes import one_line
-from dataguard.render.failure import MARKS, identity, write_failure, write_lines, write_table
 from dataguard.render.layout import Page
-from dataguard.render.summary import COLOURS, duration, not_judged, severities, write_summary
+from dataguard.render.summary import (
+    COLOURS,
+    MARKS,
+    by_cause,
+    duration,
+    identity,
+    not_judged,
+    severities,
+    write_failure,
+    write_lines,
+    write_summary,
+    write_table,
+)
 
 _VERSIONS = ("dataguard", "python", "torch")
 UNSET: tuple[object, ...] = (None, (), [], {})

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
+from dataguard.measured import Bench, LoaderTimes, Setting, Stage, Timed
 from dataguard.render.layout import Page
 from dataguard.stats.timing_comparison import MOST_ROUNDS, Ranking, Ratio
-from dataguard.timings import Bench, LoaderTimes, Setting, Stage, Timed
 
 _ROOMY = 90
 """From this width on, table rows are not wrapped."""

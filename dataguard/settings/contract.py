@@ -1,30 +1,176 @@
-"""The contract: what only the user knows about the data. Standard library only."""
+"""The contract: what only the user knows about the data. Standard library only.
+
+The kinds of values that settings have. Standard library only.
+
+A kind is called with a raw value and its origin, and raises UsageError for an invalid value; its shape is the JSON
+schema of values in a settings file. It may accept more than the shape says, such as numbers in quotes.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from dataguard.model import UsageError
-from dataguard.settings.kinds import (
-    ABOVE_0,
-    FLAG,
-    INTEGER,
-    LARGEST,
-    SPELLING,
-    TEXT,
-    Kind,
-    is_integer,
-    is_number,
-    known_keys,
-    one_of,
-    parse_text,
-    table_of,
-    whole,
-)
-from dataguard.settings.suggestions import shown
+from dataguard.core.model import Severity, UsageError
+from dataguard.settings.files import require_path
+from dataguard.settings.target_spelling import parsed, shown_value, suggest
 from dataguard.stats.normalization import KNOWN
+
+Shape = Mapping[str, Any]
+
+LARGEST = 1_000_000_000
+"""The largest number in a setting without a limit of its own: far above any use, and below what counters hold."""
+MOST_SECONDS = 10_000_000
+"""The longest time: no scan takes 115 days, and timers overflow at some multiples of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of value."""
+
+    parse: Callable[[Any, str], Any]
+    shape: Shape
+
+    def __call__(self, value: Any, where: str) -> Any:
+        """The value, parsed."""
+        return self.parse(value, where)
+
+
+def table_of(properties: Mapping[str, Any], *required: str) -> Shape:
+    """The shape of a table with these keys."""
+    return {"type": "object", "additionalProperties": False, "properties": properties, "required": list(required)}
+
+
+def _words(value: Any, where: str) -> tuple[str, ...]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        raise UsageError(f"{where}: expected a list of strings, got {shown_value(value)}")
+    return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
+
+
+def whole(minimum: int, maximum: int = LARGEST) -> Kind:
+    """An integer from `minimum` to `maximum`, which may be written as text."""
+
+    def parse(value: Any, where: str) -> int:
+        try:
+            number = int(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if not isinstance(number, int) or isinstance(number, bool) or number < minimum:
+            raise UsageError(f"{where}: expected an integer of at least {minimum}, got {shown_value(value)}")
+        if number > maximum:
+            raise UsageError(f"{where}: expected an integer of at most {maximum}, got {shown_value(value)}")
+        return number
+
+    return Kind(parse, {"type": "integer", "minimum": minimum, "maximum": maximum})
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number, of an amount that can be computed with."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_COMPUTED <= value <= _COMPUTED
+
+
+_COMPUTED = 1e30
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer that fits into 64 bits, such as a label."""
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{where}: expected true or false, got {shown_value(value)}")
+    return value
+
+
+def parse_seconds(value: Any, where: str) -> float:
+    """A positive number of seconds."""
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer
+        number = math.inf
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not number > 0:
+        raise UsageError(f"{where}: expected a positive number of seconds, got {shown_value(value)}")
+    if number > MOST_SECONDS:
+        raise UsageError(f"{where}: expected at most {MOST_SECONDS} seconds, got {shown_value(value)}")
+    return number
+
+
+def one_of(choices: tuple[str, ...]) -> Kind:
+    """One of these words."""
+
+    def parse(value: Any, where: str) -> str:
+        if value not in choices:
+            hint = suggest(value if isinstance(value, str) else "", choices, "")
+            raise UsageError(f"{where}: expected one of {', '.join(choices)}, got {shown_value(value)}{hint}")
+        return str(value)
+
+    return Kind(parse, {"enum": list(choices)})
+
+
+def parse_text(value: Any, where: str) -> str:
+    """Text that is not blank."""
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{where}: expected text, got {shown_value(value)}")
+    return value
+
+
+def _path(value: Any, where: str) -> str:
+    require_path(text := parse_text(value, where), where)
+    return text
+
+
+def _paths(value: Any, where: str) -> tuple[str, ...]:
+    for path in (paths := _words(value, where)):
+        require_path(path, where)
+    return paths
+
+
+def parse_spelling(value: Any, where: str) -> str:
+    """The name of a Python object, perhaps with arguments: `pkg.mod:make_model(depth=18)`."""
+    text = parse_text(value, where)
+    try:
+        parsed(text)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return text
+
+
+def parse_severity(value: Any, where: str) -> Severity:
+    """The severity of this name."""
+    return Severity(one_of(tuple(severity.value for severity in Severity))(value, where))
+
+
+def table(value: Any, where: str) -> Mapping[str, Any]:
+    """A table."""
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{where}: expected a table, got {shown_value(value)}")
+    return value
+
+
+def known_keys(value: Any, known: Collection[str], where: str) -> Mapping[str, Any]:
+    """The table; raises UsageError for an unknown key."""
+    for key in table(value, where):
+        if key not in known:
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, known)}")
+    return dict(value)
+
+
+TEXT = Kind(parse_text, {"type": "string", "minLength": 1})
+FLAG = Kind(_flag, {"type": "boolean"})
+WORDS = Kind(_words, {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})
+PATH = Kind(_path, TEXT.shape)
+PATHS = Kind(_paths, WORDS.shape)
+ABOVE_0 = {"type": "number", "exclusiveMinimum": 0}
+SECONDS = Kind(parse_seconds, {**ABOVE_0, "maximum": MOST_SECONDS})
+INTEGER = {"type": "integer"}
+SPELLING = {"type": "string", "pattern": r"^[\w.-]+:\w[\w.]*(\(.+\))?$"}
 
 TARGET_FORMS = ("index", "one-hot", "soft", "binary", "multilabel", "regression")
 """Target forms: see docs/labels.md."""
@@ -55,21 +201,23 @@ def _normalization(value: Any, where: str) -> None:
         listed = numbers if isinstance(numbers, list | tuple) and all(map(is_number, numbers)) else ()
         if len(listed) not in (1, 3) or (key == "std" and min(listed) <= 0):
             expected = "one number per channel, in RGB order" + (", above 0" if key == "std" else "")
-            raise UsageError(f"{where}.{key}: expected {expected}, got {shown(numbers)}")
+            raise UsageError(f"{where}.{key}: expected {expected}, got {shown_value(numbers)}")
     if len(table["mean"]) != len(table["std"]):
         raise UsageError(f"{where}: mean and std have different lengths")
 
 
 def _value_range(value: Any, where: str) -> None:
     if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(is_number, value)) or value[0] >= value[1]:
-        raise UsageError(f"{where}: expected minimum and maximum, such as [0, 1], got {shown(value)}")
+        raise UsageError(f"{where}: expected minimum and maximum, such as [0, 1], got {shown_value(value)}")
 
 
 def _ignore_index(value: Any, where: str) -> None:
     """A label that the loss ignores, or a list of such labels."""
     given = value if isinstance(value, list | tuple) else [value]
     if not given or not all(map(is_integer, given)):
-        raise UsageError(f"{where}: expected an integer such as 255 or -1, or a list of integers, got {shown(value)}")
+        raise UsageError(
+            f"{where}: expected an integer such as 255 or -1, or a list of integers, got {shown_value(value)}"
+        )
 
 
 def _above_0(expected: str) -> Kind:
@@ -77,9 +225,9 @@ def _above_0(expected: str) -> Kind:
 
     def parse(value: Any, where: str) -> None:
         if not is_number(value) or value <= 0:
-            raise UsageError(f"{where}: expected {expected}, got {shown(value)}")
+            raise UsageError(f"{where}: expected {expected}, got {shown_value(value)}")
         if value > LARGEST:
-            raise UsageError(f"{where}: expected at most {LARGEST}, got {shown(value)}")
+            raise UsageError(f"{where}: expected at most {LARGEST}, got {shown_value(value)}")
 
     return Kind(parse, {**ABOVE_0, "maximum": LARGEST})
 

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dataguard.model import FIRST_SET, Check, Severity, UsageError
-from dataguard.settings.files import beside, find, read
+from dataguard.core.model import FIRST_SET, Check, Severity, UsageError
+from dataguard.settings.files import beside, find, read, require_path, working_folder
 from dataguard.settings.parsers import PARSERS
-from dataguard.settings.suggestions import suggest
-from dataguard.settings.target_spelling import as_args, with_args
-from dataguard.settings.user_files import require_path, working_folder
+from dataguard.settings.target_spelling import as_args, suggest, with_args
 
 PATIENCE = 3
 """A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dataguard.settings.kinds import table_of
+from dataguard.settings.contract import table_of
 from dataguard.settings.parsers import PARSERS
 from dataguard.settings.settings import Settings
 

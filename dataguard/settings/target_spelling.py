@@ -2,20 +2,148 @@
 
 The arguments of a factory are part of the spelling, as JSON values by name. So whatever knows a target knows its
 arguments: the observing process, a command that reproduces a finding, the key of a cache.
+
+What errors say of a wrong value: the value, and a suggestion for a misspelled name. Standard library only.
+
+How names spell the roles of loaders. Standard library only.
+
+Targets that cannot be imported by name: objects that `dataguard.scan` was given, and scripts. Loads no torch.
+
+An object is an attribute of this module while it is scanned: processes that are forked from this one find it by a
+spelling like any other.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dataguard.in_memory_targets import module_of, script_of
-from dataguard.model import UsageError
-from dataguard.settings.role_names import spelled_role
-from dataguard.settings.suggestions import shown, suggest
+from dataguard.core.model import UsageError
+
+_LETTERS_AS_DIGITS = str.maketrans("oil", "011")
+"""Letters that are typed in place of the digits of a code."""
+
+
+def shown_value(value: Any) -> str:
+    """A value for the reader of an error: its repr, cut, as it may be long, or an integer of too many digits."""
+    try:
+        words = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}... ({len(words)} characters)"
+
+
+_LONGEST = 200
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """The end of an error message: the known word closest to a misspelled one, ignoring case.
+
+    If none is close, `otherwise`, or the list of all known words.
+    """
+    options = list(known)
+    spelled = {option.lower(): option for option in reversed(options)}
+    mistyped = word.lower().translate(_LETTERS_AS_DIGITS)
+    close = [mistyped] if mistyped in spelled else difflib.get_close_matches(word.lower(), spelled, n=1)
+    if close:
+        return f"; did you mean {spelled[close[0]]!r}?"
+    return f"; known: {', '.join(options)}" if otherwise is None else otherwise
+
+
+_WORDS = (
+    ("train", re.compile(r"train(ing)?|fit")),
+    ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
+    ("test", re.compile(r"test(ing)?")),
+    ("predict", re.compile(r"predict(ion)?|infer(ence)?")),
+)
+
+ROLE_UNKNOWN = "the role is unknown"
+"""How the reason begins for which a check is skipped that needs one."""
+
+
+def spelled_role(name: str) -> str | None:
+    """The role in a name: `make_train_loader`, `val`, `testDataloader`."""
+    words = re.findall(r"[A-Z]?[a-z]+", name)
+    roles = [role for word in words for role, pattern in _WORDS if pattern.fullmatch(word.lower())]
+    return roles[0] if len(set(roles)) == 1 else None
+
+
+def stem_of(name: str) -> str | None:
+    """A name without the word for its role, which splits of the same data share; None without such a word."""
+    if spelled_role(name) is None:
+        return None
+    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if spelled_role(word[0]) else word[0].lower(), name)
+
+
+_numbers = count(1)
+
+
+def hold(value: Any, name: str = "loader") -> str:
+    """Keep an object, and return its spelling. Raises UsageError where processes cannot be forked."""
+    if not hasattr(os, "fork"):
+        kind = type(value).__name__
+        raise UsageError(f"a {kind} in hand needs os.fork, which this system lacks: name a target, 'pkg.mod:factory'")
+    attribute = f"object_{next(_numbers)}"
+    globals()[attribute] = value
+    return f"{name}={__name__}:{attribute}"
+
+
+def is_held(spelling: str) -> bool:
+    """Whether a spelling is that of a held object, which only a fork of this process can find."""
+    return f"={__name__}:" in spelling
+
+
+def shown(spelling: str) -> str:
+    """A target for the reader: the name of a held object, else its spelling."""
+    return spelling.partition("=")[0] if is_held(spelling) else spelling
+
+
+@contextmanager
+def held(values: Sequence[Any], names: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+    """The spellings of these targets: strings are spellings, other objects are held as long as the context lasts."""
+    if not names:
+        names = ("loader",) if len(values) == 1 else tuple(f"loader{number}" for number in range(1, len(values) + 1))
+    spellings = [
+        value if isinstance(value, str) else hold(value, name) for value, name in zip(values, names, strict=True)
+    ]
+    try:
+        yield tuple(spellings)
+    finally:
+        for spelling in filter(is_held, spellings):
+            del globals()[spelling.rpartition(":")[2]]
+
+
+_SCRIPT, _MODULE = "run ", "-m "
+
+
+def script_spelling(path: str, arguments: Iterable[str]) -> str:
+    """The spelling of a script, or of `-m module`, that is called with these arguments."""
+    return f"{_SCRIPT}{program(path)} {shlex.join(arguments)}".rstrip()
+
+
+def program(path: str) -> str:
+    """A script, or `-m module`, as a command line has it."""
+    return path if path.startswith(_MODULE) else shlex.quote(path)
+
+
+def module_of(path: str) -> str | None:
+    """The module of `-m module`; None of a script."""
+    return path.removeprefix(_MODULE) if path.startswith(_MODULE) else None
+
+
+def script_of(spelling: str) -> list[str]:
+    """The path of a script, or `-m module`, and its arguments; [] for any other target."""
+    words = shlex.split(spelling.removeprefix(_SCRIPT)) if spelling.startswith(_SCRIPT) else []
+    return [_MODULE + words[1], *words[2:]] if words[:1] == [_MODULE.strip()] else words
+
 
 _SPELLING = re.compile(
     r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
@@ -48,7 +176,9 @@ def parsed(spelling: str) -> Spelled:
     args = _arguments(match["args"] or "") if match else None
     if match is None or args is None or match["module"].endswith(".py"):
         form = 'pkg.mod:factory(split="train"), with JSON values' if "=" in spelling.partition("(")[2] else ""
-        raise UsageError(f"{shown(spelling)} is not a target{_repaired(spelling)}; write {form or 'pkg.mod:factory'}")
+        raise UsageError(
+            f"{shown_value(spelling)} is not a target{_repaired(spelling)}; write {form or 'pkg.mod:factory'}"
+        )
     roles = [value for value in args.values() if isinstance(value, str) and spelled_role(value) and value.isalpha()]
     name = match["name"] or (roles[0] if len(roles) == 1 else match["attribute"].rpartition(".")[2])
     return Spelled(name, match["module"], match["attribute"], args)
@@ -87,7 +217,7 @@ def as_targets(value: Any, where: str) -> tuple[str, ...]:
     """The parser of the setting `targets`: strings, or tables with a factory and its arguments."""
     entries = [value] if isinstance(value, str | Mapping) else value
     if not isinstance(entries, list | tuple):
-        raise UsageError(f"{where}: expected a list of targets, got {shown(value)}")
+        raise UsageError(f"{where}: expected a list of targets, got {shown_value(value)}")
     return tuple(spelling for entry in entries for spelling in _entry(entry, where))
 
 
@@ -97,14 +227,14 @@ def _entry(entry: Any, where: str) -> Iterable[str]:
         words = [entry] if whole else entry.split(",")
         return [word.strip() for word in words if word.strip()]
     if not isinstance(entry, Mapping):
-        raise UsageError(f"{where}: expected strings or tables {{factory = ..., args = ...}}, got {shown(entry)}")
+        raise UsageError(f"{where}: expected strings or tables {{factory = ..., args = ...}}, got {shown_value(entry)}")
     for key in entry:
         if key not in _KEYS:
             raise UsageError(f"{where}: unknown key {key!r}{suggest(key, _KEYS)}")
     factory = entry.get("factory")
     if not isinstance(factory, str):
         raise UsageError(
-            f'{where}: a table needs a factory, such as factory = "pkg.mod:factory", got {shown(dict(entry))}'
+            f'{where}: a table needs a factory, such as factory = "pkg.mod:factory", got {shown_value(dict(entry))}'
         )
     name = f"{entry['name']}=" if "name" in entry else ""
     return [with_args(f"{name}{factory}", as_args(entry.get("args", {}), f"{where}: args of {factory}"))]
@@ -115,7 +245,9 @@ def as_args(value: Any, where: str = "args") -> dict[str, Any]:
     if isinstance(value, list | tuple):
         return _typed(value)
     if not isinstance(value, Mapping):
-        raise UsageError(f'{where}: expected a table of arguments, such as {{split = "train"}}, got {shown(value)}')
+        raise UsageError(
+            f'{where}: expected a table of arguments, such as {{split = "train"}}, got {shown_value(value)}'
+        )
     for name, given in value.items():
         if not isinstance(name, str) or not name.isidentifier():
             raise UsageError(f"{where}: {name!r} is not the name of a parameter")

@@ -17,17 +17,12 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from dataguard.in_memory_targets import script_of
-from dataguard.incident import OWN, Frame, is_library
-from dataguard.model import UsageError
-from dataguard.settings.role_names import spelled_role
-from dataguard.settings.suggestions import suggest
-from dataguard.settings.target_spelling import parsed
-from dataguard.targets.arguments import arguments_of, parameters_of
-from dataguard.targets.batch_streams import streams_of
-from dataguard.targets.discovery import is_loader, is_product, parts_of, unguarded, wrapped_like
+from dataguard.core.incident import OWN, Frame, is_library
+from dataguard.core.model import UsageError
+from dataguard.settings.target_spelling import parsed, script_of, spelled_role, suggest
+from dataguard.targets.discovery import is_loader, is_product, parts_of, streams_of, unguarded, wrapped_like
 from dataguard.targets.script import Script, script
-from dataguard.targets.spelling import no_module
+from dataguard.targets.spelling import arguments_of, no_module, parameters_of
 from dataguard.targets.variants import Construction, Loader, overridden
 
 _KINDS = "a DataLoader, a Dataset, a dict, tuple or dataclass of them, a LightningDataModule, or an iterable of batches"

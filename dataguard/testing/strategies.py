@@ -18,7 +18,7 @@ from hypothesis.strategies import SearchStrategy
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dataguard.lab.batches.settings_strategy import loader_settings
-from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.lab.rng.rng_discovery import SEED, seeded
 
 __all__ = ["batches", "indices", "loader_settings", "samples"]
 

@@ -1,21 +1,115 @@
 """The values of batches: NaN, Inf (DG501), and labels that are no class indices (DG502).
 
 All of it runs in numpy: a parallel operation of torch in the main process can hang workers that are forked later.
+
+The structure of batches: types, dtypes and numbers of dimensions, leaf by leaf (DG305).
+
+A batch is compared with the first one that has the same leaves. Keys that come and go, lists whose length varies and
+shapes are not judged: tasks alternate, and the last batch is smaller.
+
+The labels of language models that count for the loss: how many of them batches and epochs have (DG423).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from dataguard.lab.core.leaves import describe
-from dataguard.lab.labels.class_names import class_names_of, stored
-from dataguard.training.batch_structure import Arrays
+from dataguard.lab.core.leaves import describe, iter_leaves
+from dataguard.lab.labels.declared_labels import class_names_of, stored
+from dataguard.lab.tokens.token_rows import roles_of
+
+MOST_LEAVES = 256
+MOST_DEPTH = 8
+MOST_KNOWN = 256
+"""How many signatures are remembered."""
+FEW = 8
+"""How many entries of a list or tuple count; a longer one holds samples, not fields."""
+_DEEPER = re.compile(r"(?<=.)\[\d+\]")
+
+_PLAIN = (str, bytes, int, float, bool, type(None))
+
+Arrays = list[tuple[str, Any]]
+"""The tensors and arrays of a batch, each with its path."""
+Kind = tuple[str, int]
+"""The dtype of an array, and its number of dimensions."""
+
+
+class Structure:
+    """The structures that a loader's batches have had."""
+
+    def __init__(self) -> None:
+        self._known: set[Any] = set()
+        self._kinds: dict[frozenset[str], dict[str, set[Kind]]] = {}
+
+    def is_known(self, batch: Any) -> bool:
+        """Whether a batch with the same types, dtypes and dimensions was compared already."""
+        return signature(batch) in self._known
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further signature is remembered: the batches of this loader all differ."""
+        return len(self._known) >= MOST_KNOWN
+
+    def changed(self, batch: Any, arrays: Arrays) -> tuple[str, Kind, Kind] | None:
+        """The path of the first leaf whose dtype or number of dimensions is new, and what it was and is."""
+        if not self.is_full:
+            self._known.add(signature(batch))
+        kinds: dict[str, set[Kind]] = {}
+        for path, leaf in arrays:
+            dtype = str(leaf.dtype).removeprefix("torch.")
+            kinds.setdefault(_DEEPER.sub("[*]", path), set()).add((dtype, leaf.ndim))
+        before = self._kinds.setdefault(frozenset(kinds), kinds)
+        changed = ((path, seen - before[path]) for path, seen in kinds.items())
+        return next(((path, min(before[path]), min(new)) for path, new in changed if new), None)
+
+
+def signature(value: Any, depth: int = 0) -> Any:
+    """What batches of one structure have in common, as a value that is quick to make and to compare."""
+    kind = type(value)
+    if kind is Tensor:
+        return value.dtype, value.ndim
+    if depth < MOST_DEPTH:
+        if kind is list or kind is tuple:
+            return (kind, *[signature(item, depth + 1) for item in value[:FEW]])
+        if kind is dict or issubclass(kind, Mapping):
+            return (kind, *[(key, signature(item, depth + 1)) for key, item in value.items()])
+    if issubclass(kind, Tensor | np.ndarray):
+        return kind, value.dtype, value.ndim
+    return kind
+
+
+def arrays_of(batch: Any) -> Arrays:
+    """The tensors and arrays of a batch, with their paths."""
+    arrays: Arrays = []
+    _gather(batch, "", 0, arrays)
+    return arrays
+
+
+def _gather(value: Any, path: str, depth: int, arrays: Arrays) -> None:
+    kind = type(value)
+    if len(arrays) >= MOST_LEAVES or kind in _PLAIN:
+        return
+    if issubclass(kind, Tensor | np.ndarray) and getattr(value.dtype, "kind", "") not in ("O", "V"):
+        arrays.append((path, value))
+    elif (kind is list or kind is tuple) and depth < MOST_DEPTH:
+        for number, item in enumerate(value[:MOST_LEAVES]):
+            _gather(item, f"{path}[{number}]", depth + 1, arrays)
+    elif kind is dict and depth < MOST_DEPTH:
+        for key, item in value.items():
+            _gather(item, f"{path}[{key!r}]", depth + 1, arrays)
+    else:
+        leaves = islice(iter_leaves(value, path), MOST_LEAVES)
+        arrays += [(step, leaf) for step, leaf in leaves if isinstance(leaf, Tensor | np.ndarray)]
+
 
 LABELS = ("label", "labels", "target", "targets", "y", "class", "class_id", "category")
 """Keys of labels in batches that are dicts."""
@@ -149,3 +243,38 @@ def is_integer(leaf: Any) -> bool:
         return leaf.dtype.kind in "iu"
     real = leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool
     return not real and leaf.device.type == "cpu" and leaf.layout == torch.strided
+
+
+"""How many epochs the report lists: the last ones."""
+
+
+class LossMask:
+    """Counts the labels of tokens in the batches of one loader whose values are checked."""
+
+    def __init__(self, ignored: int | None) -> None:
+        self.ignored = {IGNORED, IGNORED if ignored is None else ignored}
+        self.batches = 0
+        self.labels: Counter[int] = Counter()
+        """How many labels of tokens an epoch had."""
+        self.learned: Counter[int] = Counter()
+        """How many of them were not the ignored index."""
+
+    def see(self, epoch: int, arrays: Arrays) -> str | None:
+        """Count the labels of a batch; the path of its labels if none of them counts for the loss."""
+        leaves = {path: leaf for path, leaf in arrays if is_integer(leaf)}
+        path = roles_of(leaves, {}).get("labels")
+        if path is None or leaves[path].ndim < 2:
+            return None
+        values = leaves[path].detach().numpy() if isinstance(leaves[path], Tensor) else leaves[path]
+        learned = int(np.isin(values, list(self.ignored), invert=True).sum())
+        self.batches += 1
+        self.labels[epoch] += values.size
+        self.learned[epoch] += learned
+        return None if learned or not values.size else path
+
+    @property
+    def shares(self) -> str:
+        """The share of labels that count, epoch by epoch, in words; empty without any."""
+        shares = [f"{self.learned[epoch] / count:.0%}" for epoch, count in sorted(self.labels.items()) if count]
+        more = "… " if len(shares) > FEW else ""
+        return f"{more}{', '.join(shares[-FEW:])} of the labels count for the loss, by epoch" if shares else ""

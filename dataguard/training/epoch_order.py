@@ -1,16 +1,58 @@
-"""The order in which a loader's sampler yields indices, recorded while torch draws it (DG206)."""
+"""The order in which a loader's sampler yields indices, recorded while torch draws it (DG206).
+
+An object in place of another one, which it watches.
+
+Whether a stream has the same order in two epochs of training, though it shuffles (DG206).
+
+One iteration over a guarded loader.
+"""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from dataguard.lab.core.index import members, plain_index
-from dataguard.lab.core.loader_facts import is_shuffler
+import numpy as np
+import torch.distributed
+from torch import Tensor
+from xxhash import xxh3_64_intdigest
+
+from dataguard.core.model import Finding, Location, without_empty
+from dataguard.lab.core.leaves import array_of
+from dataguard.lab.core.loader_facts import is_shuffler, start_method
+from dataguard.lab.core.records import members, plain_index
+from dataguard.lab.process.isolation import in_fork
+from dataguard.lab.streams.orders import StreamOrder, find_stream_order
 from dataguard.stats.coincidence import ORDERED
-from dataguard.training.proxy import Proxy
+from dataguard.training.batch_values import arrays_of
+
+
+class Proxy:
+    """Has the attributes of the object inside, and its class for `isinstance`.
+
+    Protocols that are checked at run time (torchdata's `Stateful`) look at the class, so that it must be that of the
+    object inside.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # not set yet
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
 
 PREFIX = 64
 """Batches after which two orders are compared before their epochs have ended."""
@@ -141,3 +183,130 @@ def shuffler_of(loader: Any) -> Shuffler | None:
         if sampler is None:
             break
     return None
+
+
+BATCHES = 16
+"""How many batches of an epoch are compared with those of the one before."""
+SECONDS = 10.0
+"""The longest that a fork of the training process may read."""
+VARIED = 0.5
+"""The share of distinct batches above which a leaf has an order."""
+
+Digests = dict[str, list[int]]
+"""By path: the digests of the first batches."""
+
+
+class StreamEpochs:
+    """The first batches of two epochs, until two have differed or were judged."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self._before: tuple[int, Digests] | None = None
+        self._digests: Digests = {}
+
+    def see(self, number: int, batch: Any) -> None:
+        """Record a batch of the open epoch, which has this number in it."""
+        if self.done or number >= BATCHES:
+            return
+        if number == 0:
+            self._digests = {}
+        for path, leaf in arrays_of(batch):
+            if not isinstance(leaf, Tensor) or (leaf.device.type == "cpu" and not leaf.is_sparse):
+                values = np.ascontiguousarray(array_of(leaf))
+                if values.dtype.kind in "fiub":
+                    self._digests.setdefault(path, []).append(xxh3_64_intdigest(values.data))
+
+    def end(self, epoch: int, loader: Any) -> Finding | None:
+        """The finding about an epoch that was read to its end, if it repeats the order of the one before."""
+        if self.done or loader is None:
+            return None
+        before, self._before = self._before, (epoch, self._digests)
+        if before is None:
+            return None
+        self.done = True
+        same = any(_is_varied(digests) and digests == before[1].get(path) for path, digests in self._digests.items())
+        order = in_fork(lambda: _order(loader), SECONDS) if same and _may_fork(loader) else None
+        return None if order is None else _finding(order, loader, before[0], epoch)
+
+
+def _is_varied(digests: list[int]) -> bool:
+    return len(set(digests)) > VARIED * len(digests)
+
+
+def _may_fork(loader: Any) -> bool:
+    """Whether reading in a fork does what training does; ranks may talk to each other while one reads its stream."""
+    alone = loader.num_workers > 0 or not (torch.distributed.is_available() and torch.distributed.is_initialized())
+    return start_method(loader) == "fork" and alone
+
+
+def _order(loader: Any) -> StreamOrder:
+    # What the stream prints was printed in each epoch of training already.
+    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as null, redirect_stdout(null):
+        return find_stream_order(lambda **_: loader, Path(folder), announce=False)
+
+
+def _finding(order: StreamOrder, loader: Any, before: int, epoch: int) -> Finding | None:
+    epochs, seed = f"epochs {before} and {epoch}", order.seed
+    if order.awaits_epoch:
+        name = type(loader.dataset).__name__
+        fix = "call dataset.set_epoch(epoch) before each epoch"
+        late = "; persistent workers hold copies of the dataset, which do not see it"
+        evidence = {"fix here": fix + late * loader.persistent_workers}
+        return Finding(f"{name} has the same order in {epochs}, and another one once set_epoch is called", evidence)
+    if seed is None:
+        return None
+    return Finding(
+        f"{type(loader.dataset).__name__} shuffles, but {seed.kind}({seed.seed}) gives {epochs} the same order",
+        without_empty({"samples compared": order.samples}),
+        at=Location(seed.file, seed.line, seed.function),
+    )
+
+
+@dataclass(slots=True)
+class Pass:
+    """From `iter()` to the end, or until it is abandoned.
+
+    `gradients`: it is no evaluation, by what is known when it begins. `training`: the loader shuffles, too, or its role
+    is train. `resumed`: it continues from a `state_dict`, so that it is not a whole epoch.
+    """
+
+    serial: int
+    gradients: bool
+    training: bool
+    resumed: bool
+    shuffler: Shuffler | None
+    order: Order | None
+    """The order of its indices; a stream has none."""
+    planned: int | None = None
+    """How many batches there will be, if the loader says so and is no stream."""
+    stream: Callable[[], Any] | None = None
+    """Returns the loader, if it reads a stream and still exists."""
+    epoch: int = 0
+    """How many passes with batches there were before."""
+    delivered: int = 0
+    waited: float = 0.0
+    """Seconds that the loop waited for batches, without the first, for which workers start."""
+    worked: float = 0.0
+    """Seconds that the loop took with them."""
+    returned: float | None = None
+    """When the loop was given its last batch."""
+    ended: bool = False
+    size: int | None = None
+    """The samples of each batch so far; 0 if the batches differ, None before the first."""
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether it is an epoch of training by the order of its indices: one that does not ascend."""
+        return self.gradients and self.order is not None and (self.training or not self.order.ascending)
+
+    def next_indices(self, *, in_order: bool) -> list[Any] | None:
+        """The indices of the batch that is delivered now; None if unknown."""
+        if self.order is None or not self.order.waiting:
+            return None
+        indices = self.order.waiting.popleft()
+        return indices if in_order and not self.resumed else None
+
+    def is_single(self, count: int | None) -> bool:
+        """Whether a batch has one sample, after batches that all had the same number of several."""
+        before, self.size = self.size, count if self.size in (None, count) else 0
+        return count == 1 and before is not None and before > 1

@@ -1,21 +1,265 @@
-"""`dataguard.guard`: watch loaders while a model trains."""
+"""`dataguard.guard`: watch loaders while a model trains.
+
+What guarded loaders showed during training, as a report like that of a scan.
+
+How a guard gets to see what a loader does: the loader becomes an object of a subclass of its own class.
+
+It stays the same object, so that attributes, `len`, `state_dict`, `isinstance` and `type(loader)(...)`, by which
+Lightning makes another one like it, work as before. A loader that is made from its class is guarded, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from dataguard.model import UsageError
+from dataguard.core.model import Check, Result, Status, UsageError
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.machine.checkup import environment
+from dataguard.machine.units import counted, span
 from dataguard.report import Report
-from dataguard.targets.discovery import is_loader, parts_of
-from dataguard.training.guard_report import report_of
-from dataguard.training.guarded_loader import guarded, watch_of
-from dataguard.training.options import Options
-from dataguard.training.violations import Action
-from dataguard.training.watch import WATCHES
+from dataguard.targets.discovery import GUARDED, is_loader, parts_of
+from dataguard.training.epoch_order import Order, Pass, Proxy, RecordedSampler, shuffler_of
+from dataguard.training.randomness.changed_samples import EPOCHS
+from dataguard.training.violations import Action, Options, watched
+from dataguard.training.watch import WATCHES, Watch
+
+NEVER = "never iterated: guard what the loop iterates, after `accelerator.prepare` and the like"
+
+
+def report_of(watches: Sequence[Watch]) -> Report:
+    """The report on some guarded loaders."""
+    settings = {watch.name: str(watch.options) for watch in watches}
+    return Report(
+        targets=("guard",),
+        results=tuple(_result(watch, check) for watch in watches for check in watched().values()),
+        environment=environment(),
+        settings=settings,
+        seconds=sum(watch.spent for watch in watches),
+        notes=tuple(_note(watch) for watch in watches),
+    )
+
+
+def _note(watch: Watch) -> str:
+    """One line about a loader: how much was read, and who waited for whom."""
+    if not watch.batches:
+        return f"{watch.name}: {NEVER}"
+    read = f"{watch.name}: {counted(watch.batches, 'batches')}, {counted(watch.epochs, 'whole epochs')}"
+    read = "; ".join(filter(None, (read, watch.loss_mask.shares)))
+    whole = watch.waited + watch.worked
+    if not whole:  # a single batch
+        return read
+    waited, spent = watch.waited / whole, watch.spent / whole
+    return f"{read}; the loop waited {waited:.0%} of {span(whole)}, the guard took {spent:.1%}"
+
+
+def _result(watch: Watch, check: Check) -> Result:
+    """The outcome of one check: failed if there was a violation."""
+    findings = tuple(watch.alarm.findings.get(check.code, ()))
+    status, reason = Status.FAILED, None
+    exercised: Mapping[str, int] = {"batches": watch.batches}
+    if watch.broken is not None:
+        status, reason = Status.BROKEN, watch.broken
+    elif findings and watch.alarm.counts[check.code] > len(findings):
+        reason = f"the first {len(findings)} of {watch.alarm.counts[check.code]:,} violations"
+    elif not findings:
+        status, reason, exercised = _without_findings(watch, check.code)
+    return Result(check.code, check.name, check.severity, watch.name, status, findings, reason, exercised)
+
+
+def _without_findings(watch: Watch, code: str) -> tuple[Status, str | None, Mapping[str, int]]:
+    for applies, reason in _conditions(watch, code):
+        if not applies:
+            return Status.SKIPPED, reason, {}
+    exercised, enough = _exercised(watch)[code]
+    fewest = f"fewer than {'four' if code == 'DG307' else 'two'} whole epochs"
+    return (Status.PASSED, None, exercised) if enough else (Status.INCONCLUSIVE, fewest, {})
+
+
+def _conditions(watch: Watch, code: str) -> Iterator[tuple[bool, str]]:
+    """What must hold for a check to apply, each with the reason if it does not."""
+    yield watch.batches > 0, NEVER
+    yield watch.alarm.listens(code), "ignored"
+    if code in ("DG206", "DG403"):
+        yield watch.is_training, "no training with a sampler that shuffles: pass role='train' if it is one"
+    if code in ("DG101", "DG102"):
+        yield watch.replays.follows, "no training with workers and a map-style dataset"
+    if code == "DG203":
+        yield watch.ranks is not None, "ranks=True was not passed"
+        yield bool(watch.ranks and watch.ranks.compared), "there are no other ranks"
+    if code == "DG307":
+        yield watch.changed is not None and watch.changed.follows, "no samples of floats, or the dataset has set_epoch"
+    if code == "DG423":
+        yield watch.loss_mask.batches > 0, "no batch has tokens and their labels"
+    if code == "DG502":
+        yield watch.labels.count is not None, "the number of classes is unknown: pass num_classes"
+    if code == "DG801":
+        yield watch.options.max_wait is not None, "max_wait was not passed"
+
+
+def _exercised(watch: Watch) -> dict[str, tuple[Mapping[str, int], bool]]:
+    """What a pass of each check is based on, and whether that is enough."""
+    batches, twice = {"batches": watch.batches}, watch.trained > 1
+    ranks = {"epochs": watch.ranks.compared if watch.ranks else 0}
+    return {
+        "DG101": ({"epochs": watch.trained}, twice),
+        "DG102": ({"epochs": watch.trained}, twice),
+        "DG203": (ranks, True),
+        "DG206": ({"epochs": watch.trained}, twice),
+        "DG305": (batches, True),
+        "DG307": ({"epochs": watch.trained}, watch.trained >= EPOCHS),
+        "DG403": (batches, True),
+        "DG423": ({"batches": watch.loss_mask.batches}, True),
+        "DG501": ({"batches": watch.checked}, True),
+        "DG502": ({"batches": watch.checked}, True),
+        "DG801": ({"epochs": watch.epochs}, True),
+    }
+
+
+_WATCH = "_dataguard_watch"
+"""The attribute of a guarded class that holds its watch."""
+_SAMPLER = "_dataguard_sampler"
+"""The attribute of a loader that holds its recorded sampler while it makes an iterator."""
+
+
+class Batches(Proxy):
+    """The iterator of a loader, each batch of which is looked at before the loop has it."""
+
+    def __init__(self, inner: Any, watch: Watch, now: Pass, begin: Callable[[], Pass]) -> None:
+        super().__init__(inner)
+        self._watch = watch
+        self._now = now
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+    def __next__(self) -> Any:
+        now, watch = self._now, self._watch
+        asked = time.perf_counter()
+        try:
+            batch = next(self._inner)
+        except StopIteration:
+            if now.delivered:
+                watch.end(now)
+            raise
+        given = time.perf_counter()
+        if now.returned is not None:  # workers start for the first batch
+            now.waited += given - asked
+            now.worked += asked - now.returned
+            watch.waited += given - asked
+            watch.worked += asked - now.returned
+        watch.see(now, batch)
+        if now.delivered == now.planned:  # Lightning asks for no more batches than `len`
+            watch.end(now)
+        now.returned = time.perf_counter()
+        return batch
+
+    def _reset(self, *args: Any, **kwargs: Any) -> None:
+        """Begin the next epoch with workers that are alive still, where torch asks for it."""
+        self._now = self._begin()
+        self._inner._reset(*args, **kwargs)
+
+
+def _guarded_loader(base: Any) -> type:
+    """A class of DataLoaders whose sampler, start of workers, and batches are watched."""
+
+    class Guarded(base):  # type: ignore[misc]
+        def _get_iterator(self: Any) -> Any:
+            watch: Watch = watch_of(self)
+            # A loader holds the iterator of persistent workers: in a circle both would outlive their last use.
+            loader = weakref.ref(self)
+            streams = isinstance(self.dataset, IterableDataset)
+            sampler = None if streams else RecordedSampler(super()._index_sampler)
+            shuffler = None if streams else shuffler_of(self)
+
+            def begin() -> Pass:
+                if sampler is None:
+                    now = watch.begin()
+                    now.stream = loader
+                    return now
+                sampler.order = Order()
+                return watch.begin(length_of(loader()), shuffler, sampler.order)
+
+            now, user_init = begin(), self.worker_init_fn
+            try:
+                self.__dict__[_SAMPLER] = sampler
+                self.worker_init_fn = watch.worker_init(self, now)
+                return Batches(super()._get_iterator(), watch, now, begin)
+            finally:
+                del self.__dict__[_SAMPLER]
+                self.worker_init_fn = user_init
+
+        @property
+        def _index_sampler(self) -> Any:
+            recorded = vars(self).get(_SAMPLER)
+            return super()._index_sampler if recorded is None else recorded
+
+    return Guarded
+
+
+def _guarded_iterable(base: Any) -> type:
+    """The same for objects that are no DataLoader."""
+
+    class Guarded(base):  # type: ignore[misc]
+        def __iter__(self) -> Iterator[Any]:
+            watch: Watch = watch_of(self)
+            return Batches(super().__iter__(), watch, watch.begin(), watch.begin)
+
+    return Guarded
+
+
+def _resuming(base: Any) -> type:
+    """A class of guarded loaders with checkpoints: what comes after one is the rest of an epoch."""
+
+    class Resuming(base):  # type: ignore[misc]
+        def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+            watch_of(self).resumes = True
+            return super().load_state_dict(*args, **kwargs)
+
+    return Resuming
+
+
+def _reduced(loader: Any, _: Any) -> Any:
+    """A pickle holds the loader without the guard, and the options of the guard."""
+    watch: Watch = watch_of(loader)
+    plain = object.__new__(getattr(type(loader), GUARDED))
+    vars(plain).update(vars(loader))
+    return guarded, (plain, watch.name, watch.options)
+
+
+def watch_of(loader: Any) -> Any:
+    """The watch of a guarded loader; None for any other object."""
+    return getattr(type(loader), _WATCH, None)
+
+
+def guarded(loader: Any, name: str, options: Options) -> Any:
+    """The same loader, watched from now on. Raises UsageError for an object whose class cannot be changed."""
+    base = getattr(type(loader), GUARDED, type(loader))
+    is_torch = issubclass(base, DataLoader)
+    watch = Watch(name, options, getattr(loader, "dataset", None), in_order=getattr(loader, "in_order", True))
+    try:
+        kind = _guarded_loader(base) if is_torch else _guarded_iterable(base)
+        kind = _resuming(kind) if hasattr(base, "load_state_dict") else kind
+        for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
+            setattr(kind, attribute, getattr(base, attribute))
+        for attribute, value in ((_WATCH, watch), (GUARDED, base), ("__reduce_ex__", _reduced)):
+            setattr(kind, attribute, value)
+        loader.__class__ = kind
+    except (AttributeError, TypeError) as error:
+        words = f"guard cannot watch a {base.__name__}: pass a DataLoader, or an object of your own class"
+        raise UsageError(words) from error
+    WATCHES.append(watch)
+    return loader
+
 
 L = TypeVar("L")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from dataguard.core.model import Finding
 from dataguard.machine.units import counted
-from dataguard.model import Finding
 
 
 class Ranks:

@@ -1,4 +1,7 @@
-"""What happens when a guarded loader breaks a contract: an exception, a warning, or only a line of the report."""
+"""What happens when a guarded loader breaks a contract: an exception, a warning, or only a line of the report.
+
+What a user may say about a guarded loader.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from typing import Any, Literal
 
 import torch
 
-from dataguard.incident import is_library
-from dataguard.model import Check, DataguardError, Finding, Severity
+from dataguard.core.incident import is_library
+from dataguard.core.model import Check, DataguardError, Finding, Severity, UsageError
 from dataguard.render.escapes import printable
+from dataguard.settings.target_spelling import spelled_role
 
 Action = Literal["warn", "raise", "record"]
 ACTIONS: tuple[Action, ...] = ("warn", "raise", "record")
@@ -130,3 +134,36 @@ def _stacklevel() -> int:
     while frame is not None and is_library(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     return 2 if frame is None else level
+
+
+ROLES = ("train", "val", "test", "predict")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The arguments of `guard`, which documents them."""
+
+    role: str | None
+    num_classes: int | None
+    ignore_index: int | None
+    label: str | int | None
+    all_values: bool
+    on_violation: Action
+    ignore: Collection[str]
+    save_to: Path | None
+    max_wait: float | None
+    ranks: bool
+    rank_timeout: float
+
+    def __post_init__(self) -> None:
+        if self.on_violation not in ACTIONS:
+            raise UsageError(f"on_violation is one of {', '.join(ACTIONS)}, not {self.on_violation!r}")
+        if self.role is not None and self.role not in ROLES:
+            raise UsageError(f"role is one of {', '.join(ROLES)}, not {self.role!r}")
+        unknown = sorted(set(self.ignore) - set(CODES))
+        if unknown:
+            raise UsageError(f"guard does not watch {', '.join(unknown)}; ignore takes {', '.join(CODES)}")
+
+    def role_of(self, name: str) -> str | None:
+        """The role of a loader of this name."""
+        return self.role or spelled_role(name)

@@ -9,19 +9,14 @@ from typing import Any
 
 import torch
 
+from dataguard.core.model import Finding, without_empty
 from dataguard.machine.units import counted
-from dataguard.model import Finding, without_empty
-from dataguard.training.batch_structure import Kind, Structure, arrays_of
-from dataguard.training.batch_values import InvalidValues, Labels, non_finite
-from dataguard.training.epoch_order import PREFIX, Order, Orders, Shuffler
-from dataguard.training.loader_pass import Pass
-from dataguard.training.loss_mask import LossMask
-from dataguard.training.options import Options
+from dataguard.training.batch_values import InvalidValues, Kind, Labels, LossMask, Structure, arrays_of, non_finite
+from dataguard.training.epoch_order import PREFIX, Order, Orders, Pass, Shuffler, StreamEpochs
 from dataguard.training.randomness.changed_samples import ChangedSamples
 from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
-from dataguard.training.stream_epochs import StreamEpochs
-from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Where
+from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Options, Where
 
 FIRST = 4
 """How many batches are checked in full, whatever that takes."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from dataguard.checks import CATALOGUE
 from dataguard.engine import scan
-from dataguard.lab.reading.loader_survey import WITHOUT_CHECKPOINT
+from dataguard.lab.reading.checkpoint import WITHOUT_CHECKPOINT
 from dataguard.settings.settings import Settings
 from tests.loaders.generated import FILE
 from tests.support.descriptions import drawn

@@ -17,8 +17,7 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.machine.resource_observations import FEWEST, MOST, SHARE
-from dataguard.lab.machine.worker_readings import Usage, UsagePlan, measure_usage, read_usage
+from dataguard.lab.machine.resource_observations import FEWEST, MOST, SHARE, Usage, UsagePlan, measure_usage, read_usage
 from dataguard.lab.process.isolation import isolated
 from dataguard.stats.trend import common, trend
 from dataguard.targets.variants import Loader

@@ -39,9 +39,9 @@ DECIDES = (
     "dataguard/stats",
     "dataguard/observer/judge.py",
     "dataguard/lab/images/chart_fit.py",
-    "dataguard/lab/images/chart_response.py",
-    "dataguard/lab/reproducibility/divergence.py",
-    "dataguard/lab/core/value_summary.py",
+    "dataguard/lab/images/chart_fit.py",
+    "dataguard/lab/reproducibility/runs.py",
+    "dataguard/lab/core/records.py",
     "dataguard/lab/core/records.py",
 )
 """Modules of judges, and what decides below them: pure functions of what was observed."""

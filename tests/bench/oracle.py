@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dataguard.model import Status
+from dataguard.core.model import Status
 from tests.loaders.generated import Description, uses_cv2
 from tests.support.descriptions import drawn, grid
 from tests.support.oracle import Case, examined, measured, nature, shrunk

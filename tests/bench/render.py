@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 
-from dataguard.figures import Figure
+from dataguard.core.figures import Figure
 from dataguard.render.formats import formats_of, renderer
 from tests.support.sample_figures import orders, sweep, timeline
 from tests.support.sample_reports import DOCS, many

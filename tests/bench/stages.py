@@ -6,8 +6,8 @@ import os
 import sys
 import time
 
+from dataguard.core.model import Result
 from dataguard.engine import scan
-from dataguard.model import Result
 from dataguard.settings.settings import Settings
 from tests.loaders.reproducible import names
 

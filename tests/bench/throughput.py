@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, get_worker_info
 
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.throughput.settings_sweep import Sweep
+from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.throughput.timing_observations import Sweep
 from dataguard.stats.timing_comparison import rank
 
 COUNTS = (0, 1, 2, 4)

@@ -14,11 +14,11 @@ from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_
 from dataguard.checks.machine.dg605_oversubscribed_threads import dg605_oversubscribed_threads
 from dataguard.checks.streams.dg206_replayed_order import dg206_replayed_order
 from dataguard.checks.throughput.dg802_unoverlapped_copy import dg802_unoverlapped_copy
+from dataguard.core.model import Check, Coverage, Finding, Location, NotApplicable, Undecided
 from dataguard.lab.images.chart_fit import Fit
-from dataguard.lab.machine.thread_contention import ThreadContention
-from dataguard.lab.streams.sampler_order import Orders
-from dataguard.lab.throughput.cuda_copies import CopyTimes, DeliveredBatch
-from dataguard.model import Check, Coverage, Finding, Location, NotApplicable, Undecided
+from dataguard.lab.machine.resource_observations import ThreadContention
+from dataguard.lab.streams.orders import Orders
+from dataguard.lab.throughput.timed_run import CopyTimes, DeliveredBatch
 from dataguard.stats.coincidence import ORDERED
 from dataguard.stats.normalization import Statistics
 from tests.support.recordings import Verdict, recordings, verdict_of

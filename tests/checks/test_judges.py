@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check
+from dataguard.core.model import Check
 from tests.support import recording_text
 from tests.support.recordings import FOLDER, Recording, recordings, shown, verdict_of
 
@@ -41,10 +41,10 @@ def test_a_recording_is_the_text_that_would_be_written_of_it() -> None:
 
 
 def test_recordings_share_what_occurs_twice_and_name_classes_once() -> None:
-    record = {"$": "dataguard.model:Finding", "message": "a" * 100, "evidence": {"$": "bytes", "hex": "00ff"}}
+    record = {"$": "dataguard.core.model:Finding", "message": "a" * 100, "evidence": {"$": "bytes", "hex": "00ff"}}
     other = {"$": "dataguard.other:Finding", "message": "no class of that name yet"}
     faces = {"bad": {"reads": {".b": [record, record, other], ".a": 1}, "verdict": [record]}}
     text = recording_text.written(faces)
     assert recording_text.read(text) == faces
     assert list(recording_text.read(text)["bad"]["reads"]) == [".a", ".b"]
-    assert (text.count("a" * 100), text.count("dataguard.model"), text.count("dataguard.other")) == (1, 1, 1)
+    assert (text.count("a" * 100), text.count("dataguard.core.model"), text.count("dataguard.other")) == (1, 1, 1)

@@ -10,8 +10,8 @@ import pytest
 
 from dataguard.checks import CATALOGUE
 from dataguard.checks.common.check import check
+from dataguard.core.model import Check, Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.lab.subject import Subject
-from dataguard.model import Check, Coverage, Finding, Judgement, NotApplicable, Severity
 from tests.support.recordings import Recording, recordings, verdict_of
 
 BY_INDEX = ("DG211", "DG513", "DG514", "DG518", "DG520", "DG521", "DG523")

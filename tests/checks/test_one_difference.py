@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from dataguard.incident import Incident, LoaderDied, LoaderHung, LoaderInterleaved, LoaderRaised
-from dataguard.lab.files.bit_depth import Curve
-from dataguard.lab.model.batch_parts import Extent
-from dataguard.lab.model.trial import Trial
+from dataguard.core.incident import Incident, LoaderDied, LoaderHung, LoaderInterleaved, LoaderRaised
+from dataguard.core.model import Coverage, DataguardError, Undecided
+from dataguard.lab.files.file_observations import Curve
+from dataguard.lab.model.trial import Extent, Trial
 from dataguard.lab.ranks.shares import Share
-from dataguard.model import Coverage, DataguardError, Undecided
 from dataguard.settings.settings import Settings
 from tests.support.one_difference import judged, said
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
 PROVOKED = ("DG411", "DG412", "DG521", "DG522", "DG523")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.model import Status
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.faces import EVERY_FACE, FIFTH, FIFTHS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderHung, LoaderRaised, LoaderUnspawnable
-from dataguard.model import DataguardError, NotApplicable, Undecided
+from dataguard.core.incident import EmptyEpoch, Incident, LoaderDied, LoaderHung, LoaderRaised, LoaderUnspawnable
+from dataguard.core.model import DataguardError, NotApplicable, Undecided
 from tests.support.one_difference import judged, said
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check, Result, Severity, Status
+from dataguard.core.model import Check, Result, Severity, Status
 from dataguard.process.start_methods import examine
 from dataguard.settings.settings import Settings, chosen
 from tests.support.faces import EVERY_FACE, FIFTH, FIFTHS, TRAINED, WHOLE, Face, in_fifth, runs, samples

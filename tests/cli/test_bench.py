@@ -12,11 +12,11 @@ import pytest
 
 from dataguard.cli import main
 from dataguard.cli.bench import bench
+from dataguard.core.model import Status, UsageError
 from dataguard.engine import scan
-from dataguard.model import Status, UsageError
+from dataguard.measured import Bench
+from dataguard.settings.parsers import built
 from dataguard.settings.settings import Settings, resolve
-from dataguard.settings.typed import built
-from dataguard.timings import Bench
 from tests.support.faces import runs
 
 ROOT = Path(__file__).parents[2]

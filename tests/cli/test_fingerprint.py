@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dataguard.cli import main
-from dataguard.fingerprint import Fingerprint, Part, first_change, read, written
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
+from dataguard.measured import Fingerprint, Part, first_change, read, written
 
 TARGET = "tests.loaders.reproducible:seeded"
 

@@ -12,8 +12,8 @@ import pytest
 from dataguard.baseline import SCHEMA as BASELINE
 from dataguard.cli import main
 from dataguard.cli.console import require_writable
-from dataguard.fingerprint import FORMAT
-from dataguard.settings.user_files import text_in, write_text
+from dataguard.measured import FORMAT
+from dataguard.settings.files import text_in, write_text
 
 DATA = "from torch.utils.data import DataLoader\n\ndef make():\n    return DataLoader(range(3))\n"
 READERS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dataguard.cli.live_progress import Terminal
-from dataguard.model import Finding, Status
+from dataguard.core.model import Finding, Status
 from dataguard.process.progress import CheckProgress, ReadingProgress, Unreadable
 from tests.support.sample_reports import result
 

@@ -18,9 +18,8 @@ import pytest
 from click.testing import CliRunner
 
 import dataguard
-from dataguard.about import ISSUES
 from dataguard.cli import console, main
-from dataguard.model import Finding, Interrupted, Status, UsageError
+from dataguard.core.model import ISSUES, Finding, Interrupted, Status, UsageError
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.sample_reports import CATALOGUE, clean, empty, full, result, stub_engine

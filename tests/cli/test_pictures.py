@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dataguard.cli import main
+from dataguard.core.model import UsageError
 from dataguard.engine import scan
-from dataguard.model import UsageError
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.support.sample_reports import clean, stub_engine

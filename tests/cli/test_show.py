@@ -12,13 +12,13 @@ from PIL import Image
 import dataguard
 from dataguard.cli import main
 from dataguard.cli.show import MOST
+from dataguard.core.figures import Wanted
+from dataguard.core.model import UsageError
 from dataguard.engine import show
-from dataguard.lab.repro import Repro
-from dataguard.model import UsageError
+from dataguard.lab.subject import Repro
 from dataguard.render.formats import renderer
 from dataguard.render.sample_picture import LEAST
 from dataguard.report import SampleViews
-from dataguard.sample_view import Wanted
 from tests.loaders.shown import HEIGHT, WIDTH, Scenes, make
 
 TARGET = "tests.loaders.shown:make"
@@ -144,7 +144,7 @@ def test_the_command_for_samples(indices: tuple[Any, ...], options: dict[str, An
 
 
 def test_the_command_for_samples_of_a_loader_in_hand() -> None:
-    held = Repro("loader=dataguard.in_memory_targets:object_1", "loader")
+    held = Repro("loader=dataguard.settings.target_spelling:object_1", "loader")
     assert held.samples(3, "a", batch=True) == "dataguard.show(loader, 3, 'a', batch=True)"
     assert held.spelled("'a'", 2) == "dataguard.show(loader, 'a', repeat=2)"
     assert held.apart(3) == "dataguard.show(loader, 3); dataguard.show(loader, 3)"

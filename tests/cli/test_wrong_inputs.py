@@ -18,7 +18,7 @@ from dataguard import baseline, engine
 from dataguard.checks import CATALOGUE
 from dataguard.cli import main
 from dataguard.cli.scan import scan
-from dataguard.model import Report, UsageError
+from dataguard.core.model import Report, UsageError
 from dataguard.settings.contract import CONTRACT
 from dataguard.settings.parsers import PARSERS
 from dataguard.settings.settings import Settings, changed, chosen

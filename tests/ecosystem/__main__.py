@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
 
+from dataguard.core.model import UsageError
 from dataguard.engine import scan
-from dataguard.model import UsageError
 from dataguard.settings.settings import Settings
 from tests.ecosystem.entries import ENTRIES
 from tests.ecosystem.page import NO_VERDICT, add, page, rows_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module, metadata
 from pathlib import Path
 
-from dataguard.model import Status
+from dataguard.core.model import Status
 from dataguard.report import Report
 from tests.ecosystem.entries import BUGS, ENTRIES, VERDICTS, Entry
 

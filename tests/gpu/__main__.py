@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from dataguard.engine import scan
-from dataguard.lab.throughput import cuda_copies
+from dataguard.lab.throughput import timed_run
 from dataguard.settings.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
@@ -21,15 +21,13 @@ FACES = ("bad", "good", "good_small", "good_own_class")
 
 def rows() -> list[str]:
     """A batch of 64 images of 224 x 224 as float32, from both kinds of memory, against the machine's own limit."""
-    limit = cuda_copies.limit()
+    limit = timed_run.limit()
     batch = torch.zeros(64, 3, 224, 224)
     made = [f"| one tensor of 64 MB, pinned: the machine's own limit | {limit / 1e9:.1f} GB/s | |"]
     for name, tensor in (("pageable", batch), ("pinned", batch.pin_memory())):
-        copying = cuda_copies.copy([tensor])
+        copying = timed_run.copy([tensor])
         made.append(f"| a batch of 38 MB, {name} | {copying.rate / 1e9:.1f} GB/s | {copying.overlap:.0%} |")
-    pinning = next(
-        stage for stage in cuda_copies.measure_transfer(batch, pinned=True).stages if stage.name == "pinning"
-    )
+    pinning = next(stage for stage in timed_run.measure_transfer(batch, pinned=True).stages if stage.name == "pinning")
     made.append(f"| pinning that batch | {(pinning.seconds or 0) * 1e3:.1f} ms | |")
     return made
 
@@ -46,7 +44,7 @@ def verdicts() -> str:
 
 def main() -> int:
     """Write the section anew."""
-    reason = cuda_copies.unavailable_reason()
+    reason = timed_run.unavailable_reason()
     if reason is not None:
         sys.stderr.write(f"nothing is measured: {reason}\n")
         return 0

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.throughput import cuda_copies
-from dataguard.model import Status
+from dataguard.lab.throughput import timed_run
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan
 
-WHY_NOT = cuda_copies.unavailable_reason()
+WHY_NOT = timed_run.unavailable_reason()
 cuda = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 BYTES = 40_000_000
 
@@ -39,23 +39,23 @@ class Pinnable(Plain):
 class TestCopies:
     def test_only_what_is_pinned_is_copied_beside_computation(self) -> None:
         plain = torch.zeros(BYTES, dtype=torch.uint8)
-        assert cuda_copies.copy([plain]).overlap < 0.5
-        assert cuda_copies.copy([plain.pin_memory()]).overlap > 0.5
+        assert timed_run.copy([plain]).overlap < 0.5
+        assert timed_run.copy([plain.pin_memory()]).overlap > 0.5
 
     def test_no_copy_is_faster_than_the_machine_s_own_limit(self) -> None:
-        limit = cuda_copies.limit()
+        limit = timed_run.limit()
         for tensor in (torch.zeros(BYTES, dtype=torch.uint8), torch.zeros(BYTES, dtype=torch.uint8).pin_memory()):
-            assert cuda_copies.copy([tensor]).rate < 1.2 * limit
+            assert timed_run.copy([tensor]).rate < 1.2 * limit
 
     def test_the_stages_of_a_batch(self) -> None:
-        moving = cuda_copies.measure_transfer([torch.zeros(BYTES // 4), torch.zeros(3)], pinned=True)
+        moving = timed_run.measure_transfer([torch.zeros(BYTES // 4), torch.zeros(3)], pinned=True)
         assert all(stage.seconds for stage in moving.stages)
         assert moving.known["unpinned"] == []
         assert moving.known["pinned"]["overlap"] > moving.known["pageable"]["overlap"]
 
     @pytest.mark.parametrize(("kind", "unpinned"), [(Plain, [".images"]), (Pinnable, [])])
     def test_a_batch_of_the_user_s_own_class(self, kind: type[Plain], unpinned: list[str]) -> None:
-        moving = cuda_copies.measure_transfer(kind(torch.zeros(BYTES // 4)), pinned=True)
+        moving = timed_run.measure_transfer(kind(torch.zeros(BYTES // 4)), pinned=True)
         assert moving.known["unpinned"] == unpinned
 
 
@@ -70,7 +70,7 @@ def test_a_sample_trips_what_its_name_says(face: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.skipif(WHY_NOT is None, reason="there is a CUDA device")
 def test_without_a_device_every_stage_says_why() -> None:
-    moving = cuda_copies.measure_transfer([torch.zeros(BYTES // 4)], pinned=True)
+    moving = timed_run.measure_transfer([torch.zeros(BYTES // 4)], pinned=True)
     assert {stage.skipped for stage in moving.stages} == {WHY_NOT}
     assert moving.known == {}
     settings = Settings(samples=64, select=("DG802",), contract={"step_ms": 40})

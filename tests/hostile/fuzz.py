@@ -22,9 +22,9 @@ from jsonschema import Draft202012Validator
 from dataguard import baseline
 from dataguard.checks import CATALOGUE
 from dataguard.cli import main as cli
-from dataguard.fingerprint import first_change
-from dataguard.fingerprint import read as read_fingerprints
-from dataguard.model import Finding, Location, Result, Severity, Status, UsageError
+from dataguard.core.model import Finding, Location, Result, Severity, Status, UsageError
+from dataguard.measured import first_change
+from dataguard.measured import read as read_fingerprints
 from dataguard.process import session
 from dataguard.render import json as report_json
 from dataguard.render.formats import formats_of, renderer

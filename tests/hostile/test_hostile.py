@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dataguard.model import PREVENTED
+from dataguard.core.model import PREVENTED
 from tests.hostile.arena import ROOT, Arena, Outcome, arena
 from tests.hostile.declared import REFUSED, Hostile, Refused, declared
 from tests.hostile.loaders_surroundings import PREVENTING

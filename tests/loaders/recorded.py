@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dataguard import incident
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check
+from dataguard.core import incident
+from dataguard.core.model import Check
 from tests.loaders.faces import named as named
 from tests.support import recordings
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dataguard.machine.cgroups import Allowance, read_allowance
-from dataguard.machine.machine import Machine
+from dataguard.machine.machine import Allowance, Machine, read_allowance
 from tests.support.machines import GB, MACHINE, MB
 
 NONE_AT_ALL = "9223372036854771712\n"

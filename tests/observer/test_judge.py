@@ -12,11 +12,11 @@ import pytest
 
 from dataguard.baseline import expected
 from dataguard.checks import CATALOGUE
-from dataguard.incident import Incident, LoaderRaised
+from dataguard.core.incident import Incident, LoaderRaised
+from dataguard.core.model import Coverage, Finding, NotApplicable, Result, Severity, Status, Undecided, UsageError
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.process.computing_time import counted
-from dataguard.lab.repro import Repro
-from dataguard.model import Coverage, Finding, NotApplicable, Result, Severity, Status, Undecided, UsageError
+from dataguard.lab.process.side_by_side import counted
+from dataguard.lab.subject import Repro
 from dataguard.observer.judge import judge
 from dataguard.settings.settings import Settings
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from dataguard.checks import CATALOGUE
+from dataguard.core.model import Result, Status
 from dataguard.engine import scan
 from dataguard.lab.reading.epoch_trace import read_epoch, run_epoch
 from dataguard.lab.spy.drive import _Pace
-from dataguard.model import Result, Status
-from dataguard.observer.judging_order import URGENT, _rank
+from dataguard.observer.judge import URGENT, _rank
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import load
 from tests.loaders.slow import IMPORTING, LENGTH, Lazy

@@ -15,6 +15,6 @@ def catalogue() -> str:
         '"""The catalogue: every check, in order, written by `python -m tests.pages`. No check knows another."""\n\n'
         "from __future__ import annotations\n\n"
         f"{''.join(imports)}"
-        "from dataguard.model import Check\n\n"
+        "from dataguard.core.model import Check\n\n"
         f"CATALOGUE: tuple[Check, ...] = (\n{''.join(f'    {stem},{chr(10)}' for stem in sorted(rooms))})\n"
     )

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from dataguard.model import Check
+from dataguard.core.model import Check
 from dataguard.render.check_pages import explanation, grouped
 from tests.ecosystem.entries import ENTRIES, REAL, VERDICTS
 from tests.ecosystem.page import RESEARCH

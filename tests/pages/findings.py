@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check
+from dataguard.core.model import Check
 from dataguard.render.check_pages import grouped, sentence
 from tests.support.recordings import recordings
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import dataguard
 from dataguard.checks import CATALOGUE
-from dataguard.figures import Matrix, Pictures
-from dataguard.model import Check
+from dataguard.core.figures import Matrix, Pictures
+from dataguard.core.model import Check
 from dataguard.render.check_pages import grouped, sentence
 from dataguard.render.html.figures import FigureRenderer
 

@@ -10,7 +10,7 @@ import pytest
 
 import dataguard
 from dataguard.cli import main
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from dataguard.process import launcher
 
 pytestmark = pytest.mark.scan

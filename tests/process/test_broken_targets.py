@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import dataguard
-from dataguard.model import DataguardError, Status, UsageError
+from dataguard.core.model import DataguardError, Status, UsageError
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan

@@ -15,7 +15,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset
 
 import dataguard
-from dataguard.model import Status, UsageError
+from dataguard.core.model import Status, UsageError
 from dataguard.process import launcher, session
 from dataguard.process.process_tree import descendants
 from dataguard.report import Report

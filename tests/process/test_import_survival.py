@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 import dataguard
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from dataguard.process.process_tree import descendants
 from tests.support.offspring import left_over
 from tests.support.projects import TIMEOUT, Project, statuses

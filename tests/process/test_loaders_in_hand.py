@@ -17,11 +17,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import dataguard
-from dataguard import in_memory_targets
-from dataguard.lab.reading import loader_survey
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
+from dataguard.lab.reading import checkpoint
 from dataguard.observer import host
 from dataguard.report import Report
+from dataguard.settings import target_spelling
 from dataguard.settings.settings import Settings
 from tests.support.pytest_runs import LOADED
 
@@ -99,7 +99,7 @@ def test_a_loader_is_observed_as_it_is() -> None:
     assert repr(report).startswith("<Report 1 failed")
     assert len(repr(report)) < 100
     assert "DG101" in report._repr_html_()
-    assert not [name for name in vars(in_memory_targets) if name.startswith("object_")]
+    assert not [name for name in vars(target_spelling) if name.startswith("object_")]
 
 
 def test_dicts_datasets_and_functions_are_as_good() -> None:
@@ -153,7 +153,7 @@ def test_threads_are_mentioned(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_process_with_cuda_is_observed_without_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert loader_survey.requested(Settings()) == {"pin_memory": False}
+    assert checkpoint.requested(Settings()) == {"pin_memory": False}
     assert "CUDA" in next(iter(host._notes([], daemonic=False)))
 
 

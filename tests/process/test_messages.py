@@ -26,10 +26,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dataguard.checks import CATALOGUE
-from dataguard.figures import Picture
-from dataguard.fingerprint import Fingerprint, Part
-from dataguard.incident import Incident
-from dataguard.model import Finding, Location, Result, Severity, Status
+from dataguard.core.figures import LeafView, Picture, SampleView, SampleViews
+from dataguard.core.incident import Incident
+from dataguard.core.model import Finding, Location, Result, Severity, Status
+from dataguard.measured import Fingerprint, LoaderTimes, Part, Setting, Stage, Timed, Waits
 from dataguard.process import messages
 from dataguard.process.host_lost import Refused
 from dataguard.process.messages import ANSWERS, Answers, Questions, require_result
@@ -37,9 +37,7 @@ from dataguard.process.process_tree import descendants
 from dataguard.process.progress import PROGRESS, ReadingProgress, Unreadable
 from dataguard.render.formats import renderer
 from dataguard.report import Report
-from dataguard.sample_view import LeafView, SampleView, SampleViews
-from dataguard.settings.typed import plain
-from dataguard.timings import LoaderTimes, Setting, Stage, Timed, Waits
+from dataguard.settings.parsers import plain
 from tests.support import sample_figures
 from tests.support.offspring import left_over
 

@@ -22,7 +22,7 @@ LOADERS = """
 import multiprocessing
 from multiprocessing import spawn
 from torch.utils.data import DataLoader
-from dataguard.process.gc_pause import infrequent_gc
+from dataguard.process.cheap_forks import infrequent_gc
 
 def make():
     assert not [name for name in spawn.get_preparation_data("worker") if name.startswith("init_main")]

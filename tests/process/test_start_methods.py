@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from dataguard.core.model import Result, Severity, Status
 from dataguard.engine import scan
-from dataguard.model import Result, Severity, Status
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan

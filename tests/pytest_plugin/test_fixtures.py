@@ -13,7 +13,7 @@ import torch
 
 import dataguard
 from dataguard import Leaf, assert_contract, check
-from dataguard.model import Status, UsageError
+from dataguard.core.model import Status, UsageError
 from dataguard.targets.spelling import spelling_of
 from sample_datasets import dg301_overlong_len
 from tests.support.pytest_runs import PLUGIN

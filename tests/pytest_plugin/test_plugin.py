@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import PREVENTED, Check, Result, Status
+from dataguard.core.model import PREVENTED, Check, Result, Status
 from dataguard.process.launcher import ADDRESS
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings

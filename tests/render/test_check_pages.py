@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Check
+from dataguard.core.model import Check
 from dataguard.render.check_pages import group_of
 from tests.pages.check_index import NEEDS, found_in_public_code, pages
 from tests.support.faces import settings_of

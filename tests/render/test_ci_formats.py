@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from junitparser import Error, Failure, JUnitXml, Skipped
 from markdown_it import MarkdownIt
 
-from dataguard.model import Finding, Location, Severity, Status
+from dataguard.core.model import Finding, Location, Severity, Status
 from dataguard.render.ci.github import render as github
 from dataguard.render.ci.junit import render as junit
 from dataguard.render.ci.markdown import LARGEST

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from dataguard.cli.console import complain, say
-from dataguard.model import Finding, Location, Status
+from dataguard.core.model import Finding, Location, Status
 from dataguard.render.escapes import printable
 from dataguard.render.formats import formats_of, renderer
 from dataguard.report import Report

@@ -19,15 +19,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from dataguard.figures import Box, Figure, Line, Matrix, Picture, Pictures, Plot, Span, Swatches, Timeline
-from dataguard.model import Finding, Location, Severity, Status
+from dataguard.core.figures import Box, Figure, Line, Matrix, Picture, Pictures, Plot, Span, Swatches, Timeline
+from dataguard.core.model import Finding, Location, Severity, Status
+from dataguard.measured import Timed
 from dataguard.render.formats import renderer
-from dataguard.render.html.axes import Axis, drawn, thinned
-from dataguard.render.html.bench import throughput
-from dataguard.render.html.figures import FigureRenderer
+from dataguard.render.html.figures import Axis, FigureRenderer, drawn, thinned
+from dataguard.render.html.pages import throughput
 from dataguard.render.html.templating import highlighted
 from dataguard.report import Report
-from dataguard.timings import Timed
 from tests.support import sample_figures
 from tests.support.benches import FOUR, NONE, OWN, bench, timed
 from tests.support.sample_reports import DOCS, clean, empty, full, many, result, undecided

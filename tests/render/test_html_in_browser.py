@@ -14,9 +14,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from dataguard.checks import CATALOGUE
+from dataguard.core.model import Finding, Result, Status
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
-from dataguard.model import Finding, Result, Status
 from dataguard.render.formats import renderer
 from dataguard.report import Report
 from tests.support import sample_figures

@@ -22,10 +22,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, ValidationError
 
 from dataguard.checks import CATALOGUE
-from dataguard.figures import Picture
-from dataguard.machine.checkup import Checkup
-from dataguard.machine.machine import Machine
-from dataguard.model import (
+from dataguard.core.figures import LeafView, Picture, SampleView, SampleViews
+from dataguard.core.model import (
     PREVENTED,
     SCHEMA,
     SCHEMA_VERSION,
@@ -36,11 +34,12 @@ from dataguard.model import (
     Status,
     UsageError,
 )
+from dataguard.machine.checkup import Checkup
+from dataguard.machine.machine import Machine
+from dataguard.measured import Bench
 from dataguard.render.formats import FORMATS, formats_of, renderer
 from dataguard.render.text import render_result
 from dataguard.report import Report
-from dataguard.sample_view import LeafView, SampleView, SampleViews
-from dataguard.timings import Bench
 from tests.support.sample_figures import png
 from tests.support.sample_reports import DOCS, clean, empty, full, result, undecided
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataguard.measured import Timed
 from dataguard.render.timings import render
-from dataguard.timings import Timed
 from tests.support.benches import FOUR, OWN, bench, timed
 
 

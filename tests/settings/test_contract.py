@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from dataguard.settings.contract import CONTRACT
 from dataguard.settings.settings import resolve
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dataguard.cli import main
-from dataguard.model import Severity
+from dataguard.core.model import Severity
 from dataguard.pytest_plugin.plugin import OPTIONS
 from dataguard.report import Report
 from dataguard.settings.settings import Settings

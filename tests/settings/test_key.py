@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from dataguard.core.model import Result, Status, UsageError
 from dataguard.engine import scan
-from dataguard.model import Result, Status, UsageError
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan

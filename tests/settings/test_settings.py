@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dataguard.checks import CATALOGUE as EVERY
+from dataguard.core.model import Severity, Status, UsageError
 from dataguard.engine import scan
-from dataguard.model import Severity, Status, UsageError
 from dataguard.settings.settings import (
     RUNNING,
     UNREADABLE,

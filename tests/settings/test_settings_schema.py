@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator, ValidationError
 
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from dataguard.settings import settings_schema
 from dataguard.settings.contract import CONTRACT
 from dataguard.settings.settings import Settings, resolve

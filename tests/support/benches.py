@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dataguard.timings import Bench, LoaderTimes, Setting, Timed
+from dataguard.measured import Bench, LoaderTimes, Setting, Timed
 
 OWN = Setting(2, 2, persistent=False, pin=False)
 FOUR = replace(OWN, workers=4)

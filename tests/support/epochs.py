@@ -9,10 +9,9 @@ from typing import Any
 from torch.utils.data import default_collate
 
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import BatchRecord, SampleRecord
-from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.repro import Repro
-from dataguard.lab.spy.value_summaries import numbers_of
+from dataguard.lab.core.records import BatchRecord, SampleRecord, ValueSummary
+from dataguard.lab.spy.recording import numbers_of
+from dataguard.lab.subject import Repro
 
 
 def sample(value: Any, index: int = 0, batch: int = 0, position: int = 0) -> SampleRecord:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dataguard.model import Check
+from dataguard.core.model import Check
 
 SAMPLES = Path(__file__).parents[2] / "sample_datasets"
 

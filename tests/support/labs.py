@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dataguard.lab.lab import Lab
-from dataguard.lab.reading.loader_survey import survey
+from dataguard.lab.reading.checkpoint import survey
 from dataguard.machine.machine import Machine
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import load

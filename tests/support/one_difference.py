@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dataguard.checks import CATALOGUE
-from dataguard.model import Coverage
+from dataguard.core.model import Coverage
 from tests.support.recordings import Verdict, recordings, verdict_of
 
 

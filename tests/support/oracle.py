@@ -18,8 +18,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 from tests.loaders.generated import FILE, INITS, Description, build
 from tests.loaders.sources import Source

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from dataguard.checks import CATALOGUE
+from dataguard.core.model import Check, Status
 from dataguard.engine import scan
-from dataguard.lab.core.value_summary import Numbers
+from dataguard.lab.core.records import Numbers
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.model import Check, Status
 from dataguard.process.launcher import shared_zygote
 from dataguard.settings.settings import Settings
 from tests.support import recording_text

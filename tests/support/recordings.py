@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from dataguard.model import Check, Coverage, DataguardError, Finding, Judgement
+from dataguard.core.model import Check, Coverage, DataguardError, Finding, Judgement
 from tests.support import recording_text
 from tests.support.plain_json import Digests, NotPlain, decoded, encoded, parts_of
 

@@ -7,7 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable
 
-from dataguard.figures import Box, Figure, Line, Matrix, Picture, Pictures, Plot, Span, Swatches, Timeline
+from dataguard.core.figures import Box, Figure, Line, Matrix, Picture, Pictures, Plot, Span, Swatches, Timeline
 
 
 def png(width: int, height: int, pixel: Callable[[int, int], tuple[int, ...]], channels: int = 3) -> bytes:

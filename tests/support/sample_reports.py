@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from dataguard.check_doc import Doc
 from dataguard.checks import CATALOGUE as REAL
-from dataguard.figures import Figure
-from dataguard.model import Check, Coverage, Finding, Judgement, Location, Result, Severity, Status
+from dataguard.core.figures import Figure
+from dataguard.core.model import Check, Coverage, Doc, Finding, Judgement, Location, Result, Severity, Status
 from dataguard.report import Report
 
 CLONED_RNG = Doc(

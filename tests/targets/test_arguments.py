@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dataguard.cli import main
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from dataguard.settings.settings import changed, resolve
 from dataguard.settings.target_spelling import parsed, with_args
 from dataguard.targets.loading import Target

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dataguard.core.model import Result, Status
 from dataguard.engine import scan
-from dataguard.model import Result, Status
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import dataguard
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from dataguard.targets.loading import Target
 
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from dataguard.core.model import Status, UsageError
 from dataguard.engine import scan
-from dataguard.model import Status, UsageError
 from dataguard.settings.settings import Settings
 from tests.support.targets import Data, Plain, Stream, Ten, loader, names, target
 

@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from dataguard.model import UsageError
-from dataguard.targets.arguments import FACTORY_PARAMETERS
+from dataguard.core.model import UsageError
 from dataguard.targets.loading import frames_of
+from dataguard.targets.spelling import FACTORY_PARAMETERS
 from tests.support.targets import KINDS, Data, Gathered, Make, Ten, loader, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

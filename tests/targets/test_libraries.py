@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from tests.support.targets import KINDS, Ten, loader, names, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")

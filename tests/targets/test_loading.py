@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dataguard.model import UsageError
+from dataguard.core.model import UsageError
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import load
 from dataguard.targets.spelling import require_findable

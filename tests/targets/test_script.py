@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
+from dataguard.core.model import UsageError
 from dataguard.engine import scan
-from dataguard.in_memory_targets import script_of, script_spelling
-from dataguard.model import UsageError
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
+from dataguard.settings.target_spelling import script_of, script_spelling
 from dataguard.targets.script import _evaluates, _named
 from dataguard.targets.spelling import require_findable
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.training.batch_structure import MOST_KNOWN, Structure, arrays_of
+from dataguard.training.batch_values import MOST_KNOWN, Structure, arrays_of
 
 Pair = namedtuple("Pair", "image label")
 IMAGES, LABELS = torch.zeros(4, 3, 2, 2), torch.zeros(4, dtype=torch.int64)

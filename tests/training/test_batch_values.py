@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.training.batch_structure import arrays_of
-from dataguard.training.batch_values import InvalidValues, Labels, non_finite
+from dataguard.training.batch_values import InvalidValues, Labels, arrays_of, non_finite
 from tests.support.training_loops import Items, pair
 
 NAN, INF = float("nan"), float("inf")

@@ -20,7 +20,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import dataguard
-from dataguard.model import Status, UsageError
+from dataguard.core.model import Status, UsageError
 from dataguard.training import ContractViolation, ContractWarning
 from dataguard.training.guard import Guard, guard
 from dataguard.training.violations import CODES, watched

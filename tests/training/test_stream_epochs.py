@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from dataguard.training import stream_epochs
+from dataguard.training import epoch_order
 from dataguard.training.guard import guard
 from tests.support.training_loops import codes, train
 
@@ -124,5 +124,5 @@ def test_a_slow_stream_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
                 time.sleep(0.01)
                 yield torch.tensor(number)
 
-    monkeypatch.setattr(stream_epochs, "SECONDS", 0.1)
+    monkeypatch.setattr(epoch_order, "SECONDS", 0.1)
     assert not codes(DataLoader(Slow(), batch_size=8), epochs=2)

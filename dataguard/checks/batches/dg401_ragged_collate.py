@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dataguard.checks.batches.last_sample import with_last
+from dataguard.checks.batches.pairing import with_last
 from dataguard.checks.common.check import check
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
-    from dataguard.lab.batches.mixed_batches import Clash, MixedBatches
+    from dataguard.lab.batches.settings_trials import Clash, MixedBatches
     from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dataguard.checks.batches.pairing import mispaired, misread, missing
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_aliased, moving_leaves
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.machine.units import counted
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.collate_trials import Collation

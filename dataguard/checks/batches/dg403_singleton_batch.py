@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
-from dataguard.incident import observed_or_none
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts

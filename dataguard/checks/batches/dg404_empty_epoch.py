@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.incident import EmptyEpoch
-from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.incident import EmptyEpoch
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

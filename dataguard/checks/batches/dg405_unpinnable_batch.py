@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.core.model import Coverage, Finding, Judgement, Severity
 from dataguard.machine.units import counted
-from dataguard.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.batches.pin_memory import Pinning
+    from dataguard.lab.batches.collate_observations import Pinning
     from dataguard.lab.lab import Lab
 
 

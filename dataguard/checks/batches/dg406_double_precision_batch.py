@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_forms import float_indices
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord

@@ -1,17 +1,35 @@
-"""Whether a batch keeps all its samples, and the leaves of each in the same row. Standard library only."""
+"""Whether a batch keeps all its samples, and the leaves of each in the same row. Standard library only.
+
+The last sample of a dataset, where windows are cut short, among those that an epoch read. Standard library only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from dataguard.core.incident import observed_or_none
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
+    from dataguard.lab.batches.collate_observations import GetitemsReads
     from dataguard.lab.batches.collate_trials import Collation, Form, RecognizedLeaf, Rows
-    from dataguard.lab.batches.getitems import GetitemsReads
+    from dataguard.lab.core.records import SampleRecord
+    from dataguard.lab.lab import Lab
+
+
+def with_last(lab: Lab, samples: Sequence[SampleRecord]) -> Sequence[SampleRecord]:
+    """These samples, and the last one if the sampler draws it: few of the samples of a large dataset are read."""
+    ends = observed_or_none(lambda: lab.dataset.ends)
+    if not samples or ends is None or ends.last.incident:
+        return samples
+    orders = observed_or_none(lambda: lab.streams.orders)
+    if orders is None or ends.last.index not in orders.epochs[0]:
+        return samples
+    return [*samples, replace(samples[0], index=ends.last.index, leaves=ends.last.leaves)]
+
 
 FORMS = ("in order", "reversed")
 

@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dataguard.check_doc import Doc
-from dataguard.model import FIRST_SET, Check, Judgement, Severity
+from dataguard.core.model import FIRST_SET, Check, Doc, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -10,15 +10,13 @@ from itertools import combinations
 from operator import ne
 from typing import TYPE_CHECKING
 
-from dataguard.incident import observed_or_none
-from dataguard.model import Undecided
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Undecided
 from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.index import Index
-    from dataguard.lab.core.records import LeafRecord, SampleRecord
-    from dataguard.lab.dataset.repeated_reads import Readings, Run
-    from dataguard.lab.dataset.source_mutation import Change
+    from dataguard.lab.core.records import Index, LeafRecord, SampleRecord
+    from dataguard.lab.dataset.repeated_reads import Change, Readings, Run
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, Location
+from dataguard.core.model import Finding, Location
 
 if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from math import isclose
 from typing import TYPE_CHECKING
 
-from dataguard.checks.common.class_indices import FEWEST, MANY, is_presumed_label
-from dataguard.checks.common.label_kinds import SMALLER
-from dataguard.checks.common.labels import VOID, batches_of, candidates, classes_of, is_named, samples_of
+from dataguard.checks.common.labels import (
+    FEWEST,
+    MANY,
+    SMALLER,
+    VOID,
+    batches_of,
+    candidates,
+    classes_of,
+    is_named,
+    is_presumed_label,
+    samples_of,
+)
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
+    from dataguard.lab.core.records import Numbers, Row, ValueSummary
     from dataguard.lab.lab import Lab
 
 SUM = 1e-3

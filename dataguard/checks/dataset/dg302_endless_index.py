@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.index import Index
-    from dataguard.lab.dataset.index_ends import Ends
+    from dataguard.lab.core.records import Index
+    from dataguard.lab.dataset.index_semantics import Ends
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
 

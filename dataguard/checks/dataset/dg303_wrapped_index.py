@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
-    from dataguard.lab.dataset.periodicity import Period
+    from dataguard.lab.dataset.index_semantics import Period
     from dataguard.lab.lab import Lab
 
 

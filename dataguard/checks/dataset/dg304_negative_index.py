@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_input, unsteady
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Cause, drifts, item_of, mutations
-from dataguard.incident import observed_or_none
-from dataguard.model import Coverage, Finding, Judgement, Location, Severity
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

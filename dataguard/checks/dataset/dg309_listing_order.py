@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.index_meaning import compare, is_reordered, varying
-from dataguard.incident import observed_or_none
-from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.source_location import Place

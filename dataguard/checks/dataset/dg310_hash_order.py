@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
 from dataguard.checks.dataset.index_meaning import compare
-from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.model import Coverage, Finding, Judgement, NotTested, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.dataset.index_semantics import TypedIndex

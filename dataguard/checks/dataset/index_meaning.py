@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.index import Index
+    from dataguard.lab.core.records import Index
     from dataguard.lab.reading.sample_reader import Answer
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, shown
-from dataguard.model import Coverage, Judgement, Severity, Undecided
+from dataguard.core.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
-    from dataguard.lab.files.bit_depth import Depth
+    from dataguard.lab.files.file_observations import Depth
     from dataguard.lab.lab import Lab
 
 SHARE = 0.01

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Coverage, Finding, Judgement, Location, NotTested, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

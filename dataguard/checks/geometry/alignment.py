@@ -1,19 +1,27 @@
-"""Findings about masks, boxes and points that do not follow their image. Standard library only."""
+"""Findings about masks, boxes and points that do not follow their image. Standard library only.
+
+Masks and boxes over their images. Standard library only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dataguard.model import Finding, NotApplicable, Undecided
+from dataguard.checks.figures.samples import beside_original
+from dataguard.core.figures import Pictures, View
+from dataguard.core.model import Finding, NotApplicable, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
+    from dataguard.core.model import Finding
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
     from dataguard.lab.geometry.box_aspect import BoxAspect
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
+
 
 CLEAR = 3
 """How many times the tolerance the distance must reach in a single draw; in two draws, once is enough."""
@@ -157,3 +165,49 @@ def _not_following(lab: Lab, charts: ChartedBoxes, one: BoxAlignment) -> Finding
         at=lab.dataset.location,
         repro=None if charts.collated or one.index is None else lab.repro.samples(one.index),
     )
+
+
+DRAWS = 8
+"""Draws of the transforms that are tried; those that differ are shown."""
+
+
+def blended(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """A mask over its image; values that are no label of its file are white."""
+    charts = lab.geometry.masks
+    wrong = [leaf for finding in findings for leaf in finding.evidence["leaves"]]
+    for mask in charts.masks:
+        if f"{charts.root}{mask.path}" in wrong[:1]:
+            labels = tuple(label[0] for label in charts.labels if len(label) == 1)
+            kept = labels if set(mask.values.labels if mask.values else ()) <= set(labels) else None
+            view = replace(_masked(charts, mask, (0,), kept), closeup=True)
+            white = ", white if no file holds it" if kept else ""
+            words = (
+                f"The mask is laid over the image, with a colour for each value{white}. "
+                "Enlarged, values between those on either side are white."
+            )
+            yield from beside_original(lab, [charts.index], view, words)
+
+
+def misaligned_masks_figure(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """A mask over its image, in the draw in which they are most misaligned."""
+    del findings
+    charts = lab.geometry.masks
+    for mask, worst in misaligned_masks(lab):
+        words = f"The image is {worst.image}, the mask {worst.mask}."
+        yield from beside_original(lab, [worst.index], _masked(charts, mask, (worst.draw,)), words)
+
+
+def misaligned_boxes(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """Boxes over their image, in several draws."""
+    del findings
+    root = lab.geometry.boxes.root
+    for one in unfollowing_tables(lab):
+        view = View(f"{root}{one.image}", tuple(range(DRAWS)), boxes=f"{root}{one.path}", box_format=one.box_format)
+        words = f"{'Points' if one.points else 'Boxes'} of the sample are laid over its image."
+        yield from beside_original(lab, [one.index], view, words)
+
+
+def _masked(
+    charts: ChartedMasks, mask: MaskLeaf, draws: tuple[int, ...], labels: tuple[float, ...] | None = None
+) -> View:
+    return View(f"{charts.root}{mask.image}", draws, mask=f"{charts.root}{mask.path}", labels=labels)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.geometry.alignment import aspect_findings, box_findings, mask_findings, pair_findings
-from dataguard.model import Coverage, DataguardError, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.model import Coverage, DataguardError, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Coverage, Judgement, NotApplicable, NotTested, Severity, Undecided
+from dataguard.core.model import Coverage, Judgement, NotApplicable, NotTested, Severity, Undecided
 from dataguard.stats.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:

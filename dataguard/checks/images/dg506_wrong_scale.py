@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, image_finding
-from dataguard.incident import observed_or_none
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.stats.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding
-from dataguard.model import Coverage, Judgement, NotApplicable, Severity
+from dataguard.core.model import Coverage, Judgement, NotApplicable, Severity
 from dataguard.stats.normalization import KNOWN, Statistics, mixed_scales, muddled, near_miss, read, recovered, shown
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.labels import records_of, samples_of
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import LeafRecord, SampleRecord
-    from dataguard.lab.core.value_summary import Numbers, ValueSummary
+    from dataguard.lab.core.records import LeafRecord, Numbers, SampleRecord, ValueSummary
     from dataguard.lab.lab import Lab
 
 FORMATS = ("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized")

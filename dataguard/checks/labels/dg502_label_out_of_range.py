@@ -7,17 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.class_indices import balance, balance_without_count, inferred, meaningless, out_of_range
-from dataguard.checks.common.label_kinds import Kind
 from dataguard.checks.common.labels import (
     Classes,
+    Kind,
     Labels,
+    balance,
+    balance_without_count,
     candidates,
     chosen,
     classes_by_leaf,
+    inferred,
+    meaningless,
     of_all_samples,
+    out_of_range,
 )
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

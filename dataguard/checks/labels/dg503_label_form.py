@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_forms import Table, divided, fits, inferred, misread_among, tables
 from dataguard.checks.common.labels import classes_of
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

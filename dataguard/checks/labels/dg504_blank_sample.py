@@ -1,20 +1,109 @@
-"""DG504: blank samples."""
+"""DG504: blank samples.
+
+Blank samples: constant images, empty sequences and strings. Standard library only.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.labels.blank_samples import are_a_class, are_placeholders, blank, empty, lasts
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
-from dataguard.incident import observed_or_none
-from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dataguard.lab.core.records import SampleRecord
+    from dataguard.lab.core.records import LeafRecord, SampleRecord, ValueSummary
     from dataguard.lab.lab import Lab
+
+
+MOST_AGAIN = 3
+"""At most this many blank samples are read again."""
+MOST_LABELS = 32
+"""An image with more values than this is no mask."""
+FEWEST_TOKENS = 8
+"""The fewest integers in a row that count as a text."""
+
+
+def blank(samples: Sequence[SampleRecord], summaries: Sequence[ValueSummary]) -> dict[str, list[SampleRecord]]:
+    """The samples with images of a single value or colour, by the message about them.
+
+    A blank leaf beside another image counts only if it is a photograph in other samples: masks are empty by nature.
+    """
+    numbers = [one for summary in summaries if summary.position is not None for one in summary.numbers]
+    varied = {
+        one.path for one in numbers if one.low < one.high and (one.counts is None or len(one.counts) > MOST_LABELS)
+    }
+    found: dict[str, list[SampleRecord]] = defaultdict(list)
+    for sample in samples:
+        if sample.blank and (sample.blank.path in varied or not _others(sample)):
+            what = "has a single colour" if sample.blank.is_coloured else "is constant"
+            found[f"sample{sample.blank.path} {what}"].append(sample)
+    return found
+
+
+def are_placeholders(samples: Sequence[SampleRecord]) -> bool:
+    """Whether blank samples share one image, and each has another input: a text, or an image of the same form."""
+    blanks = {sample.blank.digest for sample in samples if sample.blank}
+    has_input = (any(map(_is_text, sample.leaves)) or _others(sample) for sample in samples)
+    return len(samples) > 1 and len(blanks) == 1 and all(has_input)
+
+
+def are_a_class(samples: Sequence[SampleRecord], every: Sequence[SampleRecord]) -> bool:
+    """Whether blank samples have one label, and no other sample has it: silence, or nothing, is a class."""
+    labels = set.intersection(*(_labels(sample) for sample in samples))
+    return len(samples) > 1 and any(
+        all(label not in _labels(sample) for sample in every if sample not in samples) for label in labels
+    )
+
+
+def _labels(sample: SampleRecord) -> set[tuple[str, bytes]]:
+    """The integers of a sample, by path and content."""
+    return {(leaf.path, leaf.digest) for leaf in sample.leaves if leaf.size == 1 and "int" in leaf.type_name}
+
+
+def _others(sample: SampleRecord) -> bool:
+    """Whether a sample has an image of the same form as its blank one that is not blank."""
+    form = sample.blank and (sample.blank.shape, sample.blank.type_name)
+    return any(not leaf.constant and (leaf.shape, leaf.type_name) == form for leaf in sample.leaves)
+
+
+def _is_text(leaf: LeafRecord) -> bool:
+    """Whether a leaf is a text of several words, or a row of tokens."""
+    if leaf.kind == "str":
+        return leaf.shown is None or " " in leaf.shown
+    return (
+        len(leaf.shape or ()) == 1 and leaf.size >= FEWEST_TOKENS and ("int" in leaf.type_name or leaf.kind == "list")
+    )
+
+
+def lasts(lab: Lab, samples: Sequence[SampleRecord]) -> bool:
+    """Whether a sample is also blank when it is read alone: workers that share a file may spoil each other's reads."""
+    indices = [sample.index for sample in samples if sample.blank and sample.index is not None]
+    return not indices or any(lab.dataset.is_blank(index) for index in indices[:MOST_AGAIN])
+
+
+def empty(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
+    """The samples with an empty input: the leaf that is the largest in most others, or a string."""
+    largest = Counter(leaf.path for sample in samples for leaf in [_input(sample.leaves)] if leaf)
+    path = next((path for path, count in largest.items() if 2 * count > len(samples)), None)
+    empty = [sample for sample in samples for leaf in sample.leaves if leaf.path == path and _is_empty(leaf)]
+    return {f"sample{path} is empty": empty} if empty else {}
+
+
+def _input(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
+    """The largest leaf; if all are single values, the first string."""
+    largest = max(leaves, key=lambda leaf: leaf.size if leaf.shape is not None else 0, default=None)
+    if largest is not None and largest.shape and largest.size > 1:
+        return largest
+    return next((leaf for leaf in leaves if leaf.kind == "str"), None)
+
+
+def _is_empty(leaf: LeafRecord) -> bool:
+    return leaf.shown == "''" if leaf.kind == "str" else leaf.shape is not None and leaf.size == 0
+
 
 NATURE = 0.5
 """A larger share of blank samples than this is a property of the data."""

@@ -7,12 +7,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.label_kinds import Kind
-from dataguard.checks.common.labels import candidates
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.checks.common.labels import Kind, candidates
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
-    from dataguard.lab.dataset.concatenated_parts import Part
+    from dataguard.lab.dataset.dataset_observations import Part
     from dataguard.lab.lab import Lab
 
 _NUMBER = re.compile(r"[a-z]?\d+")

@@ -1,18 +1,114 @@
-"""DG601: too little shared memory for the batches in flight."""
+"""DG601: too little shared memory for the batches in flight.
+
+How much shared memory the batches in flight need. Standard library only.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.machine.batches_in_flight import Flight, flight_of
-from dataguard.incident import LoaderFailed
+from dataguard.core.incident import LoaderFailed, observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 from dataguard.machine.units import counted, size
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.loader_facts import LoaderFacts
+    from dataguard.lab.core.records import Index, LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
+    from dataguard.lab.reading.epoch_trace import EpochTrace
     from dataguard.machine.machine import Machine
+
+
+PAGE = 4096
+"""The size in bytes of a page of shared memory on Linux."""
+HELD = 2
+"""Batches beyond those that workers prepare: the one in use and the next one, for which a worker starts another before
+the loop releases the first (measured on torch 2.15: the peak is num_workers x prefetch_factor + 2)."""
+VARIED = 1.1
+"""The largest sample is at least this many times the median one where batches vary in size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """The most batches that are in shared memory at once.
+
+    `sizes` are their bytes, the largest first; `queues` are the bytes of the semaphores of the loader's queues. `worst`
+    are the samples of the largest batch, where it was built from the largest samples that were seen.
+    """
+
+    sizes: tuple[int, ...]
+    queues: int
+    worst: tuple[Index, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """The bytes of all of it."""
+        return sum(self.sizes) + self.queues
+
+    def fitting(self, room: int) -> int:
+        """How many of the largest batches fit into `room` bytes."""
+        return max((room - self.queues) // max(self.sizes[0], 1), 0) if self.sizes else 0
+
+
+def flight_of(lab: Lab) -> Flight:
+    """What is in flight when the queues are full, estimated from the batches and the largest samples that were seen."""
+    facts, epoch = lab.facts, lab.epoch
+    count = _count(facts, epoch)
+    seen = sorted((batch.shared_bytes for batch in epoch.batches), reverse=True)
+    worst = _largest(facts, epoch)
+    largest = _bytes_of(lab, worst)
+    if largest is None or (seen and largest <= seen[0]):
+        largest, worst = None, ()
+    sizes = [*([largest] if largest else []), *seen][:count]
+    missing = count - len(sizes)
+    typical = round(statistics.median(sizes)) if sizes else 0
+    return Flight((*sizes, *[typical] * missing), _queues(facts.num_workers), worst)
+
+
+def _count(facts: LoaderFacts, epoch: EpochTrace) -> int:
+    """How many batches are in flight at once: no more than an epoch has.
+
+    A thread that pins batches copies them out of shared memory right away: those in use do not count.
+    """
+    held = 0 if facts.pin_memory and facts.cuda else HELD
+    in_flight = facts.num_workers * (facts.prefetch or 2) + held
+    planned = len(epoch.sizes) if epoch.sizes is not None else len(epoch.batches) if epoch.whole else 0
+    return min(in_flight, planned or in_flight)
+
+
+def _largest(facts: LoaderFacts, epoch: EpochTrace) -> tuple[Index, ...]:
+    """The samples of the largest possible batch, where samples vary in size and any of them may share a batch."""
+    known = {sample.index: sample for sample in epoch.samples if sample.index is not None}
+    ranked = sorted(known.values(), key=_bytes, reverse=True)
+    if not facts.mixes_samples or not facts.batch_size or len(ranked) < facts.batch_size:
+        return ()
+    if _bytes(ranked[0]) < VARIED * _bytes(ranked[len(ranked) // 2]):
+        return ()
+    return tuple(sample.index for sample in ranked[: facts.batch_size])
+
+
+def _bytes_of(lab: Lab, indices: Sequence[Index]) -> int | None:
+    return observed_or_none(lambda: lab.resources.batch_bytes(indices)) if indices else None
+
+
+def _bytes(sample: SampleRecord) -> int:
+    return sum(map(_leaf_bytes, sample.leaves))
+
+
+def _leaf_bytes(leaf: LeafRecord) -> int:
+    bits = re.search(r"\d+", leaf.dtype or "")
+    return math.prod(leaf.shape or ()) * (int(bits[0]) // 8 if bits else 1)
+
+
+def _queues(workers: int) -> int:
+    """The bytes of the semaphores of the loader's queues: a page for each of 3 a queue, and of 5 in an event."""
+    return PAGE * (3 * (workers + 1) + 5)
 
 
 @check("DG601", "shm-headroom", Severity.ERROR)

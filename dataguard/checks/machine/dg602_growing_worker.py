@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import TOO_MUCH, Growth, growth_of, memory_of, open_files, unseen_growth
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 from dataguard.machine.units import size, span
-from dataguard.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.process_usage import Reading
+    from dataguard.lab.core.instrument import Reading
     from dataguard.lab.lab import Lab
 
 LEAST = 1 << 19

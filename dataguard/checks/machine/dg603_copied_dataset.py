@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.machine.growth import memory_of
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, NotTested, Severity
 from dataguard.machine.units import counted, size
-from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.machine.copied_containers import CopiedContainer
+    from dataguard.lab.machine.growing_containers import CopiedContainer
 
 SHARE, MUCH = 0.1, 1 << 29
 """Copies of this share of memory or this many bytes, whichever is less, are worth a warning. Chosen, not derived."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import classes_of
 from dataguard.checks.model.loss_mismatch import hint_for, mismatches, refusal
-from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dataguard.lab.lab import Lab
-    from dataguard.lab.model.tracing import LossCall, Values
+    from dataguard.lab.model.calling import LossCall, Values
     from dataguard.lab.model.trial import Trial
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import is_named
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:

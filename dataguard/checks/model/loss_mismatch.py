@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.labels import VOID
 
 if TYPE_CHECKING:
-    from dataguard.lab.model.tracing import LossCall
+    from dataguard.lab.model.calling import LossCall
 
 EXACT = 1e-3
 """How far sums of probabilities may be from 1."""

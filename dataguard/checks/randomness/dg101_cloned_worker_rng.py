@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.repeat_evidence import advised, items_of, message_of, place_of
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -1,21 +1,133 @@
-"""DG103: random augmentation that never varies."""
+"""DG103: random augmentation that never varies.
+
+Draws that are the same for an index in every epoch, although no constant seeds them. Standard library only.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.frozen_draws import (
-    by_cache,
-    by_draw,
-    by_index,
-    require_no_choice,
-    varied_draws,
-)
-from dataguard.model import Coverage, Finding, Judgement, Location, Severity
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, Undecided, without_empty
+from dataguard.stats.coincidence import Groups, is_random
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.records import LeafRecord
     from dataguard.lab.lab import Lab
+    from dataguard.lab.randomness.constant_seeds import SeedTrace
+    from dataguard.lab.randomness.worker_draws import WorkerDraws
+
+
+def varied_draws(lab: Lab) -> WorkerDraws | None:
+    """Draws of the same items in which a sample varies: then nothing is frozen (map-style only).
+
+    Its labels, and what all samples share, need not vary. None where another value is the same in all draws of an item.
+    """
+    draws = observed_or_none(lambda: lab.randomness.few_items)
+    if draws is None:
+        return None
+    labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
+    drawn = {path: by.values() for path, by in draws.as_is.items() if path.startswith("sample") and path not in labels}
+    own = [by for by in drawn.values() if not _is_shared(by)]
+    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) or _differ(by) for by in own)
+    return draws if own and varied else None
+
+
+def _is_shared(by: Collection[Groups]) -> bool:
+    """Whether every draw of every item has one value, such as a mask of ones: nothing is augmented there."""
+    return len({digest for groups in by for group in groups for digest in group}) == 1
+
+
+def _differ(by: Collection[Groups]) -> bool:
+    """Whether an item that was drawn once in each worker and epoch differs between them."""
+    return all(len(group) == 1 for groups in by for group in groups) and len(set(by)) > 1
+
+
+def _is_plain(leaf: LeafRecord) -> bool:
+    """Whether a value is a class index, a name or the like, and no measure."""
+    return not leaf.shape and not (leaf.dtype or leaf.kind).startswith(("float", "torch.float"))
+
+
+def require_no_choice(lab: Lab, trace: SeedTrace, leaves: Sequence[str]) -> None:
+    """Raise Undecided where a seed may select the sample that an index returns, and not how it is augmented."""
+    chosen = [
+        path for path in leaves if path in trace.plain or _is_another_sample(lab, path, trace.changed.get(path, ()))
+    ]
+    if chosen:
+        raise Undecided(f"a constant seed determines {chosen[0]}, but may only select which sample an index returns")
+
+
+def _is_another_sample(lab: Lab, path: str, changed: Collection[bytes]) -> bool:
+    """Whether a leaf now holds the value of another sample."""
+    read = (leaf for sample in lab.epoch.samples for leaf in sample.leaves if f"sample{leaf.path}" == path)
+    return any(leaf.digest in changed for leaf in read)
+
+
+def by_index(lab: Lab) -> Iterator[Finding]:
+    """Library augmentations that run after the user's code has seeded a generator with the index alone.
+
+    Synthetic data are rightly seeded by their index as well; no library draws for them.
+    """
+    seeds = [seeding for seeding in lab.randomness.seeds().indexed if seeding.direct and not seeding.epochs]
+    if not seeds:
+        return
+    trace = lab.randomness.seeds(always=True)
+    leaves = [path for path in trace.dependent if path.startswith("sample") and path not in trace.plain]
+    if leaves and trace.libraries and not any(_is_another_sample(lab, path, trace.changed[path]) for path in leaves):
+        yield Finding(
+            message=f"{leaves[0]} gets the same augmentation in every epoch: {seeds[0].kind} is seeded by index",
+            evidence={
+                "leaves": leaves,
+                "seeds": {f"{one.kind}({one.seed}), ...": f"{one.file}:{one.line}" for one in seeds},
+                "drawn by": sorted(trace.libraries),
+                "draws per index": trace.draws,
+            },
+            at=Location(seeds[0].file, seeds[0].line, seeds[0].function),
+        )
+
+
+def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
+    """Samples that a cache holds already augmented; returns a note about a cache that does not last."""
+    plain = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if not leaf.shape}
+    leaves = [path for path in lab.randomness.cached.leaves if path not in plain]
+    if not leaves:  # a label that is drawn once is rightly kept
+        return None
+    if len(leaves) < len(lab.randomness.cached.leaves):
+        raise Undecided(f"{leaves[0]} is drawn once per index, and so is a label: they may have to match")
+    changed = lab.randomness.cached.changed
+    if not _lasts(lab, leaves[0]):
+        return f"a cache holds {leaves[0]} already augmented, but only until its worker exits after the epoch"
+    yield Finding(
+        message=f"{leaves[0]} is augmented once per index and never again: a cache holds the augmented sample",
+        evidence=without_empty({"leaves": leaves, "changed by reading": [place.what for place in changed]}),
+        at=changed[0] if changed else None,
+    )
+    return None
+
+
+def by_draw(lab: Lab) -> Iterator[Finding]:
+    """Integers that the user's code draws for each sample, such as the offset of a crop, and that change nothing."""
+    for draw in observed_or_none(lambda: lab.randomness.unused_draws) or ():
+        yield Finding(
+            message=f"{draw.function} draws an integer from {draw.low} to {draw.high}, and no sample depends on it",
+            evidence={
+                "samples": draw.items,
+                "draws per sample": draw.draws,
+                "confirmed by": f"{2 * draw.high - draw.low + 1} in its place changes no sample, and raises nothing",
+            },
+            at=draw.at,
+        )
+
+
+def _lasts(lab: Lab, leaf: str) -> bool:
+    """Whether a cache outlives an epoch: its process does, or the user's own workers still see it in the next one."""
+    if lab.facts.num_workers == 0 or lab.facts.persistent:
+        return True
+    draws = lab.randomness.few_items.as_is.get(leaf, {})
+    first, second = draws.get((0, 0), ()), draws.get((0, 1), ())
+    return first == second and not is_random(first)
 
 
 @check("DG103", "frozen-augmentation", Severity.WARNING)

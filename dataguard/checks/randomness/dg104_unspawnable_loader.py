@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.start_methods import SPAWN, spawn_trial
-from dataguard.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
-from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, Undecided, without_empty
+from dataguard.core.incident import Incident, LoaderHung, LoaderUnspawnable, observed_or_none
+from dataguard.core.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    Location,
+    NotApplicable,
+    Severity,
+    Undecided,
+    without_empty,
+)
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.spawn_pickling import Culprit, Pickling
+    from dataguard.lab.randomness.spawned_reads import Culprit, Pickling
 
 
 @check("DG104", "unspawnable-loader", Severity.ERROR)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.start_methods import SPAWN, differing_items, freed_views, spawn_trial
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

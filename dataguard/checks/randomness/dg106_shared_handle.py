@@ -7,8 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.incident import LoaderFailed, LoaderInterleaved
-from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, Undecided, without_empty
+from dataguard.core.incident import LoaderFailed, LoaderInterleaved
+from dataguard.core.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    Location,
+    NotApplicable,
+    Severity,
+    Undecided,
+    without_empty,
+)
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import reads_agree, shifts
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.same_items import SameItems
+    from dataguard.lab.randomness.worker_draws import WorkerDraws
 
 
 @check("DG107", "deaf-workers", Severity.WARNING)
@@ -82,7 +82,7 @@ def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
     return found, {"draws": 2 * own.draws, "items": own.items, "workers": own.workers, "epochs": 2}
 
 
-def _changes(draws: SameItems, path: str) -> bool:
+def _changes(draws: WorkerDraws, path: str) -> bool:
     """Whether a leaf that is not random with seeded generators differs in the second epoch."""
     drawn = draws.seeded.get(path, {})
     first, second = drawn.get((0, 0), ()), drawn.get((0, 1), ())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.repeat_evidence import evidence_of, items_of, message_of, place_of
-from dataguard.model import Coverage, Finding, Judgement, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

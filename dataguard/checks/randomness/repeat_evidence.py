@@ -1,17 +1,109 @@
-"""How a report words random numbers that repeat: what repeats, how that is known, and where. Standard library only."""
+"""How a report words random numbers that repeat: what repeats, how that is known, and where. Standard library only.
+
+Code to suggest for a generator that repeats its random numbers. Standard library only.
+
+One item as each worker makes it in each epoch: clones are equal pictures. Standard library only.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from dataguard.checks.randomness import rng_fixes
-from dataguard.model import Location, without_empty
+from dataguard.core.figures import Pictures
+from dataguard.core.model import Location, without_empty
 
 if TYPE_CHECKING:
+    from dataguard.core.model import Finding
     from dataguard.lab.core.loader_facts import LoaderFacts
-    from dataguard.lab.randomness.repeated_draws import Repeat
+    from dataguard.lab.core.records import GeneratorState, Seeding
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.pictures.sample_pictures import Cells
     from dataguard.lab.randomness.shared_draws import SharedDraws
+    from dataguard.lab.randomness.worker_draws import Repeat
+
+
+SEED, SHORT_SEED = "torch.initial_seed()", "torch.initial_seed() % 2**32"
+"""The seed that torch gives to each worker in each epoch, and what fits into the 32 bits that older interfaces take."""
+
+_MADE = {
+    "numpy.random.Generator": f"numpy.random.default_rng({SEED})",
+    "numpy.random.RandomState": f"numpy.random.RandomState({SHORT_SEED})",
+    "torch.Generator": f"torch.Generator().manual_seed({SEED})",
+}
+_LIBRARIES = {"cv2": "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"}
+_WRAPPED = re.compile(r"(\.__self__|\.__func__|\.__wrapped__|\.func|\.<held>|\.<delegate>|\.<weak>|\.<context>)+$")
+_STEP = re.compile(r"(<[^<>]*>|\w+)((?:\[[^\]]*\])*)")
+
+
+def fix_place_of(suspect: GeneratorState, seeding: Seeding | None) -> Location:
+    """Where a generator is given a repeated seed, if it is, else where it is held."""
+    if seeding:
+        return Location(seeding.file, seeding.line, seeding.function)
+    file, line = suspect.at or (None, None)
+    return Location(file, line, suspect.path)
+
+
+def fix_of_seeding(seeding: Seeding, replayer: int | None) -> str:
+    """What to write in place of a line that gives the same seed to two workers, or to the `replayer` in two epochs.
+
+    The generators that python, numpy and torch share need no such line: torch seeds them in each worker.
+    """
+    between, where = ("worker", "") if replayer is None else ("epoch", f" in worker {replayer}")
+    line = f"{PurePath(seeding.file).name}:{seeding.line} {seeding.kind}({seeding.seed}){where}"
+    if seeding.kind.startswith("cv2."):
+        return f"{line}: seed from torch.initial_seed() % 2**31, which differs in each {between}"
+    is_shared = (seeding.path or "").startswith("global ")
+    seed = SHORT_SEED if is_shared or seeding.kind.startswith("numpy.random.RandomState") else SEED
+    return f"{line}: {'remove it, or ' * is_shared}seed from {seed}, which differs in each {between}"
+
+
+def fix_of(suspect: GeneratorState, seeding: Seeding | None, replayer: int | None) -> str:
+    """What to write in place of the line that repeats a seed, if there is one, else for the generator."""
+    return fix_of_seeding(seeding, replayer) if seeding else fix_of_generator(suspect)
+
+
+def fix_of_generator(suspect: GeneratorState) -> str:
+    """What to write for a generator that is copied into each worker."""
+    if suspect.kind in _LIBRARIES:
+        return _LIBRARIES[suspect.kind]
+    if suspect.path.startswith("global "):
+        name = suspect.path.removeprefix("global ")
+        return f"something gives {name} a repeated seed: remove that call, or seed from {SHORT_SEED}"
+    if suspect.reseed:
+        return f"in worker_init_fn: {_in_worker(suspect.reseed)}({SHORT_SEED})"
+    made = _MADE.get(suspect.kind, f"{suspect.kind}({SEED})")
+    if suspect.part:
+        return f"create {_name(suspect.part)} on first use in the worker, with {made}"
+    function, default, _ = suspect.path.partition(".<default ")
+    if default:
+        return f"do not make the generator a default argument of {_name(function)}; create it in the worker: {made}"
+    if _WRAPPED.search(suspect.path):
+        return f"create {_name(suspect.path)} on first use in the worker, from {made}"
+    return f"create {_name(suspect.path)} on first use in the worker: {made}"
+
+
+def later_epochs(*, persistent: bool) -> str:
+    """What happens to such a generator when the next epoch begins."""
+    return "persistent workers continue from its state" if persistent else f"restarted workers get a new {SEED}"
+
+
+def _in_worker(method: str) -> str:
+    """The path of a method as code that runs in a worker, where `get_worker_info` gives the dataset."""
+    holder, _, name = method.rpartition(".")
+    if "<" in holder:
+        return f"{_name(holder)}.{name}"
+    return f"get_worker_info().{method}" if holder.startswith("dataset.") else method
+
+
+def _name(path: str) -> str:
+    """What the user calls a thing: the last name on the way to it, with the positions that follow."""
+    steps = _STEP.findall(_WRAPPED.sub("", path))
+    plain = [re.sub(r"<.*?([^\s.<]+)>", r"\1", name) + positions for name, positions in steps]
+    return ".".join(plain[-2:] if steps[-1][0] in ("args", "keywords") else plain[-1:])
 
 
 def message_of(who: str, repeat: Repeat, when: str) -> str:
@@ -48,16 +140,16 @@ def advised(repeat: Repeat, facts: LoaderFacts) -> dict[str, object]:
     """What to write instead, the evidence, and what happens in later epochs until then."""
     replayer = repeat.one.worker if repeat.across_epochs else None
     return {
-        "fix here": rng_fixes.fix_of(repeat.suspects[0].generator, repeat.seeding, replayer),
+        "fix here": fix_of(repeat.suspects[0].generator, repeat.seeding, replayer),
         **evidence_of(repeat),
-        "later epochs": rng_fixes.later_epochs(persistent=facts.persistent),
+        "later epochs": later_epochs(persistent=facts.persistent),
     }
 
 
 def place_of(repeat: Repeat) -> Location:
     """Where the first suspect gets a repeated seed, if it is seen to, else where it is drawn from, or held."""
     suspect = repeat.suspects[0].generator
-    return rng_fixes.place_of(replace(suspect, at=repeat.drawn_at or suspect.at), repeat.seeding)
+    return fix_place_of(replace(suspect, at=repeat.drawn_at or suspect.at), repeat.seeding)
 
 
 def _drawn_by(leaf: str) -> str:
@@ -79,3 +171,55 @@ def _confirmation(repeat: Repeat) -> str:
         for suspect in repeat.suspects
         if suspect.changes
     )
+
+
+def across_workers(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """A sheet in which two workers make equal pictures."""
+    yield from _sheet(lab, findings, lambda cells: any(_repeats(row) for row in cells), "Workers make equal pictures.")
+
+
+def across_epochs(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """A sheet in which a worker makes equal pictures in two epochs."""
+    words = "A worker makes the same picture in two epochs."
+    yield from _sheet(lab, findings, lambda cells: any(map(_repeats, zip(*cells, strict=True))), words)
+
+
+def everywhere(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """A sheet in which all pictures are equal."""
+    words = "The picture is the same in every worker and epoch."
+    yield from _sheet(lab, findings, lambda cells: len({one for row in cells for one in row}) == 1, words)
+
+
+def _repeats(pictures: Sequence[object]) -> bool:
+    return len(set(pictures)) < len(pictures)
+
+
+def _sheet(lab: Lab, findings: Sequence[Finding], shows: Callable[[Cells], bool], words: str) -> Iterator[Pictures]:
+    """A sheet of the first leaf of the findings that is an image; none if it does not show what they say."""
+    leaves = [leaf for finding in findings for key in ("leaves", "unchanged") for leaf in finding.evidence.get(key, ())]
+    images = [leaf for leaf in dict.fromkeys(leaves) if leaf in _image_leaves(lab)]
+    if not images:
+        return
+    sheet = lab.pictures.sheet(images[0])
+    if shows(sheet.cells):
+        yield Pictures(
+            f"{images[0]} of index {sheet.item}, by worker and epoch",
+            f"{words} Each picture is made by one worker (column) in one epoch (row) from the same item.",
+            tuple(f"epoch {number}" for number in range(len(sheet.cells))),
+            tuple(f"worker {number}" for number in range(len(sheet.cells[0]))),
+            sheet.cells,
+        )
+
+
+def _image_leaves(lab: Lab) -> set[str]:
+    """The paths of leaves with rows and columns."""
+    samples = {
+        f"sample{leaf.path}" for one in lab.epoch.samples for leaf in one.leaves if _is_image(leaf.kind, leaf.shape, 2)
+    }
+    return samples | {
+        f"batch{leaf.path}" for one in lab.epoch.batches for leaf in one.leaves if _is_image(leaf.kind, leaf.shape, 3)
+    }
+
+
+def _is_image(kind: str, shape: tuple[int, ...] | None, axes: int) -> bool:
+    return kind == "PIL.Image" or len(shape or ()) >= axes

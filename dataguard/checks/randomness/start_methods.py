@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from dataguard.incident import observed_or_none
-from dataguard.model import Finding, NotApplicable
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Finding, NotApplicable
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.same_items import SameItems
     from dataguard.lab.randomness.spawned_reads import SpawnTrial
+    from dataguard.lab.randomness.worker_draws import WorkerDraws
 
 SPAWN = "spawn (the default on macOS and Windows; on Linux, Python 3.14 has forkserver)"
 """What a loader meets elsewhere that leaves the start method to the platform."""
@@ -25,13 +25,13 @@ def spawn_trial(lab: Lab) -> SpawnTrial:
     return lab.randomness.spawn_trial
 
 
-def differing_items(spawned: SameItems, forked: SameItems) -> dict[str, list[str]]:
+def differing_items(spawned: WorkerDraws, forked: WorkerDraws) -> dict[str, list[str]]:
     """The indices at which a leaf is the same in every forked worker, but differs in the first spawned worker."""
     paths = {*spawned.seeded, *forked.seeded}
     return {path: indices for path in paths if (indices := _differing(path, spawned, forked))}
 
 
-def _differing(path: str, spawned: SameItems, forked: SameItems) -> list[str]:
+def _differing(path: str, spawned: WorkerDraws, forked: WorkerDraws) -> list[str]:
     drawn = forked.seeded.get(path, {})
     groups, found = drawn.get((0, 0), ()), spawned.seeded.get(path, {}).get((0, 0), ())
     if is_random(groups) or any(other != groups for (_, epoch), other in drawn.items() if not epoch):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.reproducibility.stages import because_of, evidence_of, is_rounding, location_of, stage_of
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.reproducibility.observations import Cause
+    from dataguard.lab.reproducibility.runs import Cause
     from dataguard.lab.reproducibility.seeded_run import Runs
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dataguard.model import Location
+from dataguard.core.model import Location
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.reproducibility.divergence import Divergence
-    from dataguard.lab.reproducibility.observations import Cause
-    from dataguard.lab.reproducibility.stage_trace import StageDifference
+    from dataguard.lab.reproducibility.runs import Cause, Divergence
+    from dataguard.lab.reproducibility.seeded_run import StageDifference
 
 ROUNDING = 1e-5
 """Differences below this may come from the order of floating-point operations, for instance in several threads."""

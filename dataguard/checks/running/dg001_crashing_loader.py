@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.incident import Incident, LoaderRaised
-from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.incident import Incident, LoaderRaised
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.sound.sound_findings import hertz, sound_finding
-from dataguard.model import Coverage, Judgement, Severity, Undecided
+from dataguard.core.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.sound.heard import Heard
+    from dataguard.lab.sound.sound_charts import Heard
 
 OFF = 0.01
 """How far a rate may be off the declared one: half of what changes the pitch by a semitone is 0.03."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.sound.sound_findings import sound_finding
-from dataguard.model import Coverage, Judgement, NotApplicable, Severity
+from dataguard.core.model import Coverage, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.sound.heard import Heard, Loudness
+    from dataguard.lab.sound.sound_charts import Heard, Loudness
 
 DEPTHS = {2.0**15: "16-bit", 2.0**23: "24-bit", 2.0**31: "32-bit"}
 """What full scale is as an integer."""

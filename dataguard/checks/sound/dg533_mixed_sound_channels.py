@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.sound.sound_findings import sound_finding
-from dataguard.model import Coverage, Judgement, NotApplicable, Severity
+from dataguard.core.model import Coverage, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.sound.heard import Heard
+    from dataguard.lab.sound.sound_charts import Heard
 
 
 @check("DG533", "mixed-sound-channels", Severity.WARNING, since="2026.3")

@@ -1,13 +1,18 @@
-"""Findings about leaves that follow the sound of a file. Standard library only."""
+"""Findings about leaves that follow the sound of a file. Standard library only.
+
+What the model hears, beside its file. Standard library only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dataguard.model import Finding, without_empty
+from dataguard.core.figures import Pictures
+from dataguard.core.model import Finding, without_empty
 
 if TYPE_CHECKING:
+    from dataguard.core.model import Finding
     from dataguard.lab.lab import Lab
 
 
@@ -34,3 +39,18 @@ def sound_finding(lab: Lab, paths: Sequence[str], words: str, evidence: Mapping[
 def hertz(rate: int) -> str:
     """A sample rate as it is written: 44,100 Hz."""
     return f"{rate:,} Hz"
+
+
+def beside_original(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """The waveform and spectrogram of a sample's file, and of the leaf of the first finding."""
+    evidence = findings[0].evidence
+    path = evidence["leaves"][0]
+    original, heard = lab.pictures.sound(evidence.get("index", evidence.get("position")), path)
+    rows = {"waveform": (original[0], heard[0]), "spectrogram": (original[1], heard[1])}
+    yield Pictures(
+        f"{path} and its file",
+        "Waveforms are scaled to their largest value; in spectrograms, high sounds are on top.",
+        tuple(name for name, cells in rows.items() if any(cells)),
+        ("original", "what the model hears"),
+        tuple(cells for cells in rows.values() if any(cells)),
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.splits.split_mismatch import mismatches, splits_of
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Drift, drifts, is_input, repeatable, seeded_leaves
 from dataguard.checks.splits.random_evaluation import random_shared, unmasked
-from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.index import Index
-    from dataguard.lab.core.records import GeneratorState
+    from dataguard.lab.core.records import GeneratorState, Index
     from dataguard.lab.dataset.repeated_reads import Readings
     from dataguard.lab.lab import Lab
 

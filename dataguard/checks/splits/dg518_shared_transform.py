@@ -9,7 +9,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import seeded_leaves
 from dataguard.checks.splits.random_evaluation import random_shared, shared_with, unmasked
 from dataguard.checks.splits.split_mismatch import splits_of
-from dataguard.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:

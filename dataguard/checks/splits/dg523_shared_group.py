@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.epoch_trace import EpochTrace
-    from dataguard.lab.splits.groups import Groups
+    from dataguard.lab.splits.index_contents import Groups
 
 FEWEST = 12
 """Fewer groups may be classes, or conditions that each split is meant to have."""

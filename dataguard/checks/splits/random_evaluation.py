@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.incident import observed_or_none
+from dataguard.core.incident import observed_or_none
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.index import Index
+    from dataguard.lab.core.records import Index
     from dataguard.lab.lab import Lab
     from dataguard.lab.splits.shared_transforms import SharedTransform
     from dataguard.lab.subject import Subject

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import are_generated, find_duplicates, first_duplicate
-from dataguard.incident import observed_or_none
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 from dataguard.machine.units import counted
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.duplicates import find_duplicates, first_duplicate
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.machine.units import counted
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, Undecided
 from dataguard.machine.units import counted
-from dataguard.model import Coverage, Finding, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.streams.lost_samples import CUT, NO_RANK, Loss, dealt_losses, excused, streamed_losses
-from dataguard.incident import Incident
-from dataguard.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.incident import Incident
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

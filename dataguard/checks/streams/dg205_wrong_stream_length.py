@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.machine.units import counted
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts

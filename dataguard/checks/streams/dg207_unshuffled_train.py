@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import ignores_index
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 from dataguard.stats.coincidence import ORDERED
 
 if TYPE_CHECKING:

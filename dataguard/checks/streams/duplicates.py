@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dataguard.model import Undecided
+from dataguard.core.model import Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

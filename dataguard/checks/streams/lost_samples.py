@@ -10,8 +10,8 @@ from functools import partial
 from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
-from dataguard.incident import observed_or_none
-from dataguard.model import NotApplicable, Undecided
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Coverage, Finding, Judgement, Severity, Undecided, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab

@@ -6,11 +6,11 @@ import statistics
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.model import Coverage, Finding, Judgement, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.timings import LoaderTimes
+    from dataguard.measured import LoaderTimes
 
 _WORTH = 1.1
 """A setting must be at least this many times as fast to be reported. Chosen: twice the margin of timing

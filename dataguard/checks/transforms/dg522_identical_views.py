@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import seeded_leaves
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.lab.core.records import key_of
-from dataguard.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:

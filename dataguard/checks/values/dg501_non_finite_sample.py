@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.incident import observed_or_none
-from dataguard.model import Coverage, Finding, Judgement, Severity
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord

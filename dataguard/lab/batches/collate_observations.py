@@ -1,49 +1,223 @@
-"""Observations of collate_fn in one process; see `Lab.batches`."""
+"""Observations of collate_fn in one process; see `Lab.batches`.
+
+Whether `__getitems__` returns the requested samples, one per index, in order.
+
+Which tensors of a batch torch pins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils.data._utils.pin_memory import pin_memory
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.lab.batches.collate_inputs import MOST, CollateInputs, Refused, choose, collate_seconds
+from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.batches.collate_trials import (
     COLLATED,
     FEW_REREAD,
+    MOST,
     REREAD,
     TIMES,
+    CollateInputs,
     Collation,
+    Refused,
+    choose,
     collate_forms,
+    collate_seconds,
     collate_singly,
     read_samples,
 )
-from dataguard.lab.batches.drawn_generators import RandomLeaves, find_random_leaves
-from dataguard.lab.batches.getitems import GetitemsReads, compare_getitems, returns_batches
-from dataguard.lab.batches.mixed_batches import MixedBatches, kinds_of, run_mixed_batches
 from dataguard.lab.batches.mixtures import DRAWS as MIXED
-from dataguard.lab.batches.mixtures import ROWS, Mixture, contrasted, find_mixture
+from dataguard.lab.batches.mixtures import ROWS, Mixture, RandomLeaves, contrasted, find_mixture, find_random_leaves
 from dataguard.lab.batches.neighbours import COLLATED as COLLATED_BESIDE
 from dataguard.lab.batches.neighbours import NeighbourEffect, find_neighbour_effects
 from dataguard.lab.batches.padding import Padding, find_padding
-from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
 from dataguard.lab.batches.settings_trials import READS as SETTINGS_READS
-from dataguard.lab.batches.settings_trials import SAMPLES, SettingsTrials, form_of, run_settings_trials
-from dataguard.lab.batches.shrinking import ExampleSearch
-from dataguard.lab.core.index import Index
+from dataguard.lab.batches.settings_trials import (
+    SAMPLES,
+    ExampleSearch,
+    MixedBatches,
+    SettingsTrials,
+    form_of,
+    kinds_of,
+    run_mixed_batches,
+    run_settings_trials,
+)
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.reading.overwritten import Overwritten, batches_taken, find_overwritten
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
+from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.reading.epoch_trace import Overwritten, batches_taken, find_overwritten
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, NotTested, Undecided
 from dataguard.targets.variants import Loader
 
 if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace
+
+
+@dataclass(frozen=True, slots=True)
+class GetitemsReads:
+    """Samples read by `__getitems__`, compared with the same samples read one by one.
+
+    `given` lists, for each returned sample, the requested indices that it matches. It is empty for a mixture, and
+    `parts` then lists which leaf of the first mixture comes from which sample; it is also empty for a sample that
+    nobody requested, if there are too many or too few samples.
+    """
+
+    asked: tuple[Index, ...]
+    given: tuple[tuple[Index, ...], ...]
+    parts: tuple[tuple[str, Index], ...] = ()
+
+
+def returns_batches(inputs: CollateInputs) -> bool:
+    """Whether `__getitems__` returns something other than samples: a collated batch."""
+    if not callable(getattr(inputs.loader.dataset, "__getitems__", None)):
+        return False
+    answer = inputs.read_getitems(inputs.indices[:2])
+    paths = {leaf.path for leaf in leaves_of(inputs.samples[0])}
+    inside = answer if isinstance(answer, list | tuple) else ()
+    return all({leaf.path for leaf in leaves_of(one)} != paths for one in inside)
+
+
+def compare_getitems(inputs: CollateInputs, order: Sequence[int]) -> GetitemsReads | None:
+    """Read the samples at these positions by `__getitems__`, and compare them with single reads.
+
+    None if nothing can be compared: the result is a batch, or samples never repeat.
+    """
+    dataset: Any = inputs.loader.dataset
+    if not callable(getattr(dataset, "__getitems__", None)):
+        return None
+    asked = [inputs.indices[place] for place in order]
+    try:
+        answer = inputs.read_getitems(asked)
+        singly = [_stable(inputs, index, inputs.samples[place]) for index, place in zip(asked, order, strict=True)]
+    except (Refused, NotApplicable):
+        return None
+    if not isinstance(answer, list | tuple):
+        return None
+    paths = set.intersection(*(set(one) for one in singly))
+    got = [{leaf.path: leaf.digest for leaf in leaves_of(sample)} for sample in answer]
+    identifying = [path for path in sorted(paths) if len({one[path] for one in singly}) > 1]
+    miscounted = _is_miscounted(answer, inputs.samples, len(asked))
+    if not miscounted and not any(path in one for path in identifying for one in got):
+        return None
+    owners = [
+        {path: frozenset(n for n, one in enumerate(singly) if one[path] == sample.get(path)) for path in identifying}
+        for sample in got
+    ]
+    matched = any if miscounted else all
+    known = [path for path in identifying if matched(one[path] for one in owners)]
+    if not known and not miscounted:  # nothing matches single reads: the augmentation differs
+        return None
+    if len(got) > len(asked) and not miscounted and known != identifying:  # crops or views of the samples
+        return None
+    given = [frozenset.intersection(*(one[path] for path in known)) if known else frozenset() for one in owners]
+    mixtures = (one for one, both in zip(owners, given, strict=True) if not both and not miscounted)
+    pairs = next(mixtures, None)
+    return GetitemsReads(
+        tuple(asked),
+        tuple(tuple(asked[n] for n in sorted(both)) for both in given),
+        tuple((path, asked[min(pairs[path])]) for path in known) if pairs else (),
+    )
+
+
+def _is_miscounted(answer: Sequence[Any], samples: Sequence[Any], asked: int) -> bool:
+    """Whether there are too many or too few samples; several for each index may be views of it."""
+    forms = {_form_of(sample) for sample in samples}
+    return len(answer) % asked > 0 and all(_form_of(sample) in forms for sample in answer)
+
+
+def _form_of(sample: Any) -> frozenset[tuple[str, str, int]]:
+    """What distinguishes a sample from a part of a batch, which has one more dimension."""
+    return frozenset((leaf.path, leaf.type_name, len(leaf.shape or ())) for leaf in leaves_of(sample))
+
+
+def _stable(inputs: CollateInputs, index: Index, first: Any) -> dict[str, bytes]:
+    """The leaves of a sample that are equal when it is read again."""
+    again = {leaf.path: leaf.digest for leaf in leaves_of(inputs.read(index))}
+    return {leaf.path: leaf.digest for leaf in leaves_of(first) if again.get(leaf.path) == leaf.digest}
+
+
+@dataclass(frozen=True, slots=True)
+class Pinning:
+    """The result of pinning a batch: how many `tensors` it has then, and the paths of those `unpinned`.
+
+    `before` is the number of tensors in the batch, `kind` its type, `result` the type afterwards, and `refused` what
+    pinning raised. `real`: memory was pinned, not only requested.
+    """
+
+    before: int
+    tensors: int
+    unpinned: tuple[str, ...]
+    kind: str
+    result: str
+    refused: str | None = None
+    real: bool = False
+
+
+def try_pinning(batch: Any, *, real: bool = False) -> Pinning:
+    """Let torch pin a batch as its pinning thread does, and find the tensors that are not pinned.
+
+    Without an accelerator no memory can be pinned: calls of `Tensor.pin_memory` are recorded instead.
+    """
+    before, kind = sum(1 for _ in tensors_of(batch)), type(batch).__name__
+    noted: dict[int, Tensor] = {}
+
+    def note(self: Tensor, *_: Any, **__: Any) -> Tensor:
+        pinned = self.detach()
+        noted[id(pinned)] = pinned  # kept alive, so that no other object gets the same id
+        return pinned
+
+    is_pinned: Callable[[Tensor], bool] = _is_really_pinned if real else lambda tensor: id(tensor) in noted
+    original = Tensor.pin_memory
+    if not real:
+        Tensor.pin_memory = note  # type: ignore[method-assign, assignment]
+    try:
+        pinned = pin_memory(batch)
+    except Exception as error:  # noqa: BLE001 - user-defined classes may raise anything
+        return Pinning(before, 0, (), kind, "nothing", f"{type(error).__name__}: {error}", real)
+    finally:
+        Tensor.pin_memory = original  # type: ignore[method-assign]
+    found = list(tensors_of(pinned))
+    unpinned = tuple(path for path, tensor in found if not is_pinned(tensor))
+    return Pinning(before, len(found), unpinned, kind, type(pinned).__name__, None, real)
+
+
+def tensors_of(batch: Any) -> Iterator[tuple[str, Tensor]]:
+    """Every CPU tensor in a batch, with its path.
+
+    The batch sizes of a PackedSequence are left out: torch never moves them.
+    """
+    for path, leaf in iter_leaves(batch, atomic=(PackedSequence,)):
+        if isinstance(leaf, PackedSequence):
+            yield f"{path}.data", leaf.data
+        elif isinstance(leaf, Set):
+            inside = (tensors_of(item) for item in leaf)
+            yield from (
+                (f"{path}[{number}]{below}", tensor) for number, one in enumerate(inside) for below, tensor in one
+            )
+        elif isinstance(leaf, Tensor) and leaf.device.type == "cpu":
+            yield path, leaf
+
+
+def _is_really_pinned(tensor: Tensor) -> bool:
+    parts = (tensor._indices(), tensor._values()) if tensor.layout is torch.sparse_coo else (tensor,)
+    return all(part.is_pinned() for part in parts if part.numel())
+
+
+@functools.cache
+def can_pin() -> bool:
+    """Whether this process can pin memory for a CUDA device."""
+    return torch.cuda.is_available()
+
 
 INSISTS = "collate_fn accepts a whole batch, but no part of it"
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, padding_of, sample_contents
-from dataguard.lab.batches.collate_inputs import CollateInputs
+from dataguard.lab.batches.collate_trials import CollateInputs
 
 FEWEST = 3
 """The fewest different lengths for which a correlated leaf counts as their source."""

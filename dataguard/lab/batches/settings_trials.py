@@ -1,24 +1,221 @@
-"""A few samples under loader settings drawn by hypothesis: what fails or changes only under these settings."""
+"""A few samples under loader settings drawn by hypothesis: what fails or changes only under these settings.
+
+The smallest example of a failure, found by hypothesis: reproducible unless the user sets a seed.
+
+Batches of the most different samples of an epoch, down to the smallest that collate_fn refuses.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from itertools import permutations
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dataguard.incident import LoaderFailed
-from dataguard.lab.batches.shrinking import ExampleSearch
-from dataguard.lab.core.index import Index
+from dataguard.core.incident import Incident, LoaderFailed
+from dataguard.lab.batches.collate_trials import LARGEST, CollateInputs, Refused
 from dataguard.lab.core.index_schedules import Trials
-from dataguard.lab.core.records import BatchRecord
-from dataguard.lab.process.spool import read_spools
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord
+from dataguard.lab.process.incidents import incident_of, read_spools
 from dataguard.lab.spy.drive import drive
-from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.targets.variants import Loader
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleSearch:
+    """How hypothesis searches for one loader: deterministic, with another seed, or with an example database.
+
+    `database` is a folder of failing examples, which are tried first; all others then vary between runs. As in
+    hypothesis, a `seed` or a derandomized profile, as on CI, disables the database. `name` is that of the loader, which
+    has examples of its own.
+    """
+
+    seed: int | str | None = None
+    database: str | None = None
+    name: str = ""
+
+    def smallest(
+        self, strategy: SearchStrategy[T], fails: Callable[[T], bool], *, examples: int, subject: str
+    ) -> T | None:
+        """The smallest of at most so many examples, and of those near them, that fails; None if none does."""
+        from hypothesis import HealthCheck, find, settings
+        from hypothesis.configuration import set_hypothesis_home_dir
+        from hypothesis.database import DirectoryBasedExampleDatabase
+        from hypothesis.errors import NoSuchExample
+
+        _ignore_constants()
+        set_hypothesis_home_dir(get_temp_dir())  # it keeps files of its own in the current directory otherwise
+        fixed = self.seed is not None or self.database is None or settings().derandomize
+        quiet = settings(
+            max_examples=examples,
+            database=None if fixed else DirectoryBasedExampleDatabase(Path(self.database or "")),
+            deadline=None,
+            derandomize=False,
+            suppress_health_check=list(HealthCheck),
+        )
+        random = Random(self.seed or 0) if fixed else None
+        key = f"dataguard {subject} {self.name}".encode(errors="backslashreplace")
+        try:
+            return find(strategy, fails, settings=quiet, random=random, database_key=key)
+        except NoSuchExample:
+            return None
+
+
+def _ignore_constants() -> None:
+    """Keep hypothesis from trying the constants of the user's modules: it parses each of them, which takes seconds."""
+    with contextlib.suppress(ImportError, AttributeError):  # versions before 6.131 do not
+        providers: Any = import_module("hypothesis.internal.conjecture.providers")
+        providers._seen_modules.update(map(id, sys.modules.values()))
+
+
+MOST_KINDS = 10
+"""How many kinds of sample are combined: 90 ordered pairs, because default_collate depends on their order."""
+MIXED_EXAMPLES = 60
+"""How many larger batches are tried if all pairs succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Samples that collate_fn refuses together, although it accepts some of them alone."""
+
+    indices: tuple[Index, ...]
+    samples: tuple[tuple[LeafRecord, ...], ...]
+    incident: Incident
+
+
+@dataclass(frozen=True, slots=True)
+class MixedPair:
+    """Two samples that collate_fn accepted in this order, and the leaves of their batch."""
+
+    indices: tuple[Index, ...]
+    leaves: tuple[LeafRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MixedBatches:
+    """The first clash, how many `batches` of how many `kinds` of sample were tried, and the reads.
+
+    `pairs` are the batches of two samples of different kinds.
+    """
+
+    clash: Clash | None
+    batches: int
+    kinds: int
+    reads: int
+    pairs: tuple[MixedPair, ...] = ()
+
+
+def kinds_of(samples: Sequence[SampleRecord]) -> tuple[Index, ...]:
+    """The index of one sample of each structure; those that differ in more than shape come first."""
+    forms: dict[object, Index] = {}
+    kinds: dict[object, Index] = {}
+    for sample in samples:
+        if sample.index is not None:
+            forms.setdefault(sample.form, sample.index)
+            kinds.setdefault(sample.structure, sample.index)
+    return tuple(dict.fromkeys([*forms.values(), *kinds.values()]))[:MOST_KINDS]
+
+
+def run_mixed_batches(
+    build: Callable[..., Loader],
+    folder: Path,
+    kinds: Sequence[Index],
+    size: int,
+    search: ExampleSearch,
+    *,
+    single: bool,
+) -> MixedBatches:
+    """Collate the kinds in batches of two, and of up to `size`; of one if a batch may be `single`."""
+    inputs = CollateInputs(build(), folder, kinds, frozen=False)
+    inputs.fill(len(kinds))
+    trials = _Trials(inputs, size, search)
+    found = trials.smallest(single=single)
+    clash = None if found is None else trials.clash(found)
+    pairs = (MixedPair(tuple(kinds[place] for place in two), leaves) for two, leaves in trials.pairs.items())
+    return MixedBatches(clash, len(trials.outcomes), len(kinds), inputs.reads, tuple(pairs))
+
+
+class _Trials:
+    """Calls of collate_fn on samples by position, each made once."""
+
+    def __init__(self, inputs: CollateInputs, size: int, search: ExampleSearch) -> None:
+        self.inputs = inputs
+        self.search = search
+        self.outcomes: dict[tuple[int, ...], BaseException | None] = {}
+        self.pairs: dict[tuple[int, ...], tuple[LeafRecord, ...]] = {}
+        self.places = range(len(inputs.samples))
+        self.size = size
+        self.filled = not any(self.takes((place, place)) for place in self.places) and 2 < size <= LARGEST
+        """Whether only full batches are accepted: the first sample of a trial then fills them up."""
+        self.good = {place for place in self.places if self.takes((place,)) or self.takes((place, place))}
+
+    def takes(self, positions: Sequence[int]) -> bool:
+        """Whether collate_fn accepts these samples."""
+        return self.outcome(tuple(positions)) is None
+
+    def outcome(self, positions: tuple[int, ...]) -> BaseException | None:
+        """What collate_fn raises for these samples, if anything."""
+        if positions not in self.outcomes:
+            try:
+                batch = self.inputs.collate(positions)
+                self.outcomes[positions] = None
+                if len(set(positions)) == len(positions) == 2:
+                    self.pairs[positions] = leaves_of(batch)
+            except Refused as refused:
+                self.outcomes[positions] = refused.__cause__
+        return self.outcomes[positions]
+
+    def smallest(self, *, single: bool) -> tuple[int, ...] | None:
+        """The smallest refused batch in which some samples are accepted alone."""
+        alone_only = (
+            place for place in self.places if single and self.takes((place, place)) and not self.takes((place,))
+        )
+        alone = next(alone_only, None)
+        if alone is not None:
+            return (alone,)
+        pairs = (pair for pair in permutations(self.places, 2) if self.refuses(pair))
+        return next(pairs, None) or (self._larger() if self.size > 2 else None)
+
+    def refuses(self, positions: Sequence[int]) -> bool:
+        """Whether these samples clash; no evidence if none is accepted alone, as when all are filtered out."""
+        if self.filled:
+            whole = (*[positions[0]] * (self.size - len(positions)), *positions)
+            return self.takes([positions[0]] * self.size) and not self.takes(whole)
+        return not self.good.isdisjoint(positions) and not self.takes(positions)
+
+    def _larger(self) -> tuple[int, ...] | None:
+        """Search for larger batches with hypothesis, which shrinks them."""
+        from hypothesis import strategies as st  # slow to import, and rarely needed
+
+        batches = st.lists(st.sampled_from(self.places), min_size=3, max_size=min(self.size, LARGEST))
+        found = self.search.smallest(batches, self.refuses, examples=MIXED_EXAMPLES, subject="batches")
+        return None if found is None else tuple(found)
+
+    def clash(self, positions: tuple[int, ...]) -> Clash:
+        """A refused batch with its samples."""
+        whole = (*[positions[0]] * (self.size - len(positions)), *positions) if self.filled else positions
+        error = self.outcome(whole)
+        assert error is not None
+        indices = [self.inputs.indices[place] for place in whole]
+        samples = tuple(leaves_of(self.inputs.samples[place]) for place in whole)
+        return Clash(tuple(indices), samples, incident_of(error, "collate", None, indices))
+
 
 SAMPLES = 5
 """How many samples form the batches: with a batch size of 2 or 3, the last batch is smaller."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle, islice
 from typing import Any, TypeVar
 
-from dataguard.incident import LoaderRaised
-from dataguard.lab.core.index import members, rereadable
-from dataguard.lab.process.exceptions import incident_of
+from dataguard.core.incident import LoaderRaised
+from dataguard.lab.core.records import members, rereadable
+from dataguard.lab.process.incidents import incident_of
 
 MOST_BATCHES = 1_000_000
 """Batches of an epoch that are drawn at most, which takes about a second."""
@@ -141,7 +141,7 @@ def exists(index: Any, limit: int | None) -> bool:
     return limit is None or not isinstance(index, int) or index < limit
 
 
-class SameItems(Schedule):
+class EveryWorkerReads(Schedule):
     """The same few indices for every worker, in one order and several times over.
 
     torch hands batch k to worker k mod `workers`, so repeating each one-item batch `workers` times gives every worker

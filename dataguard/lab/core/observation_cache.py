@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from dataguard.incident import LoaderFailed
+from dataguard.core.incident import LoaderFailed
+from dataguard.core.model import NotApplicable, Undecided, prevented
 from dataguard.lab.process import isolation
-from dataguard.lab.process.budgets import Budget
-from dataguard.lab.process.computing_time import Charge, TookTooLong, charged
-from dataguard.lab.process.side_by_side import ConcurrencySlots, wait_until
-from dataguard.model import NotApplicable, Undecided, prevented
+from dataguard.lab.process.side_by_side import Budget, Charge, ConcurrencySlots, TookTooLong, charged, wait_until
 from dataguard.settings.settings import Settings
 
 T = TypeVar("T")

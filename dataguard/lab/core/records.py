@@ -1,16 +1,114 @@
-"""What the observed processes send back: small, frozen, plain data. Standard library only."""
+"""What the observed processes send back: small, frozen, plain data. Standard library only.
+
+Indices as samplers yield them. Standard library only.
+
+The values in a sample or batch, as plain data. Standard library only.
+"""
 
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from dataguard.incident import Incident, shown_index
-from dataguard.lab.core.index import Index, plain_index
+from dataguard.core.incident import Incident, shown_index
+
+Index = int | str | tuple[Any, ...] | None
+"""An index as a sampler yielded it, if it is plain enough to be requested again; None for streams."""
+
+
+def plain_index(index: Any) -> Index:
+    """The index itself if it is a plain number, string or tuple of such; None otherwise.
+
+    numpy integers and 0-d integer tensors, which samplers do yield, become int.
+    """
+    if isinstance(index, tuple):
+        items = tuple(plain_index(item) for item in index)
+        return None if None in items else items
+    if isinstance(index, str):
+        return index
+    try:
+        return operator.index(index)
+    except Exception:  # noqa: BLE001 - not a number; the user's own index may raise anything
+        return None
+
+
+def members(batch: Any) -> list[Any]:
+    """The indices of a batch; one that cannot be iterated is its own only member, since torch itself refuses it."""
+    try:
+        return list(batch)
+    except Exception:  # noqa: BLE001 - see above
+        return [batch]
+
+
+def rereadable(batch: Any) -> Any:
+    """The batch itself, or a list of its indices if it can be iterated only once."""
+    return list(batch) if hasattr(batch, "__next__") else batch
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the last axis of a leaf: the sum, the two largest and the smallest of its values."""
+
+    sum: float
+    largest: float
+    second: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The values of one leaf of a sample or batch, which may be a label, boxes or an image.
+
+    `low` and `high` are the smallest and the largest finite value. `whole`: all are integers; `counts` is how often
+    each occurs, if there are few. `divided`: the values times 255 are integers, and `counts` holds these. `rows`
+    summarize each row of a table in a batch, and `values` are all values, if there are few. `layout` and `canvas` are
+    the format of boxes and the height and width of their image, if their type has these.
+    """
+
+    path: str
+    type_name: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+    whole: bool
+    counts: Mapping[int, int] | None = None
+    divided: bool = False
+    rows: tuple[Row, ...] = ()
+    values: tuple[float, ...] = ()
+    layout: str | None = None
+    canvas: tuple[int, int] | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its values are floating point numbers."""
+        return "float" in self.type_name
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSummary:
+    """The values in the leaves of one sample or, if `position` is None, of a whole batch."""
+
+    worker: int | None
+    batch: int
+    position: int | None
+    index: Index
+    numbers: tuple[Numbers, ...]
+
+    @property
+    def place(self) -> tuple[int | None, int, int | None]:
+        """The worker, the number of its batch, and the position there."""
+        return self.worker, self.batch, self.position
+
 
 FEWEST = 64
 """The fewest values of an array that may be called constant."""

@@ -1,41 +1,198 @@
-"""Observations of a loader's dataset: what an index means, and whether that changes."""
+"""Observations of a loader's dataset: what an index means, and whether that changes.
+
+Attributes of a dataset that reading a few samples changes.
+
+The class names of concatenated datasets, and the integers in samples that are read from each of them.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
-from dataguard.lab.batches import drawn_generators as generators
-from dataguard.lab.core.index import Index
-from dataguard.lab.core.index_schedules import evenly
+from torch.utils.data import IterableDataset
+
+from dataguard.core.model import Location, NotApplicable, Undecided
+from dataguard.lab.batches import mixtures as generators
+from dataguard.lab.core.index_schedules import evenly, flat
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import GeneratorState, blank_of
-from dataguard.lab.core.source_location import Place, is_own, samples_at
-from dataguard.lab.core.value_summary import Numbers
-from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
-from dataguard.lab.dataset import concatenated_parts, index_semantics, missing_file, repeated_reads, source_mutation
-from dataguard.lab.dataset.changed_attributes import find_changed
-from dataguard.lab.dataset.concatenated_parts import Part
+from dataguard.lab.core.loader_facts import by_type, length_of, wrapped_by
+from dataguard.lab.core.records import GeneratorState, Index, Numbers, blank_of
+from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
+from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads
 from dataguard.lab.dataset.hash_order import ordered_sets, rewrite_beforehand
-from dataguard.lab.dataset.index_ends import Ends, find_ends
-from dataguard.lab.dataset.index_semantics import IndexSemantics, probe_semantics
+from dataguard.lab.dataset.index_semantics import Ends, IndexSemantics, find_ends, hints_of, probe_semantics
 from dataguard.lab.dataset.listing_order import listed
-from dataguard.lab.dataset.missing_file import SampleSources, Source, Substitute, find_sample_sources, read_without
-from dataguard.lab.dataset.occasional_failures import OccasionalFailure, find_occasional_failure
-from dataguard.lab.dataset.periodicity import hints_of
-from dataguard.lab.dataset.repeated_reads import Amount, Readings, Run
-from dataguard.lab.dataset.source_mutation import Change
-from dataguard.lab.decoding.kernel_opens import ATTEMPTS
-from dataguard.lab.labels.class_names import ClassNames, find_class_names
-from dataguard.lab.labels.label_tables import Table, find_table
+from dataguard.lab.dataset.missing_file import (
+    OccasionalFailure,
+    SampleSources,
+    Source,
+    Substitute,
+    find_occasional_failure,
+    find_sample_sources,
+    read_without,
+)
+from dataguard.lab.dataset.repeated_reads import Amount, Change, Readings, Run
+from dataguard.lab.decoding.file_substitution import ATTEMPTS
+from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
+from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading import fresh_import
 from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits import sample_folders
-from dataguard.lab.splits.sample_folders import SampleFolders
-from dataguard.lab.spy.value_summaries import numbers_of
+from dataguard.lab.rng.rng_discovery import SEED, seeded
+from dataguard.lab.splits import split_overlap
+from dataguard.lab.splits.split_overlap import SampleFolders
+from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
-from dataguard.model import Location, NotApplicable, Undecided
+from dataguard.targets.variants import Loader
+
+SAMPLES = 4
+_GENERATORS = ("Generator", "RandomState", "Random")
+
+
+def find_changed(subject: Subject) -> tuple[Location, ...]:
+    """Where the changed attributes are, of the dataset and of its parts; generators are left out.
+
+    Empty if that cannot be observed: it is only additional evidence.
+    """
+    with contextlib.suppress(Undecided):
+        return subject.vary("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
+    return ()
+
+
+def _changed(loader: Loader, folder: Path) -> tuple[Location, ...]:
+    before = _attributes(loader.dataset)
+    FlightRecorder(folder).mark(None, "sample")
+    with seeded(SEED):
+        _read(loader)
+    after = _attributes(loader.dataset)
+    changed = dict.fromkeys(name for name in after if after[name] != before.get(name))
+    file, line = made_at(loader.dataset) or (None, None)
+    return tuple(
+        Location(None, None, f"dataset.{name}") if "." in name else Location(file, line, f"dataset.{name}")
+        for name in changed
+    )
+
+
+def _read(loader: Loader) -> None:
+    dataset: Any = loader.dataset
+    if isinstance(dataset, IterableDataset):
+        for _ in islice(iter(dataset), SAMPLES):
+            pass
+        return
+    batched = loader.batch_sampler is not None
+    indices = list(islice(flat(loader.batch_sampler if batched else loader.sampler, batched=batched), SAMPLES))
+    if getattr(dataset, "__getitems__", None):
+        dataset.__getitems__(indices)
+    else:
+        for index in indices:
+            dataset[index]
+
+
+def _attributes(dataset: Any) -> dict[str, set[tuple[str, bytes]]]:
+    """The content of each attribute: `seen`, `transform.count`."""
+    found: dict[str, set[tuple[str, bytes]]] = {}
+    for name, value in getattr(dataset, "__dict__", {}).items():
+        for leaf in leaves_of(value):
+            if leaf.kind in _GENERATORS:
+                continue
+            path = f"{name}{leaf.path}".partition("[")[0]
+            found.setdefault(path, set()).add((leaf.path, leaf.digest))
+    return found
+
+
+READS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of several concatenated datasets: its path, the index of each class name, and what its samples hold.
+
+    `numbers` are the single integers by the path of their leaf, each once; `constant` are the leaves that are the same
+    in all of its samples, with their digest.
+    """
+
+    path: str
+    names: Mapping[str, int]
+    numbers: Mapping[str, tuple[int, ...]]
+    constant: Mapping[str, bytes]
+    samples: int
+
+
+def names_differ(dataset: Any) -> bool:
+    """Whether a dataset concatenates parts with different class names."""
+    tables = [names for _, _, names in _named_parts(dataset)]
+    return any(names != tables[0] for names in tables)
+
+
+def find_parts(loader: Loader, folder: Path) -> tuple[Part, ...]:
+    """Read samples from all over the dataset, and group them by the parts with class names."""
+    parts = list(_named_parts(loader.dataset))
+    reader = Reader(loader, folder)
+    numbers: dict[int, dict[str, dict[int, None]]] = defaultdict(lambda: defaultdict(dict))
+    digests: dict[int, dict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    read: dict[int, int] = defaultdict(int)
+    for index in evenly(range(length_of(loader.dataset) or 0), READS):
+        with _calls({id(part) for _, part, _ in parts}) as called:
+            sample = reader.read(index)
+        if len(called) != 1:  # a wrapper mixes samples, or reads none of these
+            continue
+        part = next(iter(called))
+        read[part] += 1
+        for leaf in leaves_of(sample):
+            digests[part][leaf.path].append(leaf.digest)
+        for one in numbers_of(sample):
+            if one.size == 1 and one.whole and not one.is_float:
+                numbers[part][one.path][int(one.low)] = None
+    return tuple(
+        Part(
+            path,
+            names,
+            {leaf: tuple(sorted(found)) for leaf, found in numbers[id(part)].items()},
+            {leaf: found[0] for leaf, found in digests[id(part)].items() if len(set(found)) == 1},
+            read[id(part)],
+        )
+        for path, part, names in parts
+        if read[id(part)]
+    )
+
+
+def _named_parts(dataset: Any) -> Iterator[tuple[str, Any, Mapping[str, int]]]:
+    """The outermost datasets with class names below each concatenation."""
+    chosen: list[str] = []
+    for path, part in wrapped_by(dataset, by_type):
+        if "[" not in path or any(path.startswith(f"{above}.") for above in chosen):
+            continue
+        below = sum(step.endswith("]") for step, _ in by_type(part))
+        names = next((one.numbers for one in names_of(path, part) if one.numbers), None)
+        if names and below < 2:
+            chosen.append(path)
+            yield path, part, names
+
+
+@contextlib.contextmanager
+def _calls(parts: set[int]) -> Iterator[set[int]]:
+    """The ids of those of the parts whose `__getitem__` is called in this thread."""
+    called: set[int] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_name in ("__getitem__", "__getitems__") and code.co_argcount:
+            called.update({id(frame.f_locals.get(code.co_varnames[0]))} & parts)
+
+    sys.setprofile(note)
+    try:
+        yield called
+    finally:
+        sys.setprofile(None)
+
 
 PROBES, FEW_PROBES = 8, 4
 """Samples that are read in each order of files and of hashes, and how many of those that are slow."""
@@ -97,7 +254,7 @@ class DatasetObservations:
         build = self._subject.build
         return self._subject.vary(
             ("changed content", index),
-            lambda folder: source_mutation.find_changes(build(), folder, first, index),
+            lambda folder: repeated_reads.find_changes(build(), folder, first, index),
             lambda _, found: found or (),
         )
 
@@ -211,9 +368,9 @@ class DatasetObservations:
     @property
     def folders(self) -> tuple[SampleFolders, ...]:
         """Some samples, with the folders of the files that only they use."""
-        self._afford_reads("folders", sample_folders.READS)
-        indices, build = self._subject.epoch.asked(sample_folders.READS), self._subject.build
-        return self._subject.vary("folders", lambda folder: sample_folders.find_folders(build(), folder, indices))
+        self._afford_reads("folders", split_overlap.FOLDER_READS)
+        indices, build = self._subject.epoch.asked(split_overlap.FOLDER_READS), self._subject.build
+        return self._subject.vary("folders", lambda folder: split_overlap.find_folders(build(), folder, indices))
 
     @property
     def class_names(self) -> tuple[ClassNames, ...]:
@@ -225,10 +382,10 @@ class DatasetObservations:
     def concatenated_parts(self) -> tuple[Part, ...]:
         """The concatenated datasets, if their class names differ, with the labels of some of their samples."""
         build = self._subject.build
-        if not self._subject.vary("part names", lambda _: concatenated_parts.names_differ(build().dataset)):
+        if not self._subject.vary("part names", lambda _: names_differ(build().dataset)):
             return ()
-        self._afford_reads("parts", concatenated_parts.READS)
-        return self._subject.vary("parts", lambda folder: concatenated_parts.find_parts(build(), folder))
+        self._afford_reads("parts", READS)
+        return self._subject.vary("parts", lambda folder: find_parts(build(), folder))
 
     def numbers(self, index: Index) -> tuple[Numbers, ...]:
         """The values in the sample of an index."""

@@ -10,8 +10,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from dataguard.lab.core.source_location import Place, caller, in_package
-from dataguard.lab.core.stand_ins import replaced
+from dataguard.lab.core.source_location import Place, caller, in_package, replaced
 from dataguard.lab.reading.fresh_import import Places
 
 

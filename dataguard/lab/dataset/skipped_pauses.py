@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dataguard.lab.core.stand_ins import rebind
+from dataguard.lab.core.source_location import rebind
 
 
 @dataclass(slots=True)

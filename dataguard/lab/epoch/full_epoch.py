@@ -1,7 +1,13 @@
-"""A full epoch: every sample of a loader once, in its own workers, possibly shared by several ranks."""
+"""A full epoch: every sample of a loader once, in its own workers, possibly shared by several ranks.
+
+How all samples of a loader are read: by which ranks, and with which progress reports.
+
+Every batch of an epoch, distributed to ranks.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -9,29 +15,129 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dataguard.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
-from dataguard.lab.core.index_schedules import in_use
+from dataguard.core.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
+from dataguard.core.model import Undecided
+from dataguard.lab.core.index_schedules import Schedule, drawn, existing, in_use, size_of
 from dataguard.lab.core.instrument import Instrument
-from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop
-from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.epoch.epoch_schedule import FullSchedule, RankAssignment
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.spool import read_spools
+from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, ValueSummary, members, plain_index
+from dataguard.lab.process.incidents import FlightRecorder, read_spools
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
-from dataguard.lab.spy.content_hashes import ContentHashes, SampleHashes, read_hashes
 from dataguard.lab.spy.drive import Ride, drive
-from dataguard.lab.spy.global_worker_id import GlobalWorkerIds
-from dataguard.lab.spy.plan import Plan
-from dataguard.lab.spy.recording import Records, RecordSampler
+from dataguard.lab.spy.recording import Records, RecordSampler, ValueSummaries
+from dataguard.lab.spy.sample_ledger import ContentHashes, GlobalWorkerIds, SampleHashes, read_hashes
 from dataguard.lab.spy.skip_unreadable import SkipUnreadable, UnreadableLog
-from dataguard.lab.spy.value_summaries import ValueSummaries
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
-from dataguard.model import Undecided
-from dataguard.process.progress import Unreadable
+from dataguard.process.originals import time
+from dataguard.process.progress import ProgressListener, ReadingProgress, Unreadable
 from dataguard.process.torchrun import Team
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
+
+
+_EVERY = 0.25
+"""Seconds between two progress reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanJob:
+    """`team` shares the work, `report` receives the progress."""
+
+    team: Team | None = None
+    report: ProgressListener | None = None
+
+    def progress(self, facts: LoaderFacts) -> Callable[[Path], Callable[[], None]]:
+        """For the folder of an observation, a function to call regularly that reports its progress."""
+        total = total_of(facts)
+        world = self.team.world if self.team else 1
+        share = None if total is None else -(-total // world)
+
+        def begin(folder: Path) -> Callable[[], None]:
+            return _Progress(facts.name, share, folder, self.report) if self.report else lambda: None
+
+        return begin
+
+
+class _Progress:
+    """Reports at intervals how far an observation got."""
+
+    def __init__(self, loader: str, total: int | None, folder: Path, report: ProgressListener) -> None:
+        self._loader = loader
+        self._total = total
+        self._recorder = FlightRecorder(folder)
+        self._log = UnreadableLog(folder)
+        self._report = report
+        self._reported = 0.0
+        self._skipped = 0
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self._reported < _EVERY:
+            return
+        self._reported = now
+        unreadable = tuple(self._log.new())
+        self._skipped += len(unreadable)
+        read = self._skipped + self._recorder.counted()
+        self._report(ReadingProgress(self._loader, read, self._total, unreadable))
+
+
+def total_of(facts: LoaderFacts) -> int | None:
+    """The number of samples of an epoch, by the lengths of the loader and the dataset; None if unknown."""
+    if facts.batches is None or facts.kind == "stream":
+        return facts.length
+    size = facts.batch_size or 1
+    planned = facts.batches * size
+    last = (facts.length or 0) % size  # the last batch is a smaller one
+    return planned - size + last if last and not facts.drop_last and planned - size + last == facts.length else planned
+
+
+@dataclass(frozen=True, slots=True)
+class RankAssignment:
+    """How ranks take turns: each gets one batch for each of its workers, then the next rank does.
+
+    torch sends batch k to worker k modulo their number, so that a batch gets the same worker id as in one process.
+    """
+
+    rank: int = 0
+    world: int = 1
+    workers: int = 1
+
+    def takes(self, number: int) -> bool:
+        """Whether batch `number` of the epoch is for this rank."""
+        return number // self.workers % self.world == self.rank
+
+    def place(self, fetch: int, worker: int) -> int:
+        """The number in the epoch of the batch that a worker of this rank reads in fetch `fetch`."""
+        return (fetch * self.world + self.rank) * self.workers + worker
+
+
+class FullSchedule(Schedule):
+    """All of the user's batches, of which this rank gets its share.
+
+    `sizes` holds the number of samples of every batch of the epoch so far, other ranks included, or None without
+    automatic batching; `digest` is that of all indices; `whole`: the sampler was
+    drawn to its end. Integer indices of `limit` and above are skipped.
+    """
+
+    def __init__(self, inner: Any, limit: int | None, turns: RankAssignment, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.limit = limit
+        self.turns = turns
+        self.batched = batched
+        self.sizes: array[int] | None = array("L") if batched else None
+        self.digest = hashlib.blake2b(digest_size=16)
+        self.whole = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, batch in enumerate(drawn(self.inner)):
+            if self.sizes is not None:
+                self.sizes.append(size_of(batch))
+            plain = [*map(plain_index, members(batch))] if self.batched else plain_index(batch)
+            self.digest.update(repr(plain).encode())
+            if self.turns.takes(number):
+                yield from existing(batch, self.limit, batched=self.batched)
+        self.whole = True
 
 
 @dataclass(frozen=True, slots=True)

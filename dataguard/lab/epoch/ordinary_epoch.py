@@ -6,17 +6,17 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-from dataguard.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
-from dataguard.lab.dataset.index_ends import first_failing
+from dataguard.core.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
+from dataguard.core.model import NotApplicable, Undecided
+from dataguard.lab.dataset.index_semantics import first_failing
 from dataguard.lab.epoch import full_epoch
+from dataguard.lab.epoch.full_epoch import ScanJob
 from dataguard.lab.epoch.rank_exchange import exchange
-from dataguard.lab.epoch.scan_job import ScanJob
 from dataguard.lab.randomness.shared_offsets import find_shared_offsets
 from dataguard.lab.reading import epoch_trace
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.spy.skip_unreadable import in_range
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
 from dataguard.process.torchrun import Team
 
 

@@ -1,21 +1,326 @@
-"""Observations of a loader's image files: what they are, and how samples change when files are replaced."""
+"""Observations of a loader's image files: what they are, and how samples change when files are replaced.
+
+Whether a loader applies the EXIF orientation of images.
+
+16-bit files: which of their values are kept in a sample.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from dataguard.lab.core.index import Index
+import numpy as np
+
+from dataguard.core.model import NotApplicable, Undecided
+from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import IMAGES
-from dataguard.lab.files.bit_depth import Depth, files_with_16_bits, find_depth
-from dataguard.lab.files.exif_orientation import OrientationTrials, try_orientations
-from dataguard.lab.files.file_survey import FULLY_READ, SHARE, ImageSurvey, survey_files
-from dataguard.lab.files.image_leaves import ImageReader, image_leaf
+from dataguard.lab.decoding.image_files import as_rgb, decoded, in_format_of, png, with_orientation
+from dataguard.lab.files.file_survey import (
+    FULLY_READ,
+    SHARE,
+    ImageFile,
+    ImageLeaf,
+    ImageOutput,
+    ImageReader,
+    ImageSurvey,
+    SampleIndex,
+    alone_if_bypassed,
+    image_leaf,
+    survey_files,
+)
 from dataguard.lab.files.pixel_modes import Modes, try_modes, unusual_files
-from dataguard.lab.files.swapped_file_reads import alone_if_bypassed
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable
+
+MOST_ROTATED = 2
+"""How many files are tried, each with another orientation."""
+SAME, OTHER = 0.9, 0.5
+"""The smallest correlation of two images that show the same, and the largest one of two that do not."""
+UPSIDE_DOWN = 3
+"""The orientation that a file gets which has none: the image keeps its size, and so still fits the sample's mask."""
+TO_UPRIGHT: Mapping[int, Callable[[np.ndarray], np.ndarray]] = {
+    2: lambda stored: stored[:, ::-1],
+    3: lambda stored: stored[::-1, ::-1],
+    4: lambda stored: stored[::-1],
+    5: lambda stored: stored.swapaxes(0, 1),
+    6: lambda stored: np.rot90(stored, -1),
+    7: lambda stored: np.rot90(stored, 2).swapaxes(0, 1),
+    8: np.rot90,
+}
+"""Rotates or flips stored pixels to upright, by orientation."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrientationTrial:
+    """A sample whose file got another orientation.
+
+    `ignored` are its image leaves that do not change; `changed` means that any leaf does. `inconsistent` means that the
+    sample differs from another one with the same file: it may know the orientation from elsewhere. `companion` means
+    that another of its files, such as a mask, has the size of the image as stored. `misrotated` are the image leaves
+    that are rotated in the wrong direction, and upside down.
+    """
+
+    index: SampleIndex
+    name: str
+    orientation: int
+    ignored: tuple[str, ...]
+    changed: bool
+    inconsistent: bool
+    companion: bool
+    misrotated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OrientationTrials:
+    """The number of files, how many of them have each EXIF rotation, and trials of some.
+
+    If no file has one, `trials` holds one that got a rotation.
+    """
+
+    files: int
+    rotated: tuple[tuple[int, int], ...]
+    trials: tuple[OrientationTrial, ...]
+
+
+def try_orientations(reader: ImageReader, survey: ImageSurvey) -> OrientationTrials:
+    """Read samples with another orientation written into their files.
+
+    Raises NotApplicable if no file can get an orientation, Undecided if samples cannot be compared.
+    """
+    files = survey.files
+    rotated = [one for one in files if one.header.rotated]
+    if not rotated:
+        survey.need_all()
+    counts = Counter(one.header.orientation for one in rotated)
+    chosen = {one.header.orientation: one for one in sorted(rotated, key=_shape_depends_on_it)}
+    candidates = (
+        sorted(chosen.values(), key=_shape_depends_on_it, reverse=True)[:MOST_ROTATED]
+        or [one for one in files if one.header.format == "JPEG"][:1]
+    )
+    if not candidates:
+        raise NotApplicable("no JPEG file, and no file with an EXIF rotation")
+    return OrientationTrials(len(files), tuple(counts.items()), tuple(_try(reader, survey, one) for one in candidates))
+
+
+def _shape_depends_on_it(file: ImageFile) -> bool:
+    """Whether the shape of an image depends on its orientation; such files are preferred."""
+    return file.header.orientation >= 5 and file.header.width != file.header.height
+
+
+def _try(reader: ImageReader, survey: ImageSurvey, file: ImageFile) -> OrientationTrial:
+    seen = reader.read(file.index)
+    content = seen.content(file)
+    reoriented = reader.read_swapped(file, content, _with(content, 1 if file.header.rotated else UPSIDE_DOWN))
+    if seen.differing_leaves(reoriented) and seen.differing_leaves(reader.read(file.index)):
+        raise Undecided("the sample varies between reads under the same random state")
+    companion = any(header.size == file.header.size and not header.rotated for header in survey.others(file))
+    changed = bool(seen.differing_leaves(reoriented))
+    trial = OrientationTrial(file.index, file.name, file.header.orientation, (), changed, False, companion)
+    if changed:
+        return replace(trial, misrotated=_misrotated(reader, file, content, seen))
+    other = _another_file(survey, file)
+    own = reader.read(other.index)
+    given = _with(own.content(other), 1)
+    if other.header.rotated:
+        own = reader.read_swapped(other, own.content(other), given)
+    swapped = reader.read_swapped(file, content, given)
+    follows = seen.differing_leaves(swapped) & set(seen.shown)
+    if not follows:
+        raise NotApplicable("no image in the sample follows its file")
+    inconsistent = not reader.is_stream and bool(follows & swapped.differing_leaves(own))
+    return replace(trial, ignored=tuple(f"{seen.root}{path}" for path in sorted(follows)), inconsistent=inconsistent)
+
+
+def _misrotated(reader: ImageReader, file: ImageFile, content: bytes, seen: ImageOutput) -> tuple[str, ...]:
+    """The image leaves that match the upright image upside down, and not the upright image."""
+    stored = as_rgb(_with(content, 1)) if file.header.rotated else None
+    if stored is None:
+        return ()
+    upright = np.ascontiguousarray(TO_UPRIGHT[file.header.orientation](stored))
+    with suppress(Undecided):  # its decoder does not support PNG
+        right = reader.read_swapped(file, content, png(upright)).shown
+        wrong = reader.read_swapped(file, content, png(np.ascontiguousarray(upright[::-1, ::-1]))).shown
+        both = [path for path in seen.shown if path in right and path in wrong]
+        shown = [(path, seen.shown[path]) for path in both]
+        found = [
+            path
+            for path, one in shown
+            if _correlation(one, wrong[path]) > SAME and _correlation(one, right[path]) < OTHER
+        ]
+        return tuple(f"{seen.root}{path}" for path in found)
+    return ()
+
+
+def _correlation(one: ImageLeaf, other: ImageLeaf) -> float:
+    """The correlation of two images; 0 for images of one colour or of different sizes."""
+    if one.shape != other.shape or one.low == one.high or other.low == other.high:
+        return 0
+    return float(np.corrcoef(one.pixels, other.pixels)[0, 1])
+
+
+def _with(content: bytes, orientation: int) -> bytes:
+    return with_orientation(content, orientation) or content
+
+
+def _another_file(survey: ImageSurvey, file: ImageFile) -> ImageFile:
+    """The file of another sample with the same role, preferably one without an EXIF rotation."""
+    others = [one for one in survey.files if one.position == file.position and one.index != file.index]
+    if not others:
+        raise Undecided("only one image file was found, and the test needs two")
+    return min(others, key=lambda one: one.header.rotated)
+
+
+MOST_DEEP_FILES = 8
+"""How many files are read to find one whose values need more than 8 bits, and the largest value."""
+BYTE, HALF = 255, 32767
+"""The largest value of uint8 and of int16."""
+BELOW = (BYTE - 55, BYTE - 100)
+"""Values that fit into 8 bits."""
+KEPT_SHARE = 0.01
+"""The smallest share of pixels above a limit that matters."""
+FEWEST_VALUES = 512
+"""A file with fewer values may be a mask of object ids, of which some bits have a meaning."""
+LARGEST = 65535
+TOLERANCE = 1e-3
+"""How far values may be off a straight line, as a share of its span."""
+LEVELS = (1_000, 20_000, 30_000, 40_000, 60_000)
+"""The values of uniform images that replace a file, to measure its curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The median of an image leaf for uniform images of increasing values."""
+
+    path: str
+    dtype: str
+    values: tuple[float, ...]
+
+    @property
+    def wraps(self) -> bool:
+        """Whether values of the upper half overflow: they are below those of the lower half."""
+        low, more, most, upper, highest = self.values
+        return low < more < most and upper < low and upper < highest < low
+
+    @property
+    def span(self) -> float | None:
+        """The difference between 0 and 65535 as floats, if all values are on one straight line."""
+        gain, offset = np.polyfit(LEVELS, self.values, 1)
+        error = np.abs(np.polyval((gain, offset), LEVELS) - self.values).max()
+        is_linear = "float" in self.dtype and error < TOLERANCE * abs(gain) * LEVELS[-1]
+        return float(gain) * LARGEST if is_linear else None
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether all values are close to zero, as after a division by the 32-bit range."""
+        growing = all(one < two for one, two in pairwise(self.values))
+        return growing and "float" in self.dtype and max(map(abs, self.values)) < 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How a sample responds to the values of its 16-bit file.
+
+    `above` and `upper` are the shares of its pixels above 255 and 32767, `largest` its largest value and `brightest`
+    that of a few files. The sample stays
+    the same if values above 255 become 255 (`clipped`), if the upper 8 bits are cleared (`wrapped`), or if the lower 8
+    bits are cleared (`reduced`). `curves` are those of image leaves.
+    """
+
+    files: int
+    index: SampleIndex
+    name: str
+    largest: int
+    above: float
+    upper: float
+    clipped: bool
+    wrapped: bool
+    reduced: bool
+    curves: tuple[Curve, ...]
+    brightest: int
+
+
+def files_with_16_bits(survey: ImageSurvey) -> list[ImageFile]:
+    """The 16-bit files. Raises NotApplicable if there are none."""
+    found = [one for one in survey.files if one.header.bits == 16]
+    if not found:
+        survey.need_all()
+        raise NotApplicable("no image file has 16 bits per channel")
+    return found
+
+
+def find_depth(reader: ImageReader, files: Sequence[ImageFile]) -> Depth:
+    """Read a sample with other values in its 16-bit file, one of `files`.
+
+    Raises NotApplicable if all values fit into 8 bits, Undecided if a file cannot be read.
+    """
+    found: list[tuple[ImageFile, bytes, np.ndarray]] = []
+    for file in files[:: -(-len(files) // MOST_DEEP_FILES)]:
+        content = reader.read(file.index).content(file)
+        pixels = decoded(content)
+        if pixels is None or pixels.dtype != np.uint16:
+            raise Undecided(f"no imported library reads all bits of {file.header.format} files")
+        if (pixels > BYTE).mean() >= KEPT_SHARE:
+            found.append((file, content, pixels))
+    if found:
+        chosen = next((read for read in found if _has_many_values(read[2])), found[0])
+        depth = _depth(reader, *chosen, len(files))
+        return replace(depth, brightest=max(int(pixels.max()) for _, _, pixels in found))
+    raise NotApplicable("values of 16-bit files fit into 8 bits")
+
+
+def _has_many_values(pixels: np.ndarray) -> bool:
+    return len(np.unique(pixels)) >= FEWEST_VALUES
+
+
+def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndarray, files: int) -> Depth:
+    def given(change: Callable[[np.ndarray], np.ndarray]) -> ImageOutput:
+        return reader.read_swapped(file, content, in_format_of(content, change(pixels).astype(np.uint16)))
+
+    original = given(lambda values: values)
+
+    def is_unaffected_by(change: Callable[[np.ndarray], np.ndarray]) -> bool:
+        return not original.differing_leaves(given(change))
+
+    def follows_low() -> bool:
+        """Whether values below the limit have an effect, and not only a threshold close to it."""
+        some, less = (given(lambda values, most=most: np.minimum(values, most)) for most in BELOW)  # type: ignore[misc]
+        return bool(original.differing_leaves(some)) and bool(some.differing_leaves(less))
+
+    clipped = is_unaffected_by(lambda values: np.minimum(values, BYTE)) and follows_low()
+    many_values = _has_many_values(pixels)
+    wrapped = many_values and not clipped and is_unaffected_by(lambda values: values & BYTE)
+    reduced = many_values and not (clipped or wrapped) and is_unaffected_by(lambda values: values & ~np.uint16(BYTE))
+    if wrapped or reduced:
+        if is_unaffected_by(lambda values: 65535 - values):
+            raise NotApplicable("nothing in the sample follows the pixel values of its file")
+    elif not clipped and not is_unaffected_by(lambda values: values):
+        raise Undecided("the sample varies between reads under the same random state")
+    uniform = [given(lambda values, level=level: np.full_like(values, level)) for level in LEVELS]  # type: ignore[misc]
+    shown = [read.shown for read in uniform]
+    paths = sorted(set.intersection(*map(set, shown)) & original.differing_leaves(uniform[0]))
+    return Depth(
+        files=files,
+        index=file.index,
+        name=file.name,
+        largest=int(pixels.max()),
+        above=float((pixels > BYTE).mean()),
+        upper=float((pixels > HALF).mean()),
+        clipped=clipped,
+        wrapped=wrapped,
+        reduced=reduced,
+        curves=tuple(_curve(path, original.root, [one[path] for one in shown]) for path in paths),
+        brightest=int(pixels.max()),
+    )
+
+
+def _curve(path: str, root: str, images: Sequence[ImageLeaf]) -> Curve:
+    return Curve(f"{root}{path}", images[0].dtype, tuple(one.middle for one in images))
+
 
 T = TypeVar("T")
 

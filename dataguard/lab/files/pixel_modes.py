@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dataguard.core.model import NotApplicable
 from dataguard.lab.decoding.decoders import BRIGHTNESS
-from dataguard.lab.decoding.image_headers import ALPHA, CMYK, PALETTE, RGB
-from dataguard.lab.decoding.image_reading import as_rgb, decoded
-from dataguard.lab.decoding.image_writer import png, reordered_palette
-from dataguard.lab.files.file_survey import ImageFile, ImageSurvey, SampleIndex
-from dataguard.lab.files.image_leaves import ImageLeaf, ImageReader
-from dataguard.model import NotApplicable
+from dataguard.lab.decoding.image_files import ALPHA, CMYK, PALETTE, RGB, as_rgb, decoded, png, reordered_palette
+from dataguard.lab.files.file_survey import ImageFile, ImageLeaf, ImageReader, ImageSurvey, SampleIndex
 
 TRANSPARENT = 0.02
 """The smallest share of fully transparent pixels whose colours matter."""

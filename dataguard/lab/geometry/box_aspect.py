@@ -14,20 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from dataguard.lab.core.index import Index
+from dataguard.core.model import NotApplicable
 from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import IMAGES, DecodedFile, FileSubstitution
-from dataguard.lab.decoding.image_headers import Header
-from dataguard.lab.decoding.image_writer import in_format_of
-from dataguard.lab.geometry.box_alignment import candidates_of, draw_of
-from dataguard.lab.geometry.box_sources import BoxDraw, in_source
-from dataguard.lab.geometry.box_tables import BoxFormat, fits, formats_of
+from dataguard.lab.decoding.image_files import Header, in_format_of
+from dataguard.lab.geometry.box_alignment import BoxDraw, BoxFormat, candidates_of, draw_of, fits, formats_of, in_source
 from dataguard.lab.geometry.charted_reader import ChartedSample
-from dataguard.lab.geometry.stripe_charts import CHARTS, pattern
-from dataguard.lab.images.image_containers import is_image, planes_of
-from dataguard.lab.process.forked_calls import in_fork
+from dataguard.lab.geometry.charts import CHARTS, pattern
+from dataguard.lab.images.painter import is_image, planes_of
+from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.model import NotApplicable
 from dataguard.targets.variants import Loader
 
 SAMPLES = 4

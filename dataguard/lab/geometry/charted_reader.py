@@ -1,7 +1,13 @@
-"""Reads samples of one loader repeatedly, with their images replaced by charts."""
+"""Reads samples of one loader repeatedly, with their images replaced by charts.
+
+Replaces the images that a dataset caches in memory, one for each index, during one read.
+
+Caches are copied before anything is written, because arrays may be memory-mapped from the user's files or shared.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,24 +18,89 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch.utils.data.dataloader import default_collate
 
-from dataguard.incident import is_library
-from dataguard.lab.core.index import Index
+from dataguard.core.incident import is_library
 from dataguard.lab.core.leaves import iter_leaves
-from dataguard.lab.core.stand_ins import standing_in
-from dataguard.lab.core.wrapped_datasets import by_name, callables_of
+from dataguard.lab.core.loader_facts import base_of, by_name, callables_of, wrapped_by
+from dataguard.lab.core.records import Index
+from dataguard.lab.core.source_location import standing_in
 from dataguard.lab.decoding.decoders import Gives, giving
-from dataguard.lab.geometry.cached_images import copy_cached_images, replaced_in_cache
-from dataguard.lab.geometry.chart_painter import ChartPainter, InputImage
-from dataguard.lab.images.image_containers import is_image, planes_of, replace_images
-from dataguard.lab.images.painter import Painter
+from dataguard.lab.geometry.charts import ChartPainter, InputImage
+from dataguard.lab.images.painter import Painter, is_image, planes_of, replace_images
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.leaf_root import collated_alone
-from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.lab.reading.sample_reader import Reader, collated_alone
+from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
+
+_MOST_BYTES = 1 << 27
+"""Larger arrays are not copied."""
+_FEW = 16
+"""Tuples and dictionaries with at most this many entries are searched for arrays, as in `TensorDataset.tensors`."""
+
+
+def copy_cached_images(dataset: Any) -> None:
+    """Copy the arrays that may hold images, in the dataset and in those that it wraps."""
+    for _, part in wrapped_by(dataset, by_name):
+        state = getattr(part, "__dict__", {})
+        state.update({name: _copied(held) for name, held in state.items()})
+
+
+def _copied(held: Any) -> Any:
+    if isinstance(held, np.ndarray) and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
+        return np.array(held)
+    if type(held) is torch.Tensor and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
+        return held.clone()
+    if type(held) in (tuple, list) and len(held) <= _FEW:
+        return type(held)(_copied(one) for one in held)
+    if type(held) is dict and len(held) <= _FEW:
+        return {key: _copied(one) for key, one in held.items()}
+    return list(held) if type(held) is list else held
+
+
+@contextlib.contextmanager
+def replaced_in_cache(dataset: Any, index: Any, paint: Callable[[Any, str], Any]) -> Iterator[None]:
+    """Replace the cached images of an index by what `paint` returns for them."""
+    dataset, index = base_of(dataset, index)
+    replaced = []
+    try:
+        for name, cache in _caches(dataset):
+            replaced += _replaced(cache, index, partial(_named, paint, name))
+        yield
+    finally:
+        for cache, before in replaced:
+            cache[index] = before
+
+
+def _named(paint: Callable[[Any, str], Any], name: str, image: Any) -> Any:
+    return paint(image, name)
+
+
+def _caches(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Everything that has as many entries as the dataset has samples."""
+    length = len(dataset)
+    for name, held in getattr(dataset, "__dict__", {}).items():
+        inner = list(held.values()) if type(held) is dict else held if type(held) in (tuple, list) else []
+        for cache in (held, *(inner if len(inner) <= _FEW else [])):
+            if isinstance(cache, list | np.ndarray | torch.Tensor) and len(cache) == length:
+                yield name, cache
+
+
+def _replaced(cache: Any, index: Any, paint: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+    """Replace one entry; return what to restore, and where."""
+    try:
+        entry = cache[index]
+        if not any(is_image(leaf) for _, leaf in iter_leaves(entry)):
+            return []
+        before = entry.copy() if isinstance(cache, np.ndarray) else entry
+        before = entry.clone() if isinstance(cache, torch.Tensor) else before
+        cache[index] = replace_images(entry, paint)
+    except Exception:  # noqa: BLE001 - the index does not fit, or it is read-only
+        return []
+    return [(cache, before)]
+
 
 ORIGINALS, FEWEST_ORIGINALS = 6, 2
 """Samples that are read without charts, to distinguish images from masks, and how many of those that take long."""

@@ -3,6 +3,8 @@
 An unbounded cache and one with a large bound look the same from outside. So a growing container is overfilled: it
 receives references to what it holds already, doubling each time, and new samples are read in between. One that has a
 bound stops growing.
+
+Large containers of Python objects, which reference counting copies into every forked worker page by page.
 """
 
 from __future__ import annotations
@@ -10,25 +12,105 @@ from __future__ import annotations
 import functools
 import gc
 import math
+import sys
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch.utils.data import IterableDataset
 
 from dataguard.lab.core.index_schedules import exists, flat, unique
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.source_location import made_at
-from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.spy.usage_readings import descriptors_open
 from dataguard.targets.variants import Loader
+
+MANY = 10_000
+"""The fewest entries of a container that counts as large."""
+SAMPLED = 200
+DEEP = 4
+_COPIED = (dict, list, tuple, set, frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedContainer:
+    """A container, the number of its entries, and about how many bytes these take, without its own table.
+
+    `at` is the file and line of the class that holds it.
+    """
+
+    path: str
+    kind: str
+    entries: int
+    bytes: int
+    at: tuple[str, int] | None
+
+
+def find_copied_containers(dataset: Any) -> tuple[CopiedContainer, ...]:
+    """The large containers in the dataset, the largest first."""
+    found = []
+    for node in reachable({"dataset": dataset}, _is_large, enter=True):
+        value = node.value
+        count = value.size if isinstance(value, np.ndarray) else len(value)
+        held = round(count * _mean_bytes(value, count))
+        holder = next((one.value for one in node.line[1:] if not isinstance(one.value, _COPIED)), dataset)
+        found.append(CopiedContainer(node.path, type(value).__name__, count, held, made_at(holder)))
+    return tuple(sorted(found, key=lambda container: -container.bytes))
+
+
+def _is_large(value: Any) -> bool:
+    kind = type(value)
+    if issubclass(kind, np.ndarray):
+        return bool(value.dtype == object and value.size >= MANY)
+    builtin = next((one for one in _COPIED if issubclass(kind, one)), None)
+    return builtin is not None and builtin.__len__(value) >= MANY
+
+
+def _mean_bytes(value: Any, count: int) -> float:
+    """The mean bytes of an entry; objects shared by several entries count once, and small integers not at all."""
+    seen: set[int] = set()
+    sampled = list(_some(value, count))
+    return sum(_bytes(entry, seen, 0) for entry in sampled) / max(len(sampled), 1)
+
+
+def _some(value: Any, count: int) -> Iterator[Any]:
+    """Evenly spaced entries of a sequence, or the first ones of anything else."""
+    if isinstance(value, list | tuple):
+        yield from (value[number] for number in range(0, count, max(count // SAMPLED, 1)))
+    elif isinstance(value, np.ndarray):
+        yield from (value.flat[number] for number in range(0, count, max(count // SAMPLED, 1)))
+    else:
+        yield from islice(dict.items(value) if isinstance(value, dict) else iter(value), SAMPLED)
+
+
+def _bytes(value: Any, seen: set[int], depth: int) -> int:
+    if id(value) in seen or isinstance(value, type) or depth > DEEP:
+        return 0
+    seen.add(id(value))
+    if isinstance(value, int) and abs(value) < 256:
+        return 0
+    parts: Iterable[Any] = ()
+    if isinstance(value, dict):
+        parts = (part for pair in islice(value.items(), SAMPLED) for part in pair)
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = islice(value, SAMPLED)
+    elif hasattr(value, "__dict__"):
+        parts = (vars(value),)
+    try:
+        own = sys.getsizeof(value)
+    except Exception:  # noqa: BLE001 - a user-defined type may raise anything
+        own = 64
+    return own + sum(_bytes(part, seen, depth + 1) for part in parts)
+
 
 FIRST, THEN, EACH = 8, 16, 3
 """Samples that are read before the first measurement, between two measurements, and after each overfilling."""

@@ -1,4 +1,9 @@
-"""Overfit one fixed batch with several optimizers; if none succeeds, again with standardized inputs."""
+"""Overfit one fixed batch with several optimizers; if none succeeds, again with standardized inputs.
+
+What a loss function can reach on given targets: exactly, and with one prediction for all samples.
+
+Observations of batches with the user's model; see `Lab.model`.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,160 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
+from dataguard.core.incident import LoaderFailed
+from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.model.batch_parts import Extent, are_identical, extent_of, groups_of, roles_of, rows_of, standardized
-from dataguard.lab.model.calling import Caller
-from dataguard.lab.model.loss_bounds import accuracy, all_ignored, bounds, classes_of
-from dataguard.lab.model.tracing import LiveCall
-from dataguard.lab.model.trial import Raised, loss_of, prepared, require_no_gradients, stepped
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.model import Undecided
+from dataguard.lab.model.calling import NAME_A_STEP, Caller, LiveCall
+from dataguard.lab.model.trial import (
+    Extent,
+    Raised,
+    Trial,
+    are_identical,
+    extent_of,
+    groups_of,
+    largest_embedding,
+    loss_of,
+    prepared,
+    require_no_gradients,
+    roles_of,
+    rows_of,
+    run_trial,
+    standardized,
+    stepped,
+)
+from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.settings.settings import Settings
 from dataguard.targets.variants import Loader
+
+_OPTIONS = ("weight", "pos_weight")
+"""Options that weight classes: then nothing is known."""
+
+
+def bounds(call: LiveCall, groups: Tensor | None = None) -> tuple[float, float] | None:
+    """The loss of the best predictions, and that of the best constant one; None if it is not known.
+
+    The predictions for samples of one group are the same.
+    """
+    if any(call.options.get(name) is not None for name in _OPTIONS):
+        return None
+    find = _KNOWN.get(call.function)
+    found = find(call, groups) if find else None
+    if found is None or call.options.get("reduction", "mean") == "none":
+        return None
+    each, constant, count = found
+    scale = count if call.options.get("reduction", "mean") == "sum" else 1
+    return each * scale, constant * scale
+
+
+def classes_of(call: LiveCall) -> int | None:
+    """How many classes the output of a cross-entropy has."""
+    if call.function not in ("cross_entropy", "nll_loss") or not call.output.ndim:
+        return None
+    return call.output.shape[1 if call.output.ndim > 1 else 0]
+
+
+def accuracy(call: LiveCall) -> tuple[float, float] | None:
+    """The share of right predictions, and that of the most frequent class; None without class indices."""
+    if call.function not in ("cross_entropy", "nll_loss") or call.target.is_floating_point():
+        return None
+    kept = call.target != _ignored(call)
+    if call.output.ndim < 2 or not kept.any():
+        return None
+    labels = call.target[kept]
+    right = float((call.output.argmax(1)[kept] == labels).double().mean())
+    return right, float(labels.unique(return_counts=True)[1].max() / labels.numel())
+
+
+def all_ignored(call: LiveCall) -> bool:
+    """Whether every class index is the one that the loss ignores."""
+    known = call.function in ("cross_entropy", "nll_loss") and not call.target.is_floating_point()
+    return known and bool((call.target == _ignored(call)).all())
+
+
+Found = tuple[float, float, int]
+"""The mean loss of the best and of constant predictions, and how many losses there are."""
+
+
+def _of_classes(call: LiveCall, groups: Tensor | None) -> Found | None:
+    output, target = call.output.detach(), call.target.detach()
+    if output.ndim < 2:
+        return None
+    classes = output.shape[1]
+    if target.is_floating_point():
+        if target.shape != output.shape:
+            return None
+        rows = target.double().movedim(1, -1).reshape(-1, classes)
+    else:
+        if target.ndim != output.ndim - 1:
+            return None
+        kept = target != _ignored(call)
+        labels = target[kept]
+        if not labels.numel() or bool(((labels < 0) | (labels >= classes)).any()):
+            return None
+        rows = one_hot(labels.long(), classes).double()
+        groups = groups[kept] if groups is not None and groups.shape == kept.shape else None
+    smoothing = call.options.get("label_smoothing", 0.0)
+    rows = (1 - smoothing) * rows + smoothing / classes
+    return _entropy(_grouped(rows, groups)), _entropy(rows.mean(0, keepdim=True)), rows.shape[0]
+
+
+def _of_chances(call: LiveCall, groups: Tensor | None) -> Found | None:
+    known = call.target.detach().double()
+    if call.output.shape != known.shape or bool(((known < 0) | (known > 1)).any()):
+        return None
+    best, constant = (torch.stack([one, 1 - one], -1) for one in (_grouped(known, groups), _mean(known)))
+    return _entropy(best), _entropy(constant), known.numel()
+
+
+def _of_squares(call: LiveCall, groups: Tensor | None) -> Found | None:
+    known = call.target.detach().double()
+    if call.output.shape != known.shape:
+        return None
+    best, constant = (float((known - one).square().mean()) for one in (_grouped(known, groups), _mean(known)))
+    return best, constant, known.numel()
+
+
+def _mean(known: Tensor) -> Tensor:
+    """The mean of each column of a table, else of all values."""
+    return known.mean(0 if known.ndim == 2 else tuple(range(known.ndim)), keepdim=True)
+
+
+def _grouped(rows: Tensor, groups: Tensor | None) -> Tensor:
+    """The mean of the rows of each group, in place of the rows."""
+    if groups is None or not rows.ndim or len(groups) != len(rows):
+        return rows
+    member = one_hot(groups).double()
+    means = (member.T @ rows.reshape(len(rows), -1)) / member.sum(0).clamp(min=1)[:, None]
+    return means[groups].reshape(rows.shape)
+
+
+def _entropy(rows: Tensor) -> float:
+    """The mean entropy of distributions along the last axis."""
+    return float(-torch.xlogy(rows, rows).sum(-1).mean())
+
+
+def _ignored(call: LiveCall) -> int:
+    ignore = call.options.get("ignore_index")
+    return -100 if ignore is None else int(ignore)
+
+
+_KNOWN: dict[str, Callable[[LiveCall, Tensor | None], Found | None]] = {
+    "cross_entropy": _of_classes,
+    "nll_loss": _of_classes,
+    "binary_cross_entropy": _of_chances,
+    "binary_cross_entropy_with_logits": _of_chances,
+    "mse_loss": _of_squares,
+}
 
 Optimizer = tuple[str, Callable[[Any], torch.optim.Optimizer]]
 
@@ -253,3 +395,97 @@ def _has_gradient(parameter: Tensor) -> bool:
 
 def _norm(parameters: Iterator[Tensor] | Sequence[Tensor] | Any) -> float:
     return math.sqrt(sum(float(one.grad.double().square().sum()) for one in parameters if one.grad is not None))
+
+
+T = TypeVar("T")
+
+SECONDS = 12.0
+"""Seconds in which a batch is to be learned, or its leaves changed, at most."""
+
+
+class ModelObservations:
+    """What the model of the settings does with a batch; each observation is made once, as in `Lab`.
+
+    Raises NotApplicable without a model, and Undecided if the model cannot be called or its process fails.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def trial(self) -> Trial:
+        """The first step. Its loss is None if that raised an exception."""
+        subject, seconds = self._ready(), self._seconds
+        return self._observed(
+            "trial", lambda folder: run_trial(subject.build, subject.facts, subject.settings, folder, seconds)
+        )
+
+    @property
+    def stepped(self) -> Trial:
+        """The same, if it has a loss."""
+        trial = self.trial
+        if trial.failed == "loss" or trial.failed == "backward":
+            raise NotApplicable("see DG902: there is no loss")
+        self.need_call(trial)
+        return trial
+
+    @property
+    def learning(self) -> Learning:
+        """How one batch is learned."""
+        subject, seconds = self._ready(), self._seconds
+        return self._observed(
+            "learning",
+            lambda folder: run_learning(subject.build, subject.facts, subject.settings, folder, seconds),
+        )
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many ids the largest embedding of the model takes; None without one, or if there is no model to make."""
+        subject = self._subject
+        if subject.settings.model is None or subject.facts.bare:
+            return None
+        found: int | None = self._observed(
+            "vocabulary", lambda folder: largest_embedding(subject.build, subject.facts, subject.settings, folder)
+        )
+        return found
+
+    def need_call(self, trial: Trial) -> None:
+        """Raise Undecided if the model could not be called."""
+        if trial.failed in ("model", "step") and trial.incident is not None:
+            at = trial.incident.location
+            where = f" at {at.file}:{at.line}" if at else ""
+            other = "" if trial.failed == "step" else f": if it is called differently, {NAME_A_STEP}"
+            raise Undecided(f"the {trial.failed} raised {trial.incident.headline}{where}{other}")
+
+    def repro(self, code: str) -> str:
+        """A command that runs one check with the model."""
+        settings = self._subject.settings
+        named = {"model": settings.model, "loss": settings.loss, "step": settings.step}
+        options = "".join(f" --{name} {quote(value)}" for name, value in named.items() if value)
+        return self._subject.repro.scan(code, options)
+
+    @property
+    def _seconds(self) -> float:
+        """The time for one observation: a third of what is left of the budget, within bounds."""
+        return max(min(self._subject.cache.left / 3, SECONDS), 1.0)
+
+    def _ready(self) -> Subject:
+        subject = self._subject
+        if subject.settings.model is None:
+            raise NotTested("no model is named: --model pkg.mod:make_model --loss pkg.mod:loss")
+        if subject.facts.bare:
+            raise NotTested("the target is a dataset, and a model takes batches: name a DataLoader")
+        if subject.facts.role in ("test", "predict"):
+            raise NotApplicable(f"the samples of a {subject.facts.role} loader may have no targets")
+        return subject
+
+    def _observed(self, key: str, run: Callable[[Path], T]) -> T:
+        subject = self._subject
+        epoch = subject.epoch
+        subject.afford(
+            ("model", key), 2 * max((batch.size for batch in epoch.batches), default=1) * epoch.seconds_per_sample
+        )
+        try:
+            return subject.cache.observe(("model", key), run)
+        except LoaderFailed as failure:
+            raise Undecided(f"not decided: the model failed: {failure.incident.headline}") from failure

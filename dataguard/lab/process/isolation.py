@@ -1,19 +1,33 @@
-"""Run a function in a fork of this process, with deadlines, crash reports, stacks of hangs, and cleanup."""
+"""Run a function in a fork of this process, with deadlines, crash reports, stacks of hangs, and cleanup.
+
+How forks exit: what runs then is what was registered there, and only for a while.
+
+A fork inherits the handlers of `atexit` and the finalizers of `weakref`, which would remove the temporary folders that
+its parent still needs.
+
+Calls in a fork of this process, so that nothing they change is kept.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import math
+import select
 import traceback
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
 import psutil
+from greenlet import GreenletExit
 
-from dataguard.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
-from dataguard.lab.process import computing_time, exits, stack_dumps, surroundings
+from dataguard.core.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
+from dataguard.core.model import DataguardError, Undecided, prevented
+from dataguard.lab.process import answers, incidents, side_by_side
 from dataguard.lab.process.answers import (
     BROKE,
     FAILED,
@@ -26,13 +40,22 @@ from dataguard.lab.process.answers import (
     kind_in,
     write_answer,
 )
-from dataguard.lab.process.exceptions import incident_of, is_scarcity, scarcity, too_deep
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.process_incidents import OUTPUT, death_of, end_of, hang_of, last_words
+from dataguard.lab.process.incidents import (
+    OUTPUT,
+    FlightRecorder,
+    death_of,
+    end_of,
+    hang_of,
+    incident_of,
+    is_scarcity,
+    last_words,
+    scarcity,
+    too_deep,
+)
 from dataguard.lab.process.side_by_side import pause
-from dataguard.model import DataguardError, Undecided, prevented
-from dataguard.process.originals import os, time
+from dataguard.process.originals import os, pickle, signal, time
 from dataguard.process.process_tree import (
+    await_managers,
     descendants,
     die_with_parent,
     end_descendants,
@@ -45,7 +68,121 @@ from dataguard.process.process_tree import (
 from dataguard.process.shm_cleanup import SharedTensors
 from dataguard.settings.settings import PATIENCE
 
+GRACE = 2.0
+"""Seconds that exit handlers may take."""
+_MOMENT = 0.5
+"""Seconds in which an interrupted fork may exit."""
+DISMISSED = (KeyboardInterrupt, GreenletExit)
+"""What is raised in this process, and in the other jobs of it, once nobody waits for its observations."""
+
+
+class InheritedHandlers:
+    """The exit handlers and finalizers that are registered so far."""
+
+    def __init__(self) -> None:
+        self._finalizers = tuple(getattr(weakref.finalize, "_registry", {}).values())
+        self._dropped = False
+        atexit.register(self._stop)
+        weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined] # it does so again, after this
+
+    def drop(self) -> None:
+        """Let none of them run in this process, nor when their objects are freed."""
+        self._dropped = True
+        for finalizer in self._finalizers:
+            finalizer.func = _nothing
+
+    def _stop(self) -> None:
+        """Runs after the handlers that were registered later, and before these."""
+        if self._dropped:
+            gc.collect()  # a temporary file goes with its object, which nothing but a circle may hold
+            os._exit(0)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def run_exit_handlers() -> None:
+    """Run what is registered in this process, which the kernel ends if that takes longer than `GRACE`."""
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, GRACE)
+    with contextlib.suppress(Exception):  # what they raise is written to the output
+        atexit._run_exitfuncs()
+
+
+def let_exit(pid: int, seconds: float = GRACE) -> None:
+    """Wait at most so long for a fork to exit."""
+    deadline = time.monotonic() + seconds
+    with contextlib.suppress(ChildProcessError):
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+
+def interrupt(pid: int) -> None:
+    """Interrupt a fork, and give it a moment to remove what it has made."""
+    await_managers(descendants())
+    os.kill(pid, signal.SIGINT)
+    let_exit(pid, _MOMENT)
+
+
+def awaited(pid: int) -> int:
+    """Wait for the fork that replaced this process; returns its exit status. It is interrupted in place of this one."""
+    while True:
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        except KeyboardInterrupt:
+            os.kill(pid, signal.SIGINT)
+
+
+def end_like(status: int) -> NoReturn:
+    """End this process as another one ended, by its exit code or, if negative, its signal."""
+    if status < 0:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(abs(status))
+
+
 T = TypeVar("T")
+
+
+def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None:
+    """What a function returns in a fork of this process; None if it raises, dies, or takes more `seconds`."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        InheritedHandlers().drop()
+        try:
+            os.close(reading)
+            returned = pickle.dumps(function())
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(returned)
+            run_exit_handlers()
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answer = _read(reading, seconds)
+    os.close(reading)
+    if answer is None:
+        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):  # user code that ignores SIGCHLD leaves nothing to wait for
+        os.waitpid(pid, 0)
+    found: T | None = pickle.loads(answer) if answer else None
+    return found
+
+
+def _read(pipe: int, seconds: float | None) -> bytes | None:
+    """All that is written to a pipe; None if it is still open after so many seconds."""
+    parts, written = [b""], select.poll()
+    written.register(pipe, select.POLLIN | select.POLLHUP)
+    due = time.monotonic() + (seconds or 0)
+    while seconds is None or written.poll(1000 * max(0, due - time.monotonic())):
+        parts.append(os.read(pipe, 1 << 16))
+        if not parts[-1]:
+            return b"".join(parts)
+    return None
+
 
 _running: set[int] = set()
 """The observations that run now, by process id, which is that of their session."""
@@ -84,8 +221,8 @@ def isolated(
     try:
         status = _await(pid, recorder, folder, timeout, allowed, meanwhile)
         meanwhile()
-    except exits.DISMISSED:
-        exits.interrupt(pid)
+    except DISMISSED:
+        interrupt(pid)
         raise
     finally:
         _running.remove(pid)
@@ -148,10 +285,10 @@ def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], fold
         status = _await(pid, recorder, folder, timeout, math.inf, lambda: None, until_answered=True)
         if has_answered(folder):
             if kind_in(folder) == STAYS:
-                exits.end_like(exits.awaited(pid))
-            exits.let_exit(pid)
-    except exits.DISMISSED:
-        exits.interrupt(pid)
+                end_like(awaited(pid))
+            let_exit(pid)
+    except DISMISSED:
+        interrupt(pid)
         raise
     finally:
         end_descendants(spare=bystanders)
@@ -165,7 +302,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
     """In the fork: the result of the function, if it stays; otherwise this process ends."""
     stayed = False
     try:
-        own, inherited = _begin(folder, parent), exits.InheritedHandlers()
+        own, inherited = _begin(folder, parent), InheritedHandlers()
         answer = _outcome(function, folder)
         if os.getpid() == own:
             kind, value = answer
@@ -174,7 +311,7 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
             write_answer((STAYS, None) if stayed else answer, folder)
             if not stayed:
                 inherited.drop()
-                exits.run_exit_handlers()
+                run_exit_handlers()
     finally:
         if not stayed:
             os._exit(0)
@@ -185,11 +322,11 @@ def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoRetur
     """The life of a fork: call the function, write the outcome into the folder, and run its own exit handlers."""
     try:
         own = _begin(folder, parent)
-        exits.InheritedHandlers().drop()
+        InheritedHandlers().drop()
         answer = _outcome(function, folder)
         if os.getpid() == own:  # not in a fork that the user's code forgot to end
             write_answer(answer, folder)
-            exits.run_exit_handlers()
+            run_exit_handlers()
     finally:
         os._exit(0)
 
@@ -197,11 +334,11 @@ def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoRetur
 def _begin(folder: Path, parent: int) -> int:
     """Set up a fork, and return its process id: it ends with its parent, and its output goes into the folder."""
     os.setsid()
-    computing_time.forget()
+    side_by_side.forget()
     die_with_parent(parent)
     handle_children_as_user()
-    stack_dumps.register(folder)
-    surroundings.note()
+    incidents.register_stack_dumps(folder)
+    answers.note()
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
@@ -217,8 +354,8 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
-            if surroundings.changed():
-                return FAILED, surroundings.unwritten("what was observed could not be kept", error)
+            if answers.changed():
+                return FAILED, answers.unwritten("what was observed could not be kept", error)
             if isinstance(error, RecursionError):
                 return FAILED, Undecided(too_deep(error))
             return (FAILED, scarcity(error)) if is_scarcity(error) else (BROKE, traceback.format_exc())

@@ -2,21 +2,92 @@
 
 Only a process without other threads can be forked safely, so each job is a greenlet. A job gives way in `pause` and in
 `wait_until`; outside of `side_by_side`, the one sleeps and the other returns at once.
+
+The seconds that observations of each loader may take; loaders that are observed at the same time share them.
+
+Ends computations of the observing process that take too long.
+
+Judgements run side by side in its only thread. So timers count the time that this process computes, and the time in
+which it sleeps, and charge each tick to whatever runs at that moment. Time without a core is nobody's: it says how busy
+the machine is.
 """
 
 from __future__ import annotations
 
 import contextvars
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from dataguard.lab.process.budgets import SharedTime
-from dataguard.process.originals import time
+from dataguard.process.originals import signal, time
+from dataguard.process.process_tree import seconds_without_core
+
+
+class SharedTime:
+    """Time that is divided between the budgets that run down, as their observations share the cores."""
+
+    def __init__(self) -> None:
+        self._running: Counter[Budget] = Counter()
+        self._since = 0.0
+
+    @property
+    def sharers(self) -> int:
+        """How many budgets run down now."""
+        return len(self._running)
+
+    def settle(self) -> None:
+        """Charge the time since this was called last."""
+        now = time.monotonic()
+        for budget in self._running:
+            budget.remaining -= (now - self._since) / len(self._running)
+        self._since = now
+
+    def add(self, budget: Budget, count: int) -> None:
+        """Count the observations that run under a budget."""
+        self.settle()
+        self._running[budget] += count
+        if not self._running[budget]:
+            del self._running[budget]
+
+    def runs(self, budget: Budget) -> bool:
+        """Whether a budget runs down now."""
+        return budget in self._running
+
+
+class Budget:
+    """Seconds that run down while anything is inside this context manager."""
+
+    def __init__(self, seconds: float, time: SharedTime) -> None:
+        self.remaining = seconds
+        self._time = time
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left; negative if it was overdrawn."""
+        self._time.settle()
+        return self.remaining
+
+    @property
+    def until_spent(self) -> float:
+        """The seconds after which nothing is left, if as many loaders are observed as now."""
+        return self.left * max(self._time.sharers, 1)
+
+    def spend(self, seconds: float) -> None:
+        """Take so many seconds off, unless time runs anyway."""
+        if not self._time.runs(self):
+            self.remaining -= seconds
+
+    def __enter__(self) -> None:
+        self._time.add(self, 1)
+
+    def __exit__(self, *_: object) -> None:
+        self._time.add(self, -1)
+
 
 T = TypeVar("T")
 
@@ -135,3 +206,87 @@ class ConcurrencySlots:
         if alone or any(turn.alone for turn in self._running):
             return not self._running
         return len(self._running) < self._most
+
+
+TICK = 0.1
+"""Seconds of computing between two ticks."""
+GLANCE = 0.5
+"""Seconds after which it is measured how much of them this process slept."""
+
+Charge = Callable[[float], bool]
+"""Takes the seconds of a tick, and returns whether the computation has to end."""
+
+
+class TookTooLong(BaseException):
+    """Raised inside a computation that has to end.
+
+    No `Exception`: judges catch those that observations raise, and continue.
+    """
+
+
+_charge: ContextVar[Charge | None] = ContextVar("charge", default=None)
+
+
+@contextmanager
+def charged(charge: Charge | None) -> Iterator[None]:
+    """Charge what is computed inside the context, or nobody: then it is not interrupted."""
+    before = _charge.set(charge)
+    try:
+        yield
+    finally:
+        _charge.reset(before)
+
+
+def _tick(*_: object) -> None:
+    _spend(TICK)
+
+
+_awake = 0.0
+"""Seconds up to the last glance that this process did not sleep."""
+
+
+def _glance(*_: object) -> None:
+    """Charge what it slept since the last glance, as the user's code may have it do: a callback of `gc`, say."""
+    global _awake
+    before, _awake = _awake, time.process_time() + seconds_without_core()
+    slept = GLANCE - (_awake - before)
+    if slept > GLANCE / 2:  # the clocks differ by some milliseconds
+        _spend(slept)
+
+
+def _spend(seconds: float) -> None:
+    charge = _charge.get()
+    if charge is not None and charge(seconds):
+        raise TookTooLong
+
+
+_TIMERS = (
+    (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, TICK, _tick),
+    (signal.SIGALRM, signal.ITIMER_REAL, GLANCE, _glance),
+)
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Count time inside the context, with those timers that the user's module does not use itself."""
+    free = [
+        (number, timer, seconds, handler)
+        for number, timer, seconds, handler in _TIMERS
+        if signal.getsignal(number) is signal.SIG_DFL and not any(signal.getitimer(timer))
+    ]
+    for number, timer, seconds, handler in free:
+        signal.signal(number, handler)
+        signal.setitimer(timer, seconds, seconds)
+    try:
+        yield
+    finally:
+        for _, timer, _, _ in free:
+            signal.setitimer(timer, 0)
+        forget()
+
+
+def forget() -> None:
+    """Remove the handlers of the signals: a fork inherits them, but not the timers."""
+    for number, _, _, handler in _TIMERS:
+        if signal.getsignal(number) is handler:
+            signal.signal(number, signal.SIG_DFL)

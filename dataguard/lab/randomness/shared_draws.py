@@ -2,34 +2,255 @@
 
 The search: draw the same items everywhere and compare, test each suspect by advancing it in one worker and epoch only,
 search for generators whose repeat is masked by other randomness, and for the line that seeds the generator found.
+
+The seeds that generators get in workers up to the first batch, the lines that set them, and those that draw.
+
+Observed only after a generator was found whose state workers or epochs share: an ordinary scan pays nothing.
+
+Generators that share their state although no draws are equal: masked by other randomness, or by different samples.
+
+Freezing all other RNGs shows which outputs depend on such a generator. The workers of a stream read different samples:
+there, the content has to depend on it, and not only the order.
+
+Random numbers that are drawn once for each index and cached with its sample.
+
+Separate processes read the same items three times, with all RNGs frozen. Two of them use different seeds for the first
+reads; a third one reads in reversed order. A leaf that depends on the seed of its first read alone, and on no later
+seed, is cached.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, groupby, islice
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
+from dataguard.core.model import Location, NotApplicable, Undecided
+from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import GeneratorState, WorkerEpoch
-from dataguard.lab.randomness.masked_draws import MOST_SUSPECTS, find_in_stream, find_masked
-from dataguard.lab.randomness.repeated_draws import (
+from dataguard.lab.core.records import GeneratorState, Seedings, WorkerEpoch
+from dataguard.lab.dataset.dataset_observations import find_changed
+from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.randomness.constant_seeds import Dependence, RngDependence, StreamDependence
+from dataguard.lab.randomness.worker_draws import (
+    EPOCHS,
+    GLANCE,
+    MOST_WORKERS,
     Comparison,
     Draw,
     Repeat,
     Suspect,
+    WorkerDraws,
     blame_library,
     compare_draws,
     differing_leaves,
+    find_same_items,
+    is_quick,
 )
-from dataguard.lab.randomness.same_items import GLANCE, SameItems, find_same_items, is_quick
-from dataguard.lab.randomness.worker_init_seeds import find_first_uses
-from dataguard.lab.rng.shared_states import Pair, cloned_generators
-from dataguard.lab.streams.observations import Streams
+from dataguard.lab.reading.sample_reader import FORKED, read_trials, run_trials
+from dataguard.lab.rng.rng_discovery import SEED, Pair, cloned_generators, overlapping_generators
+from dataguard.lab.rng.seed_watch import DrawPlace, FirstDraw, FirstSeeds
+from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.worker_spy import Plan
+from dataguard.lab.streams.stream_observations import Streams
+from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable, Undecided
+from dataguard.targets.variants import Loader
+
+
+@dataclass(frozen=True, slots=True)
+class FirstUses:
+    """The seeds that generators get in workers up to the first batch, in two epochs; and where one is first `drawn`."""
+
+    seeds: tuple[Seedings, ...]
+    drawn: tuple[str, int] | None
+
+
+def find_first_uses(subject: Subject, drawn: str, libraries: tuple[str, ...] = ()) -> FirstUses:
+    """The first seeds of all generators, and the first draw of the one at the path `drawn`."""
+    return subject.vary(
+        ("first uses", drawn, libraries),
+        lambda folder: run_first_uses(subject.build, folder, subject.facts, drawn, libraries),
+        read_first_uses,
+    )
+
+
+def run_first_uses(
+    build: Callable[..., Loader], folder: Path, facts: LoaderFacts, drawn: str, libraries: tuple[str, ...]
+) -> list[Ride]:
+    """Start the loader's workers, forked, for one batch each in two epochs.
+
+    `libraries` are imported first, so that seeding is seen even if `worker_init_fn` imports them itself.
+    """
+    for library in libraries:
+        importlib.import_module(library)
+    workers = max(1, min(facts.num_workers, MOST_WORKERS["fork"]))
+    asked: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"}
+    if facts.kind == "map":
+        asked["schedule"] = lambda inner, batched: EveryWorkerReads(inner, workers, 1, (1,), 1, batched=batched)
+    plan = Plan(folder, (FirstSeeds(), FirstDraw(drawn), Records()), keep_going=True)
+    return drive(build(**asked), plan, batches=(workers,) * EPOCHS)
+
+
+def read_first_uses(folder: Path, rides: Sequence[Ride] | None) -> FirstUses:
+    """What was recorded, as far as the budget allowed."""
+    records = list(read_spools(folder))
+    drawn = next((record.at for record in records if isinstance(record, DrawPlace)), None)
+    return FirstUses(tuple(record for record in records if isinstance(record, Seedings)), drawn)
+
+
+MOST_SUSPECTS = 4
+"""Most generators that are tested for each pair, one observation each."""
+CHANGED, CHANGED_BEGINNING = 0.2, 0.98
+"""The share of new samples above which content has changed: in a whole stream, and in the beginning of one.
+
+Advancing the generator of a shuffle buffer moves some new samples into the beginning of a stream, but far from all.
+"""
+
+
+def find_masked(subject: Subject, draws: WorkerDraws, pairs: Sequence[Pair]) -> Repeat | None:
+    """The first generator that a pair shares and that a leaf depends on.
+
+    Raises Undecided when all leaves that may depend on one are uncontrolled: they vary while all RNGs are frozen.
+    """
+    unclear: list[str] = []
+    for pair in pairs:
+        for generator, at_start in islice(overlapping_generators(draws.censuses, pair), MOST_SUSPECTS):
+            found = _dependence(subject, generator, at_start=at_start)
+            if found is None or not _is_shared_as_is(subject, draws, generator, pair):
+                continue
+            if found.leaves:
+                leaves = tuple(leaf for leaf in found.leaves if leaf.startswith("sample")) or found.leaves
+                return Repeat(*pair, (Suspect(generator, leaves),), leaves, masked=True)
+            unclear.append(_unclear(generator, found.uncontrolled[0]))
+    if unclear:
+        raise Undecided(unclear[0])
+    return None
+
+
+def find_in_stream(subject: Subject, trace: StreamTrace, pair: Pair) -> Repeat | None:
+    """The first generator that a pair shares and that changes the content of a stream's samples.
+
+    Raises Undecided when the generators were not observed long enough, or when the leaves that may depend on one are
+    uncontrolled.
+    """
+    if len({census.fetches for census in trace.censuses if census.fetches}) < 2:
+        raise Undecided("each worker yields too few batches to watch its generators: lower the batch size")
+    dependence = RngDependence(subject)
+    unclear: list[str] = []
+    for generator, at_start in islice(overlapping_generators(trace.censuses, pair), MOST_SUSPECTS):
+        if at_start and not dependence.at_start(generator.path)[0]:
+            continue
+        found = dependence.of_stream(generator.path, varied=True)
+        changed = _changed_content(dependence, generator, found)
+        if changed:
+            return Repeat(*pair, (Suspect(generator),), changed=changed)
+        if found.uncontrolled and not found.reordered and dependence.at_start(generator.path)[1]:
+            unclear.append(_unclear(generator, found.uncontrolled[0]))
+    if unclear:
+        raise Undecided(unclear[0])
+    return None
+
+
+def _unclear(generator: GeneratorState, leaf: str) -> str:
+    return f"{generator.path} repeats its state; {leaf} may depend on it, but varies even when all RNGs are frozen"
+
+
+def _dependence(subject: Subject, generator: GeneratorState, *, at_start: bool) -> Dependence | None:
+    """What depends on a generator; None if nothing does, or if it is equal `at_start` and the first fetch seeds it."""
+    try:
+        found = RngDependence(subject).of_items(generator.path)
+    except Undecided:
+        if generator.library:  # too little time to see whether the library is used at all
+            return None
+        raise
+    if at_start and not found.keeps_state:
+        return None
+    return found if found.leaves or (found.uncontrolled and found.is_used) else None
+
+
+def _is_shared_as_is(subject: Subject, draws: WorkerDraws, generator: GeneratorState, pair: Pair) -> bool:
+    """Whether a generator is also shared if nothing is seeded before it is created.
+
+    One that is created late may be seeded from a global generator that we seeded, and look cloned.
+    """
+    starts = [census.states for census in draws.censuses if not census.fetches and census.where in pair]
+    if all(generator.path in states for states in starts):
+        return True
+    as_is = find_same_items(subject, as_is_first=True)
+    return any(other.path == generator.path for other, _ in overlapping_generators(as_is.censuses, pair))
+
+
+def _changed_content(dependence: RngDependence, generator: GeneratorState, found: StreamDependence) -> float:
+    """The share of new values in a leaf whose content depends on this generator; 0 if only its order does."""
+    frozen = dependence.of_stream(generator.path, varied=False) if found.reordered else found
+    new = max(frozen.changed.values(), default=0.0)
+    enough = 0.0 if frozen.ended else CHANGED_BEGINNING  # the leaf that kept its order may be a mere counter
+    return new if new > (CHANGED if found.reordered and frozen.ended else enough) else 0.0
+
+
+ITEMS = range(1, 9)
+"""Positions of the items; item 0 is read first, with one seed in all processes, because some state is created late."""
+ROUNDS = 3
+READS = 3 * (1 + ROUNDS * len(ITEMS))
+WARM_UP, FIRST, OTHER, LATER = SEED, SEED + 100, SEED + 200, SEED + 300
+"""Seeds. The first reads share one seed between two items, so that purely random images are equal in pairs."""
+
+Values = Mapping[int, bytes]
+"""The digest of a leaf that is the same at every read of an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedDraws:
+    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes."""
+
+    leaves: tuple[str, ...] = ()
+    changed: tuple[Location, ...] = ()
+
+
+def find_cached_draws(subject: Subject) -> CachedDraws:
+    """Read in two processes; in the third one only if those differ."""
+    build_one = partial(subject.build, **FORKED) if subject.facts.num_workers else subject.build
+
+    def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
+        script = (0, *items, *ITEMS, *ITEMS)
+        seeds = (WARM_UP, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
+        readings = subject.vary(
+            ("cache", seed, items),
+            lambda folder: run_trials(build_one, folder, [[script]], [seeds]),
+            partial(read_trials, [[script]]),
+        )
+        series = {path: by.get((0, 0), ()) for path, by in readings.items() if path.startswith("sample")}
+        return {path: found for path, one in series.items() if (found := _values(script, one))}
+
+    one, two = values(FIRST, ITEMS), values(OTHER, ITEMS)
+    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
+    if drawn:
+        reverse = values(FIRST, ITEMS[::-1])
+        drawn = [path for path in drawn if reverse.get(path) == one[path]]
+    return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
+
+
+def _values(script: Sequence[int], series: Sequence[bytes]) -> Values | None:
+    """The value of each item; None if any item varies."""
+    values: dict[int, set[bytes]] = {item: set() for item in ITEMS}
+    for item, digest in zip(script, series, strict=False):
+        if item:
+            values[item].add(digest)
+    if any(len(found) != 1 for found in values.values()):
+        return None
+    return {item: next(iter(found)) for item, found in values.items()}
+
+
+def _is_synthetic(values: Values) -> bool:
+    """Whether items read with one seed are equal, so that they depend on the seed alone."""
+    return all(values[item] == values[item + 1] for item in ITEMS[::2])
+
 
 Between = Literal["workers", "epochs"]
 
@@ -116,7 +337,7 @@ def confirm_suspects(draw: Draw, comparison: Comparison, facts: LoaderFacts) -> 
     return None
 
 
-def _continuing(draw: Callable[..., SameItems], repeat: Repeat) -> Iterator[Suspect]:
+def _continuing(draw: Callable[..., WorkerDraws], repeat: Repeat) -> Iterator[Suspect]:
     """The suspects without those that each item creates again, in a state that depends on the item alone.
 
     Such a generator returns to its state when the item is read again. One that continues from draw to draw never does.
@@ -133,13 +354,13 @@ def _continuing(draw: Callable[..., SameItems], repeat: Repeat) -> Iterator[Susp
             yield suspect
 
 
-def _states(draws: SameItems, where: WorkerEpoch) -> list[dict[str, GeneratorState]]:
+def _states(draws: WorkerDraws, where: WorkerEpoch) -> list[dict[str, GeneratorState]]:
     """The generators in one worker and epoch by path, fetch by fetch."""
     censuses = sorted((census for census in draws.censuses if census.where == where), key=lambda one: one.fetches)
     return [{state.path: state for state in census.generators} for census in censuses]
 
 
-def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) -> Suspect:
+def _tested(draw: Callable[..., WorkerDraws], repeat: Repeat, suspect: Suspect) -> Suspect:
     """A suspect with the leaves that change if it is advanced in the second worker and epoch only."""
     as_is, advanced = (
         differing_leaves(draws, (repeat.one, repeat.two))
@@ -148,12 +369,12 @@ def _tested(draw: Callable[..., SameItems], repeat: Repeat, suspect: Suspect) ->
     return replace(suspect, changes=tuple(leaf for leaf in repeat.leaves if leaf in advanced - as_is))
 
 
-def _worker_pairs(draws: SameItems) -> Sequence[Pair]:
+def _worker_pairs(draws: WorkerDraws) -> Sequence[Pair]:
     """Every two workers in the first epoch."""
     return list(combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2))
 
 
-def _epoch_pairs(draws: SameItems) -> Sequence[Pair]:
+def _epoch_pairs(draws: WorkerDraws) -> Sequence[Pair]:
     """Each worker in two epochs."""
     return [(WorkerEpoch(worker, 0), WorkerEpoch(worker, 1)) for worker in range(draws.workers)]
 

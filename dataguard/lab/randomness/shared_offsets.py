@@ -3,37 +3,204 @@
 One process reads items first, which shows their content and the offsets that they move. Then several workers read at
 once; they may move the same offsets and read each other's bytes. A file that only one worker reads is read again by
 another worker, which finds the offset where the first left it, not where the main process expects it.
+
+Whether a worker takes an interprocess lock: reads under a lock may safely share a file offset.
+
+Files that workers of a stream read through one offset: two forks begin to read it, one after the other.
+
+Both find the file at the same offset, and move it if they read it through the description that they inherit.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import gc
+import mmap
 import multiprocessing
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
+from multiprocessing.managers import BaseProxy
+from multiprocessing.synchronize import SemLock
 from pathlib import Path
 from typing import Any
 
-from dataguard.incident import Incident, LoaderFailed
-from dataguard.lab.core.index import Index, members, plain_index
+from dataguard.core.incident import Incident, LoaderFailed
+from dataguard.core.model import NotTested, Undecided
 from dataguard.lab.core.index_schedules import Dealt, drawn
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.lock_watch import LockWatch
-from dataguard.lab.process.spool import read_spools
-from dataguard.lab.randomness.stream_offsets import WORKERS, StreamOffsets, read_in_turn
+from dataguard.lab.core.records import Index, SampleRecord, members, plain_index
+from dataguard.lab.process.answers import answer_in, has_answered
+from dataguard.lab.process.incidents import FlightRecorder, read_spools
+from dataguard.lab.process.isolation import run_child
+from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.open_files import OpenFile, held_files
-from dataguard.lab.rng.global_rng import SEED, seeded
-from dataguard.lab.rng.interventions import SeededSamples
+from dataguard.lab.reading.sample_reader import emulate_worker
+from dataguard.lab.rng.frozen_rng import SeededSamples
+from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.spy.drive import drive
-from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
-from dataguard.model import NotTested, Undecided
-from dataguard.process.originals import time
+from dataguard.process.originals import os, time
 from dataguard.targets.variants import Loader
+
+
+class LockWatch:
+    """Records that a process forked from this one takes a lock that other processes honour.
+
+    Those are the locks of multiprocessing and its managers, and file locks. Only for a disposable process: audit hooks
+    cannot be removed.
+    """
+
+    def __init__(self) -> None:
+        self._seen = mmap.mmap(-1, 1)  # shared with forks
+        self._parent = os.getpid()
+        self._open = dict(_open_descriptors())
+        for lock in _locks():
+            lock._semlock = _WatchedLock(lock._semlock, self._record)
+            lock.acquire = lock._semlock.acquire
+        call = BaseProxy._callmethod
+
+        def recording(proxy: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+            if method == "acquire":
+                self._record()
+            return call(proxy, method, *args, **kwargs)
+
+        setattr(BaseProxy, "_callmethod", recording)  # noqa: B010 - mypy forbids the plain form
+        sys.addaudithook(self._audit)
+
+    @property
+    def taken(self) -> bool:
+        """Whether a worker has taken a lock so far."""
+        return bool(self._seen[0])
+
+    def _record(self) -> None:
+        if os.getpid() != self._parent:
+            self._seen[0] = 1
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in ("fcntl.lockf", "fcntl.flock"):
+            return
+        descriptor, operation = arguments[:2]
+        # flock belongs to the file description: if it was opened before the fork, all workers hold the lock at once.
+        shared = event == "fcntl.flock" and self._open.get(descriptor, 0) == _identity(descriptor)
+        if operation & fcntl.LOCK_EX and not shared:
+            self._record()
+
+
+def _locks() -> list[Any]:
+    """The locks of multiprocessing in this process, those of the user's modules too, which were frozen after import."""
+    gc.unfreeze()
+    holders = gc.get_referrers(*_subclasses(SemLock))  # this writes to no other object, as listing all of them would
+    gc.freeze()
+    # isinstance reads __class__, which may run the user's code.
+    return [one for one in holders if issubclass(type(one), SemLock) and "_semlock" in vars(one)]
+
+
+def _subclasses(cls: type[object]) -> list[type[object]]:
+    return [one for child in cls.__subclasses__() for one in (child, *_subclasses(child))]
+
+
+def _open_descriptors() -> Iterator[tuple[int, object]]:
+    """The descriptors of this process, each with the identity of its file."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself
+            yield int(entry.name), _identity(int(entry.name))
+
+
+def _identity(descriptor: int) -> object:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+class _WatchedLock:
+    """A semaphore of multiprocessing that reports when it is acquired."""
+
+    def __init__(self, inner: Any, record: Callable[[], None]) -> None:
+        self._inner = inner
+        self._record = record
+
+    def __enter__(self) -> Any:
+        self._record()
+        return self._inner.__enter__()
+
+    def __exit__(self, *reason: object) -> Any:
+        return self._inner.__exit__(*reason)
+
+    def acquire(self, *args: Any, **kwargs: Any) -> Any:
+        self._record()
+        return self._inner.acquire(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+WORKERS, SAMPLES = 2, 8
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffsets:
+    """The files whose offset every fork moved, each with two of its offsets, and how many samples they read.
+
+    `locked`: they took an interprocess lock.
+    """
+
+    moved: tuple[tuple[OpenFile, int, int], ...] = ()
+    samples: int = 0
+    locked: bool = False
+
+
+def read_in_turn(build: Callable[..., Loader], folder: Path) -> StreamOffsets:
+    """Begin to read the stream in forks of this process, each of which emulates a worker."""
+    loader = build(num_workers=0)
+    files = held_files(loader, folder.parent)
+    if not files:
+        return StreamOffsets()
+    watch, start = LockWatch(), [file.offset() for file in files]
+    movers: list[dict[int, int]] = [{} for _ in files]
+    samples = 0
+    for number in range(WORKERS):
+        for far in (False, True):  # a file that is read to its end, where it was, is moved from far off
+            if all(number in offsets for offsets in movers):
+                break
+            before = [file.seek_far() if far else file.offset() for file in files]
+            samples += _read_two_streams(loader, folder / f"worker{number}{'far' * far}", number)
+            for file, offset, offsets, first in zip(files, before, movers, start, strict=True):
+                reached = file.offset()
+                if reached != offset:
+                    offsets.setdefault(number, reached)
+                file.seek(first)
+    moved = tuple(
+        (file, first, max(offsets.values()))
+        for file, first, offsets in zip(files, start, movers, strict=True)
+        if len(offsets) == WORKERS and not file.is_written()
+    )
+    return StreamOffsets(moved, samples, watch.taken)
+
+
+def _read_two_streams(loader: Loader, folder: Path, number: int) -> int:
+    """Read a few samples in a fork; return how many, 0 if that fails."""
+    folder.mkdir()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        run_child(partial(_begin, loader, folder, number), folder, parent)
+    os.waitpid(pid, 0)
+    with contextlib.suppress(LoaderFailed):  # what fails without workers is known from the ordinary epoch
+        return int(answer_in(folder)) if has_answered(folder) else 0
+    return 0
+
+
+def _begin(loader: Loader, folder: Path, number: int) -> int:
+    emulate_worker(loader, FlightRecorder(folder), WORKERS, number)
+    with gate("sample"):
+        return sum(1 for _ in islice(iter(loader.dataset), SAMPLES))
+
 
 MOST_WORKERS = 4
 BATCHES = 3

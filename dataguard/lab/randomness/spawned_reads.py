@@ -3,40 +3,205 @@
 The start of a spawned worker is emulated, which avoids a second import of torch: what it is sent is pickled, the user's
 modules are imported again, without what was set in them since, and there it is unpickled, and reads a few samples. What
 fails or differs from an emulated forked worker is tried again with real ones.
+
+Which part of the objects sent to a spawned worker cannot be pickled.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import io
 import operator
+import threading
+import types
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from multiprocessing.synchronize import SemLock
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset
 
-from dataguard.incident import Incident, LoaderFailed, LoaderHung, observed_or_none
-from dataguard.lab.core.index_schedules import SameItems
+from dataguard.core.incident import Incident, LoaderFailed, LoaderHung, is_library, observed_or_none
+from dataguard.core.model import Undecided
+from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.object_graph import FEW, parts_of
 from dataguard.lab.core.records import BatchRecord, SampleRecord
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.spool import read_spools
+from dataguard.lab.core.source_location import made_at
+from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
 from dataguard.lab.reading.fresh_import import become_new_process
 from dataguard.lab.reading.sample_reader import emulate_worker
-from dataguard.lab.reading.spawn_transfer import PickleLimitExceeded, as_if_spawning, send
+from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, PickleLimitExceeded, as_if_spawning, send
 from dataguard.lab.rng.frozen_rng import FrozenRngs, RngFreezer
-from dataguard.lab.rng.global_rng import SEED, seed_global_generators
+from dataguard.lab.rng.rng_discovery import SEED, find_generators, seed_global_generators
 from dataguard.lab.spy.drive import announce_epoch, drive
-from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
-from dataguard.model import Undecided
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
+
+MOST_DEEP = 100
+"""Most failing parts whose own parts are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The smallest part of a loader that cannot be pickled, as plain data.
+
+    `path` leads to it, such as `dataset.transform.transforms[2]`; `what` describes it; `error` is what pickling or
+    unpickling it raised; `at` is the file and line where it, or its holder, is defined.
+    """
+
+    path: str
+    what: str
+    error: str
+    at: tuple[str, int] | None
+
+    @property
+    def words(self) -> str:
+        """The problem as text: with the exception, unless its kind can never be pickled."""
+        return f"{self.path} is {self.what}" + (f" ({self.error})" if self.what.startswith(_SOME_OBJECT) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Pickling:
+    """The first part of a loader that cannot be pickled, and the torch generators among its parts."""
+
+    culprit: Culprit | None
+    generators: tuple[Culprit, ...]
+
+
+def try_pickling(loader: Loader, *, forked: bool) -> Pickling:
+    """Pickle and unpickle what torch sends to a spawned worker.
+
+    `forked`: the loader's workers are forked, so its locks and shared values were created for that. If spawning were
+    the default they would be created for spawning, so they do not count.
+    """
+    roots = {
+        "dataset": loader.dataset,
+        "collate_fn": loader.collate_fn,
+        "worker_init_fn": loader.worker_init_fn,
+    }
+    # Objects that only globals, classes and code refer to are not sent.
+    sent = [source for source in find_generators(roots) if source.kind == "torch.Generator" and "<" not in source.path]
+    generators = [Culprit(source.path, "a torch.Generator", "", _place(source.holder)) for source in sent]
+    return Pickling(find_culprit(roots, forked=forked), tuple(generators))
+
+
+def find_culprit(roots: Mapping[str, Any], *, forked: bool = False, seconds: float = MOST_SECONDS) -> Culprit | None:
+    """The smallest part of the first root that cannot be pickled; None if every root can."""
+    search = _Search(time.monotonic() + seconds, forked=forked)
+    with as_if_spawning():
+        return next((found for path, root in roots.items() if (found := search.smallest(path, root))), None)
+
+
+class _Search:
+    """A search for the smallest part that fails; after the deadline it returns the part reached so far."""
+
+    def __init__(self, deadline: float, *, forked: bool) -> None:
+        self.deadline = deadline
+        self.forked = forked
+        self.entered: dict[int, Any] = {}
+        """The failing parts by `id`; held, so that each `id` stays unique."""
+
+    def smallest(self, path: str, value: Any, holder: Any = None) -> Culprit | None:
+        """The value itself if it fails and no part of it does; `holder` is the user's object around it, if any."""
+        if id(value) in self.entered:
+            return None
+        error = self.attempt(value)
+        if error is None:
+            return None
+        self.entered[id(value)] = value
+        unsettled = isinstance(error, PickleLimitExceeded)
+        if self.may_blame_parts(value, error):
+            for step, part in self.suspects(value):
+                found = self.smallest(path + step, part, value if _place(value) else holder)
+                if found:
+                    return found
+                # It fails because of an object around it: another part of the cycle is the culprit.
+                unsettled = unsettled or (holder is not None and id(part) in self.entered)
+        return None if unsettled else _culprit(path, value, holder, error)
+
+    def may_blame_parts(self, value: Any, error: Exception) -> bool:
+        """Whether to search the parts: not if the class itself fails, or the object is nested too deeply."""
+        if len(self.entered) >= MOST_DEEP or isinstance(error, RecursionError):
+            return False
+        return type(value).__module__ == "builtins" or self.attempt(type(value)) is None
+
+    def suspects(self, value: Any) -> Sequence[tuple[str, Any]]:
+        """The parts of an object; a large container is bisected down to a few."""
+        try:
+            parts = list(parts_of(value))
+        except Exception:  # noqa: BLE001 - `__reduce__` is the user's code; then the object itself fails
+            return ()
+        while len(parts) > FEW:
+            half = parts[: len(parts) // 2]
+            error = self.attempt([part for _, part in half])
+            if isinstance(error, PickleLimitExceeded):
+                return parts[:: len(parts) // FEW]
+            parts = half if error else parts[len(half) :]
+        return parts
+
+    def attempt(self, value: Any) -> Exception | None:
+        """The exception that pickling an object and unpickling the result raises, if any."""
+        if time.monotonic() > self.deadline:
+            return None
+        try:
+            send(value, forked=self.forked, deadline=self.deadline).received()
+        except Exception as error:  # noqa: BLE001 - `__reduce__` is the user's code
+            return error
+        return None
+
+
+def _culprit(path: str, value: Any, holder: Any, error: Exception) -> Culprit:
+    incident = incident_of(error, "transfer")
+    frame = incident.own_frame
+    place = (frame.file, frame.line) if frame else _place(value) or _place(holder)
+    return Culprit(path, _what(value), incident.headline, place)
+
+
+def _place(thing: Any) -> tuple[str, int] | None:
+    """Where the class or function is defined, if it is the user's."""
+    place = None if thing is None else made_at(thing)
+    return place if place and place[0] and not is_library(place[0]) else None
+
+
+def _is_local(thing: Any) -> bool:
+    return "<locals>" in thing.__qualname__
+
+
+def _what(value: Any) -> str:
+    if isinstance(value, types.FunctionType):
+        if value.__name__ == "<lambda>":
+            return "a lambda"
+        return f"the {'local ' if _is_local(value) else ''}function {value.__name__}"
+    if isinstance(value, type):
+        return f"the {'local ' if _is_local(value) else ''}class {value.__name__}"
+    if isinstance(value, types.ModuleType):
+        return f"the module {value.__name__}"
+    kind = type(value)
+    if _is_local(kind):
+        return f"an instance of the local class {kind.__name__}"
+    for kinds, words in _WORDS:
+        if isinstance(value, kinds):
+            return words
+    return f"{_SOME_OBJECT} {kind.__module__}.{kind.__qualname__}".replace(" builtins.", " ")
+
+
+_SOME_OBJECT = "an instance of the class"
+_WORDS: tuple[tuple[Any, str], ...] = (
+    (types.GeneratorType, "a generator"),
+    (io.IOBase, "an open file"),
+    ((type(threading.Lock()), type(threading.RLock())), "a lock"),
+    (SemLock, "a multiprocessing lock"),
+    (torch.Tensor, "a non-leaf tensor that requires grad"),
+)
 
 ITEMS, FEW_ITEMS = 4, 2
 """How many samples are read, and how many of those that are slow."""
@@ -183,8 +348,8 @@ def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     return loader, [entry[0] if batched else entry for entry in entries]
 
 
-def _schedule(inner: Any, batched: bool) -> SameItems:
-    return SameItems(inner, 1, ITEMS, (ITEMS,), 1, batched=batched, spread=True)
+def _schedule(inner: Any, batched: bool) -> EveryWorkerReads:
+    return EveryWorkerReads(inner, 1, ITEMS, (ITEMS,), 1, batched=batched, spread=True)
 
 
 def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tuple[str, Step]]:

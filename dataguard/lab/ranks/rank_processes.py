@@ -18,12 +18,11 @@ from typing import Any
 
 import torch.distributed as dist
 
-from dataguard.incident import LoaderDied
+from dataguard.core.incident import LoaderDied
+from dataguard.core.model import Undecided
 from dataguard.lab.process.answers import answer_in, has_answered
-from dataguard.lab.process.flight_recorder import FlightRecorder
+from dataguard.lab.process.incidents import FlightRecorder, death_of
 from dataguard.lab.process.isolation import run_child
-from dataguard.lab.process.process_incidents import death_of
-from dataguard.model import Undecided
 from dataguard.process.originals import os, signal, time
 from dataguard.process.process_tree import wait_for_children
 

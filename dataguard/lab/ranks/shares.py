@@ -13,19 +13,19 @@ from typing import Any
 
 from torch.utils.data import Subset
 
-from dataguard.lab.core.index import plain_index
+from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.loader_facts import LoaderFacts, length_of
+from dataguard.lab.core.records import plain_index
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.rng.frozen_rng import RngFreezer
-from dataguard.lab.rng.global_rng import SEED
+from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.lab.spy.sample_ledger import LedgerResolution
-from dataguard.lab.streams.sampler_order import PROBES
+from dataguard.lab.streams.orders import PROBES
 from dataguard.lab.streams.stream_trace import Request, StreamRun, StreamTrace, read_stream, run_stream
-from dataguard.model import Undecided
 from dataguard.targets.variants import Loader
 
 SINGLE = "the epoch of a single process"

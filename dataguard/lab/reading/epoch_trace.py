@@ -1,32 +1,32 @@
-"""The traced pass: one ordinary epoch under the spy, which serves every check that needs one."""
+"""The traced pass: one ordinary epoch under the spy, which serves every check that needs one.
+
+Batches of an ordinary epoch whose memory a later one overwrites.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dataguard.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
-from dataguard.lab.core.index import Index
+from dataguard.core.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
+from dataguard.core.model import DataguardError, NotApplicable, NotTested, Undecided
 from dataguard.lab.core.index_schedules import Spread, evenly, in_use
+from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.loader_facts import start_method
-from dataguard.lab.core.records import BatchRecord, Refusal, SampleRecord, Stop
-from dataguard.lab.core.value_summary import ValueSummary
-from dataguard.lab.process.exceptions import incident_of
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.spool import read_spools
-from dataguard.lab.rng.global_rng import seed_global_generators
-from dataguard.lab.spy.content_hashes import SampleHashes
-from dataguard.lab.spy.drive import Ride, drive, read_seconds, shut
-from dataguard.lab.spy.plan import Plan
-from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.value_summaries import ValueSummaries
-from dataguard.model import DataguardError, NotApplicable, NotTested, Undecided
+from dataguard.lab.core.records import BatchRecord, Index, Refusal, SampleRecord, Stop, ValueSummary
+from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
+from dataguard.lab.reading.open_files import overlap, ranges_at
+from dataguard.lab.rng.rng_discovery import seed_global_generators
+from dataguard.lab.spy.drive import Ride, announce_epoch, drive, read_seconds, shut
+from dataguard.lab.spy.recording import Records, ValueSummaries
+from dataguard.lab.spy.sample_ledger import SampleHashes
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.process.progress import Unreadable
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
@@ -208,3 +208,57 @@ def gated_build(
     seed_global_generators(seed + stride * place.get("rank", 0))
     with gate(target.stage):
         return target.build(loader, {"seed": seed, **place}, **overrides)
+
+
+LATER = 2
+"""How many batches after the first may overwrite it: who rotates more buffers does so on purpose."""
+IN_FLIGHT = 4
+"""Batches that a worker may have made before the first one is looked at, and one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overwritten:
+    """The leaves of the first batch that changed, and the number of the batch that lies in their memory.
+
+    `batches` counts those that were taken.
+    """
+
+    leaves: tuple[str, ...]
+    later: int = 0
+    batches: int = 0
+
+
+def batches_taken(workers: int) -> int:
+    """How many batches are taken of a loader with so many workers."""
+    return 1 + LATER + IN_FLIGHT * workers
+
+
+def find_overwritten(loader: Loader, folder: Path) -> Overwritten:
+    """Take a few batches, and compare the first with what it was when it arrived.
+
+    A worker may have overwritten it by then, and does so again until the last batch is there.
+    """
+    recorder = FlightRecorder(folder)
+    announce_epoch(loader, 0)
+    batches: list[Any] = []
+    before: dict[str, bytes] = {}
+    with gate("iterate"):
+        iterator = iter(loader)
+        for batch in iterator:
+            recorder.mark(None, "iterate")
+            batches.append(batch)
+            before = before or {leaf.path: leaf.digest for leaf in leaves_of(batch)}
+            if len(batches) == batches_taken(loader.num_workers):
+                break
+    shut(iterator)
+    changed = {leaf.path: leaf.digest for leaf in leaves_of(batches[0])} if batches else {}
+    found = {path: _later(batches, path) for path, digest in before.items() if changed.get(path) != digest}
+    numbers = [later for later in found.values() if later]
+    return Overwritten(tuple(path for path, later in found.items() if later), min(numbers, default=0), len(batches))
+
+
+def _later(batches: Sequence[Any], path: str) -> int:
+    """The number of the batch right after the first that shares the memory of this leaf; 0 if there is none."""
+    own = ranges_at(batches[0], path)
+    later = enumerate(batches[1 : 1 + LATER], 1)
+    return next((number for number, batch in later if overlap(own, ranges_at(batch, path))), 0)

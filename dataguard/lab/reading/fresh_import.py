@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.incident import is_library
-from dataguard.lab.core.index import Index
+from dataguard.core.incident import is_library
 from dataguard.lab.core.leaves import describe
-from dataguard.lab.core.records import LeafRecord
+from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.core.source_location import Place
-from dataguard.lab.process.imported_modules import own_files
+from dataguard.lab.process.fork_safety import own_files
 from dataguard.lab.reading.epoch_trace import gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
-from dataguard.lab.rng.global_rng import SEED, seed_global_generators
+from dataguard.lab.rng.rng_discovery import SEED, seed_global_generators
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target, load
 from dataguard.targets.variants import Loader

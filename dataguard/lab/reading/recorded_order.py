@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dataguard.incident import LoaderFailed
-from dataguard.lab.core.index import members
+from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.index_schedules import Schedule, drawn
+from dataguard.lab.core.records import members
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.targets.variants import Loader
 

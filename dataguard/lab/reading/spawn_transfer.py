@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch.multiprocessing import reductions
 
-from dataguard.lab.reading.memory_ranges import overlapping
+from dataguard.lab.reading.open_files import overlapping
 from dataguard.process.originals import os, pickle, time
 
 MOST_SECONDS = 3.0

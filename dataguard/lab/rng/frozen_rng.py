@@ -1,21 +1,122 @@
-"""Frozen RNGs: every generator that can be found is seeded before each fetch, so that none causes variation."""
+"""Frozen RNGs: every generator that can be found is seeded before each fetch, so that none causes variation.
+
+Which libraries draw random numbers from the generators of Python, numpy and torch.
+
+Instruments that seed the global random generators, advance a single one, or seed those of libraries.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
+from dataguard.core.incident import is_library
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.rng.global_rng import seeded
-from dataguard.lab.rng.rng_discovery import find_generators, found_at, kind_of, reseed, unreadable, with_shared
+from dataguard.lab.rng.rng_discovery import (
+    advance,
+    find_generators,
+    found_at,
+    kind_of,
+    reseed,
+    seeded,
+    unreadable,
+    with_shared,
+)
 from dataguard.process.originals import time
+
+_DRAWS = frozenset(
+    {"rand", "randn", "randint", "randperm", "random", "getrandbits", "uniform", "normal", "bernoulli", "multinomial"}
+    | {"uniform_", "normal_", "bernoulli_", "random_", "exponential_"}
+)
+"""The functions that finally draw, all of them written in C."""
+_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)")
+_ON_BEHALF = ("torch", "numpy", "dataguard")
+"""Packages that draw or seed on behalf of their caller."""
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[set[tuple[str, str]]]:
+    """Collect the packages whose own code draws in this thread, each with the owner of the generator."""
+    found: set[tuple[str, str]] = set()
+
+    def profile(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and getattr(called, "__name__", "") in _DRAWS:
+            package = package_at(frame)
+            if package:
+                found.add((package, _owner(called)))
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield found
+    finally:
+        sys.setprofile(before)
+
+
+def _owner(called: Any) -> str:
+    """The module whose generator a function draws from: random, numpy or torch."""
+    own = getattr(called, "__self__", None)
+    module = own.__name__ if isinstance(own, ModuleType) else (own if isinstance(own, type) else type(own)).__module__
+    top = module.partition(".")[0]
+    return "torch" if top == "builtins" else top  # torch's own functions belong to no module
+
+
+SHARED = {
+    "random.seed": ("random",),
+    "random.setstate": ("random",),
+    "numpy.random.seed": ("numpy", "random"),  # draws of numpy are invisible to a profiler; most code draws from both
+    "numpy.random.set_state": ("numpy", "random"),
+    "torch.manual_seed": ("torch",),
+    "torch.set_rng_state": ("torch",),
+}
+"""The modules whose draws depend on each function that seeds a global generator.
+
+Libraries do not use the generators that the user's code creates.
+"""
+
+
+def depending(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
+    """The packages that drew and whose draws depend on seeds of these kinds."""
+    owners = {owner for kind in kinds for owner in SHARED.get(kind, ())}
+    return tuple(sorted({package for package, owner in drawn if owner in owners}))
+
+
+@contextlib.contextmanager
+def draws_ignored() -> Iterator[None]:
+    """Make `drawing` ignore draws inside this block."""
+    before = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def package_at(frame: FrameType | None) -> str | None:
+    """The package whose code runs in this frame, skipping Python, numpy, torch and dataguard, which draw for a caller.
+
+    None for the user's own code.
+    """
+    while frame is not None:
+        file = frame.f_code.co_filename
+        installed = _PACKAGE.search(file)
+        if installed is None and not is_library(file):
+            return None
+        if installed and installed[1] not in _ON_BEHALF:
+            return installed[1]
+        frame = frame.f_back
+    return None
+
 
 FEWEST_SEARCHES = 2
 """Fewest searches for generators: a second one finds those that the first fetch creates."""
@@ -167,3 +268,79 @@ def seed_generator(generator: Any, seed: int) -> None:
     else:
         bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
         bits.state = type(bits)(seed).state
+
+
+@dataclass(frozen=True, slots=True)
+class SeededFetches(Instrument):
+    """Seeds the global generators before each fetch of an epoch, and restores their states after it.
+
+    A fetch whose seed is None, or that has no entry in `seeds`, is not changed.
+    """
+
+    seeds: Sequence[int | None]
+
+    def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
+        """Seed for this fetch."""
+        seed = self.seeds[fetch.number] if fetch.number < len(self.seeds) else None
+        return contextlib.nullcontext() if seed is None else seeded(seed)
+
+
+@dataclass(frozen=True, slots=True)
+class SeededSamples(Instrument):
+    """Seeds the global generators with one `seed` before each sample, and restores their states after it."""
+
+    seed: int
+
+    def around_sample(self) -> contextlib.AbstractContextManager[None]:
+        """Seed for this sample."""
+        return seeded(self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class AdvancedRng(Instrument):
+    """Advances the generator at a `path` before the second fetch of an epoch.
+
+    `only` is the worker and epoch in which to do so, by default all of them; the main process counts as worker 0.
+    """
+
+    path: str
+    only: tuple[int, int] | None = None
+
+    def start(self, process: Process) -> Hooks:
+        """Remember the worker."""
+        return _AdvancedRng(self, process.worker or 0)
+
+
+class _AdvancedRng(Hooks):
+    def __init__(self, asked: AdvancedRng, worker: int) -> None:
+        self._asked = asked
+        self._worker = worker
+
+    def around_fetch(self, fetch: Fetch) -> contextlib.AbstractContextManager[None]:
+        """Advance the generator before the second fetch."""
+        if fetch.number == 1 and self._asked.only in (None, (self._worker, fetch.epoch)):
+            advance(self._asked.path, fetch.roots)
+        return contextlib.nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class SeededLibraries(Instrument):
+    """Seeds the generators of these libraries when a worker starts, differently in each worker and epoch."""
+
+    libraries: tuple[str, ...]
+
+    def start(self, process: Process) -> Hooks:
+        """Remember the worker and the epoch in which it starts."""
+        return _SeededLibraries(self.libraries, process)
+
+
+class _SeededLibraries(Hooks):
+    def __init__(self, libraries: tuple[str, ...], process: Process) -> None:
+        self._libraries = libraries
+        self._process = process
+
+    def begin(self) -> None:
+        """Seed the libraries, after the user's `worker_init_fn`."""
+        worker = -1 if self._process.worker is None else self._process.worker
+        for library in self._libraries:
+            reseed(library, 1_000_003 * (worker + 1) + self._process.epoch)

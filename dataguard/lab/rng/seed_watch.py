@@ -2,6 +2,10 @@
 
 Functions and classes that seed are replaced by ones that record the seed, in the modules that define them and wherever
 they were imported by name. This happens only in the processes of one observation.
+
+Records which seeds generators get while samples are read: in each fetch, or up to the first batch.
+
+Records the line of the user's code that draws from a generator first, in each worker.
 """
 
 from __future__ import annotations
@@ -12,18 +16,22 @@ import importlib
 import random
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import get_worker_info
 
-from dataguard.incident import is_library
-from dataguard.lab.core.records import Seeding
-from dataguard.lab.core.stand_ins import rebind
-from dataguard.lab.rng.drawing_libraries import package_at
-from dataguard.lab.rng.rng_discovery import find_generators, skip
+from dataguard.core.incident import is_library
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.records import Seeding, Seedings
+from dataguard.lab.core.source_location import rebind
+from dataguard.lab.rng.frozen_rng import depending, drawing, package_at
+from dataguard.lab.rng.rng_discovery import Source, find_generators, skip, with_shared
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 _CONSTANTS = (int, float, str, bytes, np.integer)
@@ -238,3 +246,176 @@ def _caller() -> tuple[str, int, str, bool, bool]:
     names = (name for code, _ in own for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
     epochs = any("epoch" in name.lower() for name in names)
     return code.co_filename, line or 0, code.co_name, package_at(sys._getframe()) is None, epochs
+
+
+@dataclass(frozen=True, slots=True)
+class SeedLog(Instrument):
+    """Records which seeds generators get during the first fetches of each epoch.
+
+    `skips` holds, for each fetch, how many numbers a generator skips right after it was seeded with a constant. With
+    `always` it skips after any seed, and the libraries whose draws depend on those seeds are recorded as well.
+    """
+
+    skips: Sequence[int]
+    always: bool = False
+
+    def start(self, process: Process) -> Hooks:
+        """Each process has its own log."""
+        return _SeedLog(self, process)
+
+
+class _SeedLog(Hooks):
+    def __init__(self, asked: SeedLog, process: Process) -> None:
+        self._skips, self._always = asked.skips, asked.always
+        self._process = process
+        self._drawing = drawing if asked.always else lambda: contextlib.nullcontext(set[tuple[str, str]]())
+        self._watch: SeedWatch | None = None
+
+    def begin(self) -> None:
+        """Watch all seeding functions in this process."""
+        self._watch = SeedWatch(always=self._always)
+
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Record what is seeded in a fetch."""
+        if self._watch is None or fetch.number >= len(self._skips):
+            yield
+            return
+        if fetch.number == 0:
+            self._watch.adopt(fetch.roots)
+        with self._drawing() as drawn, self._watch.watching(self._skips[fetch.number]) as given:
+            yield
+        seeds = tuple(seeding for _, seeding in given)
+        libraries = depending(drawn, {seeding.kind for seeding in seeds})
+        self._process.spool.write(Seedings(self._process.worker, fetch.epoch, fetch.number, seeds, libraries))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSeeds(Instrument):
+    """Records which seeds generators get in a worker up to its first batch, with the path of each generator."""
+
+    def start(self, process: Process) -> Hooks:
+        """Each worker has its own log."""
+        return _FirstSeeds(process)
+
+
+class _FirstSeeds(Hooks):
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._watch: SeedWatch | None = None
+        self._given: dict[int, Given] = {}
+
+    @contextlib.contextmanager
+    def around_init(self) -> Iterator[None]:
+        """Record what is seeded by the user's `worker_init_fn`."""
+        self._watch = SeedWatch()
+        with self._recording(self._watch, {"worker": get_worker_info()}):
+            yield
+
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Record what is seeded in the first fetch, and spool what was recorded by then."""
+        if self._watch is None or fetch.number:
+            yield
+            return
+        with self._recording(self._watch, fetch.roots):
+            yield
+        paths = {id(source.generator): source.path for source in find_generators(fetch.roots)}
+        named = (
+            # A global generator is named after the module that seeds it.
+            replace(seeding, path=paths.get(number, f"global {seeding.kind.rpartition('.')[0]}"))
+            for number, (generator, seeding) in self._given.items()
+            if number in paths or isinstance(generator, str)
+        )
+        self._process.spool.write(Seedings(self._process.worker, fetch.epoch, fetch.number, tuple(named)))
+        self._given = {}
+
+    @contextlib.contextmanager
+    def _recording(self, watch: SeedWatch, roots: Mapping[str, Any]) -> Iterator[None]:
+        watch.adopt(roots)
+        with watch.watching(0) as given:
+            yield
+        self._given.update({id(generator): (generator, seeding) for generator, seeding in given})
+
+
+Trace = Callable[[FrameType, str, Any], Any]
+_is_library = lru_cache(is_library)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawPlace:
+    """The file and line that drew from the generator at a `path` first, in one worker."""
+
+    path: str
+    at: tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDraw(Instrument):
+    """Records where the first fetch of each worker draws from the generator at a `path`."""
+
+    path: str
+
+    def start(self, process: Process) -> Hooks:
+        """Each worker has its own record."""
+        return _FirstDraw(self.path, process)
+
+
+class _FirstDraw(Hooks):
+    def __init__(self, path: str, process: Process) -> None:
+        self._path = path
+        self._process = process
+
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Follow the user's lines in the first fetch."""
+        roots = {} if fetch.number else with_shared(fetch.roots)
+        source = next((source for source in find_generators(roots) if source.path == self._path), None)
+        if source is None:
+            yield
+            return
+        with _Follower(source) as follower:
+            yield
+        if follower.place:
+            self._process.spool.write(DrawPlace(self._path, follower.place))
+
+
+class _Follower:
+    """Compares the state of a generator line by line in the user's code, until it changes."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._state = source.state()
+        self._line: tuple[str, int] | None = None
+        self._before: Any = None
+        self.place: tuple[str, int] | None = None
+
+    def __enter__(self) -> _Follower:
+        self._before = sys.gettrace()
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+        self._look()
+
+    def _called(self, frame: FrameType, event: str, arg: Any) -> Trace | None:
+        if self.place or _is_library(frame.f_code.co_filename):
+            return None
+        self._look()
+        return self._traced
+
+    def _traced(self, frame: FrameType, event: str, arg: Any) -> Trace | None:
+        self._look()
+        at: FrameType | None = frame
+        if event == "return":  # the rest of the line that called it comes next
+            at = frame.f_back
+            while at is not None and _is_library(at.f_code.co_filename):
+                at = at.f_back
+        if at is not None:
+            self._line = at.f_code.co_filename, at.f_lineno
+        return None if self.place else self._traced
+
+    def _look(self) -> None:
+        if self.place is None and self._line is not None and self._source.state() != self._state:
+            self.place = self._line

@@ -3,23 +3,344 @@
 Charts are files of steady tones that decoders get in place of the user's: with the same number of channels, and with
 whatever sample rate the question needs. So every decoder is tested with its own conventions, and what arrives in the
 sample is compared with what was in the file.
+
+How the leaves of a sample follow the tones that are put in place of its sound file.
+
+Reads a sample with tones in place of its sound file, in a disposable process.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
+
+from dataguard.core.model import NotApplicable, Undecided
+from dataguard.lab.core.leaves import array_of
 from dataguard.lab.decoding.file_substitution import SOUNDS
-from dataguard.lab.decoding.sound_headers import SoundHeader
-from dataguard.lab.files.file_survey import FULLY_READ, SHARE, FileSurvey, survey_build, survey_files
-from dataguard.lab.files.swapped_file_reads import SwappedFileReader, alone_if_bypassed
-from dataguard.lab.sound.heard import Heard
-from dataguard.lab.sound.tone_reads import hear, values_of
+from dataguard.lab.decoding.sound_files import SoundHeader, decoded_sound
+from dataguard.lab.files.file_survey import (
+    FULLY_READ,
+    SHARE,
+    FileSurvey,
+    SampleOutput,
+    SwappedFileReader,
+    alone_if_bypassed,
+    survey_build,
+    survey_files,
+)
+from dataguard.lab.reading.sample_reader import Rooted
+from dataguard.lab.sound.tone_fits import (
+    LOUDER,
+    SpectrogramFit,
+    WaveformFit,
+    amplitude,
+    channels_of,
+    chart,
+    extremes,
+    fit_spectrogram,
+    fit_waveform,
+    following_rows,
+    joined_as,
+    tones_of,
+    wav,
+)
 from dataguard.lab.subject import Subject
-from dataguard.model import NotApplicable
+
+
+@dataclass(frozen=True, slots=True)
+class OtherRate:
+    """The same values in a file of another sample rate.
+
+    `index` and `name` are those of the second file; `real` says that it has this rate on disk. `ignored` are the leaves
+    that are the same as for the first file, bit by bit; `raised` says that the loader refuses such a file, `carried`
+    that the sample holds the rate as a number.
+    """
+
+    index: Any
+    name: str
+    rate: int
+    real: bool
+    ignored: tuple[str, ...]
+    raised: bool
+    carried: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loudness:
+    """How a waveform answers to charts that are soft, and close to full scale in two random states or more.
+
+    `plateaus` are the shares of values at the ends of its range, `steps` the largest steps as shares of the range; the
+    first ones are those of the soft chart in the best state. `value` is the largest one for the soft chart.
+    `distorted`: the tones are gone in every state.
+    """
+
+    plateaus: tuple[float, ...]
+    steps: tuple[float, ...]
+    value: float
+    distorted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Rooted):
+    """How the leaves of one sample follow the sound of its file.
+
+    `files` counts the files that were surveyed, one of each sample, `rates` and `channels` how many of them have each.
+    `header` is that of the file whose sound was replaced. `waveforms` and `spectrograms` are the leaves that hold its
+    tones. `quiet` is the full scale of waveforms as a soft chart shows it; it differs where each sample is scaled to
+    its own level. `drawn` are the waveforms for a chart close to full scale in two random states. `amplitude` is that
+    of the loud tones.
+
+    `dropped` are channels of which a waveform holds nothing, `joined` says how channels became one, `reduced` are
+    leaves with a value for each channel and no time axis. `equal_channels`: all channels of the real files are the
+    same, or nobody can say.
+    """
+
+    index: Any
+    name: str
+    header: SoundHeader
+    files: int
+    rates: Mapping[int, int]
+    channels: Mapping[int, int]
+    waveforms: tuple[WaveformFit, ...]
+    quiet: Mapping[str, float]
+    drawn: Mapping[str, tuple[WaveformFit, ...]]
+    amplitude: float
+    dropped: Mapping[str, tuple[int, ...]]
+    loudness: Mapping[str, Loudness]
+    spectrograms: tuple[SpectrogramFit, ...]
+    joined: Mapping[str, str]
+    reduced: tuple[str, ...]
+    equal_channels: bool
+    other: OtherRate
+    collated: bool
+    reads: int
+
+    @property
+    def exercised(self) -> dict[str, int]:
+        """How much was inspected."""
+        return {"sound files": self.files, "charts": self.reads}
+
+
+Output = SampleOutput[SoundHeader, np.ndarray]
+SoundReader = SwappedFileReader[SoundHeader, np.ndarray]
+
+SOFT = 0.1
+LOUD = SOFT * LOUDER
+FULL = 0.95
+"""The levels of the charts: two to see how values follow, and one that is as loud as a file can be."""
+CHOICES = 16
+"""Reads in which a channel is missing before it counts as dropped: it may be chosen at random, or by the index."""
+_NOTHING = 0.02
+"""A channel that is weaker than this share of the strongest one is missing."""
+_CUT, _STEEP = 0.05, 0.8
+"""The share of values at the ends of the range, and the largest step, above which more random states are tried."""
+_SAME = 1e-3
+"""How far channels that hold the same may differ, as a share of the largest value: lossy files differ a little."""
+MOST_VALUES = 1 << 22
+"""Leaves with more values are looked at in their first part only."""
+OTHER_RATES = (16_000, 22_050)
+"""A rate that a file claims for once, if all have the same: the first that differs."""
+
+
+def values_of(path: str, leaf: Any) -> np.ndarray | None:
+    """The numbers of a leaf, at most 4 million of them; None for one that holds no numbers."""
+    del path
+    if isinstance(leaf, bool) or not isinstance(leaf, torch.Tensor | np.ndarray | int | float):
+        return None
+    array = array_of(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
+    if array.dtype.kind not in "fiu" or not array.size:
+        return None
+    return array if array.size <= MOST_VALUES else array[..., : MOST_VALUES // (array.size // array.shape[-1])]
+
+
+class _Trial:
+    """Reads one sample with charts in place of its sound file, in this disposable process."""
+
+    def __init__(self, reader: SoundReader, survey: FileSurvey[SoundHeader]) -> None:
+        self._reader = reader
+        self.file = max(survey.files, key=lambda file: (min(file.header.channels, 2), -file.position))
+        self.files = [file for file in survey.files if file.position == self.file.position]
+        self.header = self.file.header
+        self._samples = survey.of_samples(self.file.position)
+        reader.warm_up(next((file.index for file in survey.files if file.index != self.file.index), self.file.index))
+        self.content = reader.read(self.file.index).content(self.file)
+        self.reads = 1
+        self._following: dict[str, np.ndarray] = {}
+
+    def keep_following(self, silence: Output, loud: Output) -> None:
+        """From now on, take only those channels of leaves that follow this file: other stems are other files."""
+        both = loud.shown.keys() & silence.shown.keys()
+        found = {path: following_rows(silence.shown[path], loud.shown[path]) for path in both}
+        self._following = {path: rows for path, rows in found.items() if rows is not None}
+
+    def waveform(self, output: Output, path: str) -> np.ndarray | None:
+        """The channels of a leaf that follow the file; None if the sample does not have them."""
+        values, kept = output.shown.get(path), self._following.get(path)
+        rows = None if values is None or kept is None else channels_of(values)
+        if kept is None or rows is None:
+            return values if kept is None else None
+        return rows[kept] if len(rows) == len(kept) else None
+
+    def given(self, level: float, draw: int = 0) -> Output:
+        """The sample with a chart of this level."""
+        self.reads += 1
+        values = chart(self.header, level)
+        return self._reader.read_swapped(self.file, self.content, wav(values, self.header.rate, self.header), draw)
+
+    def fit(self, path: str, output: Output, level: float) -> WaveformFit | None:
+        """How a leaf follows a chart of this level; None if it is no waveform that holds its tones."""
+        values = self.waveform(output, path)
+        return None if values is None else fit_waveform(path, values, self.header, level)
+
+    def fitted(self, path: str, outputs: Sequence[Output]) -> tuple[WaveformFit, ...]:
+        """The fits of a waveform for the charts close to full scale; none if it does not hold the tones in all."""
+        fits = [fit for output in outputs if (fit := self.fit(path, output, FULL))]
+        return tuple(fits) if len(fits) == len(outputs) else ()
+
+    def dropped(self, fit: WaveformFit) -> tuple[int, ...]:
+        """The channels of the file of which a waveform holds nothing, in any sample and random state."""
+        gone = set(_missing(fit))
+        alike = [file for file in self._samples if file.header.channels == self.header.channels]
+        for draw, file in zip(range(1, CHOICES), cycle(alike), strict=False):
+            if not gone:
+                break
+            self.reads += 2
+            content = self._reader.read(file.index).content(file)
+            tones = wav(chart(file.header, LOUD), file.header.rate, file.header)
+            values = self.waveform(self._reader.read_swapped(file, content, tones, draw), fit.path)
+            other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD)
+            gone &= set(_missing(other)) if other else gone
+        return tuple(sorted(gone))
+
+    def at_other_rate(self, loud: Output, follows: Sequence[str]) -> OtherRate:
+        """The same values in the file of another sample or, if all files have one rate, in one that claims another."""
+        header = self.header
+        second = next((one for one in self.files if one.header.rate != header.rate), None)
+        file = second or self.file
+        rate = second.header.rate if second else next(rate for rate in OTHER_RATES if rate != header.rate)
+        content = self._reader.read(file.index).content(file) if second else self.content
+        self.reads += 2
+        try:
+            output = self._reader.read_swapped(file, content, wav(chart(header, LOUD), rate, header))
+        except Undecided:
+            return OtherRate(file.index, file.name, rate, second is not None, (), raised=True, carried=False)
+        ignored = tuple(path for path in follows if output.digests.get(path) == loud.digests[path])
+        carried = any(
+            _is(value, header.rate) and _is(output.shown.get(path), rate) for path, value in loud.shown.items()
+        )
+        return OtherRate(file.index, file.name, rate, second is not None, ignored, raised=False, carried=carried)
+
+
+def _missing(fit: WaveformFit) -> list[int]:
+    """The channels of the file of which a waveform holds nothing."""
+    held = np.abs(np.array(fit.mix)).max(0)
+    return [channel for channel, most in enumerate(held) if most < _NOTHING * held.max()]
+
+
+def _is(value: np.ndarray | None, number: int) -> bool:
+    return value is not None and value.size == 1 and float(value.ravel()[0]) == number
+
+
+def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
+    """Read a sample with charts in place of its sound file.
+
+    Raises NotApplicable if no leaf follows it, Undecided if the sample varies under one random state.
+    """
+    trial = _Trial(reader, survey)
+    header, file = trial.header, trial.file
+    silence, soft, loud = (trial.given(level) for level in (0, SOFT, LOUD))
+    if loud.differing_leaves(trial.given(LOUD)):
+        raise Undecided("the sample varies between reads under the same random state")
+    follows = [path for path in loud.shown if path in loud.differing_leaves(silence) and path in soft.shown]
+    if not follows:
+        raise NotApplicable("nothing in the sample follows the sound of its file")
+    trial.keep_following(silence, loud)
+    full = [trial.given(FULL, draw) for draw in (0, 1)]
+    waveforms = {path: fit for path in follows if (fit := trial.fit(path, loud, LOUD))}
+    tones = sorted({tone for part in tones_of(header.rate, header.channels) for tone in part})
+    spectrograms = {
+        path: found
+        for path in follows
+        if path not in waveforms and path in silence.shown
+        if (found := fit_spectrogram(path, silence.shown[path], soft.shown[path], loud.shown[path], tones))
+    }
+    quiet = {path: trial.fit(path, soft, SOFT) for path in waveforms}
+    heard = {path: trial.waveform(loud, path) for path in follows if path not in spectrograms}
+    joined = {path: joined_as(values, header, LOUD) for path, values in heard.items() if values is not None}
+    return Heard(
+        index=file.index,
+        name=file.name,
+        header=header,
+        files=len(trial.files),
+        rates=dict(Counter(one.header.rate for one in trial.files)),
+        channels=dict(Counter(one.header.channels for one in trial.files)),
+        waveforms=tuple(waveforms.values()),
+        quiet={path: fit.full_scale for path, fit in quiet.items() if fit},
+        drawn={path: fits for path in waveforms if (fits := trial.fitted(path, full))},
+        amplitude=LOUD * amplitude(header, 0),
+        dropped={path: gone for path, fit in waveforms.items() if (gone := trial.dropped(fit))},
+        loudness={
+            path: loudness
+            for path in follows
+            if path not in spectrograms
+            if (loudness := _loudness(trial, path, soft, full))
+        },
+        spectrograms=tuple(spectrograms.values()),
+        joined={path: name for path, name in joined.items() if name},
+        reduced=_reduced(loud, follows, header.channels),
+        equal_channels=_equal_channels(trial.content),
+        other=trial.at_other_rate(loud, follows),
+        collated=loud.root == "batch",
+        reads=trial.reads,
+    )
+
+
+def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) -> Loudness | None:
+    """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
+    loudness = _loudness_in(path, trial, [soft], full)
+    if loudness and (max(loudness.plateaus) > _CUT or max(loudness.steps[1:]) > _STEEP):
+        softs, fulls = ([trial.given(level, draw) for draw in range(2, CHOICES)] for level in (SOFT, FULL))
+        loudness = _loudness_in(path, trial, [soft, *softs], [*full, *fulls])
+    return loudness
+
+
+def _loudness_in(path: str, trial: _Trial, softs: Sequence[Output], fulls: Sequence[Output]) -> Loudness | None:
+    low, high = ([trial.waveform(output, path) for output in outputs] for outputs in (softs, fulls))
+    ends = [None if values is None else extremes(values) for values in (*low, *high)]
+    if low[0] is None or None in ends:
+        return None
+    plateaus, steps = zip(*(found for found in ends if found), strict=True)
+    count = len(softs)
+    return Loudness(
+        (min(plateaus[:count]), *plateaus[count:]),
+        (max(steps[:count]), *steps[count:]),
+        float(np.abs(low[0]).max()),
+        all(trial.fit(path, output, FULL) is None for output in fulls),
+    )
+
+
+def _reduced(loud: Output, follows: Sequence[str], channels: int) -> tuple[str, ...]:
+    """The leaves with one value for each channel, if no other leaf follows the sound."""
+    sizes = {path: loud.shown[path].size for path in follows}
+    return tuple(sizes) if channels > 1 and set(sizes.values()) == {channels} else ()
+
+
+def _equal_channels(content: bytes) -> bool:
+    """Whether all channels of a file are the same: then it does not matter which one is used."""
+    values = decoded_sound(content)
+    if values is None:
+        return True
+    return float(np.abs(values - values[:, :1]).max()) <= _SAME * float(np.abs(values).max())
+
 
 SURVEYED = 200
 """How many samples are surveyed for files of other sample rates and numbers of channels."""

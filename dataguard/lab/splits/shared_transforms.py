@@ -11,13 +11,12 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.core.index import Index
-from dataguard.lab.core.source_location import Place, caller
-from dataguard.lab.core.stand_ins import standing_in
-from dataguard.lab.core.wrapped_datasets import by_type, wrapped_by
+from dataguard.lab.core.loader_facts import by_type, wrapped_by
+from dataguard.lab.core.records import Index
+from dataguard.lab.core.source_location import Place, caller, standing_in
 from dataguard.lab.reading.sample_reader import DRAWS, Reader
 from dataguard.lab.rng.frozen_rng import RngFreezer
-from dataguard.lab.rng.global_rng import SEED
+from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.targets.variants import Loader
 
 READ = 3

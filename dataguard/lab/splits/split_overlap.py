@@ -2,32 +2,104 @@
 
 What datasets store per index, and the hashes of samples that were read, suggest pairs that may be one sample; a few of
 them are read again, and compared before and after the transforms.
+
+Which loaders of a target are splits of one dataset, by their names.
+
+Which files a sample is read from, by folder, with the integers in the sample.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64
 
-from dataguard.lab.core.index import Index
+from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.decoding.file_substitution import watched
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.lab.splits import index_contents, series_windows, shared_transforms, token_windows
-from dataguard.lab.splits.groups import Groups, recorded_groups
-from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, READS, SUBSET
-from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates
-from dataguard.lab.splits.sample_pairs import DRAWS, SamplePair, run_pairs
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.splits import index_contents, sample_pairs, shared_transforms
+from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, READS, SUBSET, Groups, recorded_groups
+from dataguard.lab.splits.sample_pairs import DRAWS, NearDuplicates, SamplePair, near_duplicates, run_pairs
 from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTransform
-from dataguard.lab.splits.split_names import are_splits
 from dataguard.lab.splits.tables import Table, recorded_tables
+from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
+from dataguard.settings.target_spelling import spelled_role
 from dataguard.stats.coincidence import is_shared
+from dataguard.targets.variants import Loader
+
+
+def are_splits(one: Subject, two: Subject) -> bool:
+    """Whether the names of two loaders do not denote different folds or datasets.
+
+    Loaders of separate factories belong together if the factories' names contain their roles.
+    """
+    targets = {one.target.name, two.target.name}
+    if len(targets) > 1 and not all(map(spelled_role, targets)):
+        return False
+    try:
+        first, second = _name_stem(one.facts.name), _name_stem(two.facts.name)
+    except LoaderFailed:
+        return False
+    return first == second or not first or not second
+
+
+def _name_stem(name: str) -> tuple[str, ...]:
+    """The words and numbers of a loader's name without those for its role or for a loader."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
+    return tuple(word for word in words if not _COMMON.fullmatch(word))
+
+
+_COMMON = re.compile(
+    r"train(ing)?|fit|val(id(ation)?)?|eval(uation)?|dev|test(ing)?|predict(ion)?|infer(ence)?|"
+    r"(data)?loaders?|data(set)?s?|dl|ds|set|split"
+)
+
+FOLDER_READS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFolders:
+    """A sample: the names of the folders of its own files, and its single integers by path."""
+
+    index: Index
+    folders: tuple[str, ...]
+    numbers: tuple[tuple[str, int], ...]
+
+
+def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[SampleFolders, ...]:
+    """Read samples, and find the files that are opened for each; files that several samples open are left out."""
+    reader = Reader(loader, folder)
+    reader.read(indices[0])
+    found: list[tuple[Index, list[str], tuple[tuple[str, int], ...]]] = []
+    for index in indices:
+        opened: list[str] = []
+
+        def note(path: str, opened: list[str] = opened) -> bool:
+            opened.append(path)
+            return False
+
+        with watched(note):
+            sample = reader.read(index)
+        numbers = (one for one in numbers_of(sample) if one.size == 1 and one.whole and not one.is_float)
+        found.append((index, list(dict.fromkeys(opened)), tuple((one.path, int(one.low)) for one in numbers)))
+    shared = Counter(path for _, opened, _ in found for path in opened)
+    return tuple(
+        SampleFolders(
+            index, tuple(dict.fromkeys(Path(path).parent.name for path in opened if shared[path] == 1)), numbers
+        )
+        for index, opened, numbers in found
+    )
+
 
 FEW_FILES = 2000
 """How many files are read unless every sample is requested."""
@@ -150,13 +222,13 @@ class Splits:
             ("replaced", paths), lambda folder: shared_transforms.find_replaced(subject.rebuild, folder, paths, read)
         )
 
-    def text_shared_with(self, other: Subject) -> token_windows.SharedText | None:
+    def text_shared_with(self, other: Subject) -> sample_pairs.SharedText | None:
         """The text that windows of tokens of this split and of an earlier one have in common."""
-        return token_windows.shared_text(self._subject, other)
+        return sample_pairs.shared_text(self._subject, other)
 
-    def series_shared_with(self, other: Subject) -> series_windows.SharedSeries:
+    def series_shared_with(self, other: Subject) -> sample_pairs.SharedSeries:
         """The windows of a series that lie inside those of an earlier split."""
-        return series_windows.shared_series(self._subject, other)
+        return sample_pairs.shared_series(self._subject, other)
 
     def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""

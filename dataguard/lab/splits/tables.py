@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch.utils.data import Subset
 
-from dataguard.lab.core.index import Index
 from dataguard.lab.core.leaves import array_of, iter_leaves
-from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.wrapped_datasets import asked_columns
+from dataguard.lab.core.loader_facts import asked_columns, length_of
+from dataguard.lab.core.records import Index
 from dataguard.lab.reading.epoch_trace import EpochTrace
 
 WIDEST = 4096

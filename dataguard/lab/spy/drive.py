@@ -15,19 +15,13 @@ from typing import Any
 
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from dataguard.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
+from dataguard.core.incident import Incident, LoaderDied, LoaderFailed, LoaderHung, LoaderRaised
+from dataguard.core.model import Undecided
 from dataguard.lab.core.loader_facts import attribute, overrides_iter, start_method
 from dataguard.lab.core.records import Failure, SampleRecord
-from dataguard.lab.process import stack_dumps
-from dataguard.lab.process.exceptions import incident_of, raised_by_dataguard
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.process.process_incidents import tail
-from dataguard.lab.process.spool import read_spools
-from dataguard.lab.spy.plan import Plan
-from dataguard.lab.spy.transferability import receive_in
-from dataguard.lab.spy.watcher import Watcher
-from dataguard.lab.spy.worker_spy import SpyInit, install, uninstall
-from dataguard.model import Undecided
+from dataguard.lab.process import incidents
+from dataguard.lab.process.incidents import FlightRecorder, end_of_output, incident_of, raised_by_dataguard, read_spools
+from dataguard.lab.spy.worker_spy import Plan, SpyInit, Watcher, install, receive_in, uninstall
 from dataguard.process.originals import time
 from dataguard.process.process_tree import how_it_ended, signal_name
 from dataguard.targets.variants import Loader
@@ -236,17 +230,17 @@ def _death_of(worker: int, code: int, plan: Plan) -> Incident:
     recorder = FlightRecorder(plan.folder)
     mark = next((mark for mark in recorder.last() if mark.worker == worker), None)
     name = signal_name(-code) if code < 0 else None
-    left = stack_dumps.left(mark.pid, plan.folder) if mark else ""
+    left = incidents.stacks_left_by(mark.pid, plan.folder) if mark else ""
     return Incident(
         stage=mark.stage if mark else "init",
         message=f"worker {worker} {how_it_ended(code)}",
-        frames=stack_dumps.frames(left),
+        frames=incidents.frames_of_stacks(left),
         index=mark.index if mark else None,
         worker=worker,
         signal=name,
         exit_code=None if name else code,
         stacks=left,
-        output=tail(plan.folder),
+        output=end_of_output(plan.folder),
     )
 
 

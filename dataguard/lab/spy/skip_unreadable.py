@@ -11,11 +11,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from dataguard.incident import OWN, is_library
-from dataguard.lab.core.index import plain_index
+from dataguard.core.incident import OWN, is_library
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
-from dataguard.lab.decoding.file_opens import watched
-from dataguard.lab.process.exceptions import incident_of
+from dataguard.lab.core.records import plain_index
+from dataguard.lab.decoding.file_substitution import watched
+from dataguard.lab.process.incidents import incident_of
 from dataguard.process.originals import os, pickle
 from dataguard.process.progress import Unreadable
 

@@ -9,19 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dataguard.incident import LoaderRaised
+from dataguard.core.incident import LoaderRaised
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.process.spool import read_spools
+from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.global_rng import SEED
-from dataguard.lab.rng.interventions import SeededSamples
+from dataguard.lab.rng.frozen_rng import SeededSamples
+from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.lab.spy.drive import announce_epoch, shut, watch
-from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
 from dataguard.machine.units import counted
-from dataguard.model import NotApplicable, Undecided
 from dataguard.process.originals import pickle
 from dataguard.targets.variants import Loader
 

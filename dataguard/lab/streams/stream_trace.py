@@ -10,19 +10,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from dataguard.core.model import Undecided
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import Census, SampleRecord
-from dataguard.lab.process.spool import read_spools
-from dataguard.lab.rng.frozen_rng import FrozenRngs
-from dataguard.lab.rng.global_rng import SEED
-from dataguard.lab.rng.interventions import AdvancedRng, SeededSamples
-from dataguard.lab.rng.rng_census import RngCensus
+from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.rng.frozen_rng import AdvancedRng, FrozenRngs, SeededSamples
+from dataguard.lab.rng.rng_discovery import SEED, RngCensus
 from dataguard.lab.spy.drive import Ride, drive
-from dataguard.lab.spy.plan import Plan
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import CLOSE, Account, LedgerResolution, identity_of, read_ledgers
-from dataguard.model import Undecided
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.targets.variants import Loader
 
 Identity = int

@@ -1,4 +1,7 @@
-"""What the tokens of rows are: how rows begin, runs of placeholders of images, ids, and packed documents."""
+"""What the tokens of rows are: how rows begin, runs of placeholders of images, ids, and packed documents.
+
+Which tokens of rows carry a label: padding, the token that stops, and rows without any.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,201 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dataguard.lab.tokens.excerpts import Word, excerpt, named
-from dataguard.lab.tokens.token_rows import IGNORED, TokenRow
-from dataguard.lab.tokens.tokenizers import Vocabulary
+from dataguard.lab.tokens.token_rows import IGNORED, TokenRow, Vocabulary, Word, excerpt, labels_excerpt, named, only
+
+DISTINCT = 8
+"""Labels of fewer values may be classes, among which the padding id is one of them."""
+RESTORED = 0.5
+"""The least share of tokens that a masked language model sees as they are; labels of all tokens agree with so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingLabels:
+    """Rows that end in two padding tokens or more, and those of them in which all of that carries a label.
+
+    `token` is the padding; `ignores`: some label is the ignored index; `apart`: labels have a width of their own, as
+    those of a decoder.
+    """
+
+    rows: int
+    labelled: int
+    token: int | None
+    ignores: bool
+    apart: bool = False
+    shown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """How often a token follows a labelled one inside rows, without a label (`hidden`) and with one (`learned`).
+
+    `ended` counts rows that end before the widest one does, where no label of theirs is `token`; `alike`: they end in
+    one and the same labelled token all, or in special ones.
+    """
+
+    token: int
+    name: str
+    padding: bool
+    hidden: int
+    learned: int
+    ended: int
+    alike: bool
+    shown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyRows:
+    """Rows that were drawn more than once, and those that had no label in any draw.
+
+    `random`: the labels of some row differ between draws.
+    """
+
+    rows: int
+    empty: int
+    random: bool
+    place: tuple[int, int] | None = None
+    shown: str | None = None
+
+
+def padding_labels(
+    rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word, *, for_models: bool
+) -> PaddingLabels | None:
+    """Whether padding carries labels; None without any padded row, or if it has several ids.
+
+    `for_models`: the batch has just arguments of models that ignore no other label. Only these are known to learn all
+    labels of masked tokens: other losses may choose the masked places.
+    """
+    ignores = any(bool((row.labels == IGNORED).any()) for row in rows if row.labels is not None)
+    restores = for_models and _restore(rows)
+    known = [(row, row.labels if restores else row.targets) for row in rows if row.masked]
+    padded = [
+        (row, targets, places) for row, targets in known if targets is not None and len(places := padding_of(row)) > 1
+    ]
+    if padded:
+        fills = {int(token) for row, _, places in padded for token in np.unique(row.tokens[places])}
+        bad = [(row, places) for row, targets, places in padded if bool((targets[places[1:]] != IGNORED).all())]
+        if len(fills) > 1:
+            return None
+        shown = excerpt(bad[0][0], bad[0][1].tolist(), word) if bad else None
+        return PaddingLabels(len(padded), len(bad), fills.pop(), ignores, shown=shown)
+    fill = only(int(row.tokens[place]) for row in rows if row.masked for place in padding_of(row)[:1])
+    pad = vocabulary.pad if vocabulary.pad is not None else fill
+    apart = [row.labels for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
+    ends = [] if pad is None or not _are_padded(apart, pad) else [labels for labels in apart if len(labels) > 1]
+    tails = [labels for labels in ends if set(labels[-2:].tolist()) <= {pad, IGNORED}]
+    bad_tails = [labels for labels in tails if bool((labels[-2:] == pad).all())]
+    if not tails:
+        return None
+    return PaddingLabels(
+        len(tails), len(bad_tails), pad, ignores, True, labels_excerpt(bad_tails[0], word) if bad_tails else None
+    )
+
+
+def _restore(rows: Sequence[TokenRow]) -> bool:
+    """Whether labels are all tokens of their rows as they were before some were masked."""
+    pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
+    if len(pairs) < len(rows) or not pairs or any(row.targets is not None for row in rows):
+        return False
+    labels = np.concatenate([labels[row.inside] for row, labels in pairs])
+    tokens = np.concatenate([row.text for row in rows])
+    learned = np.unique(labels)
+    return bool(IGNORED not in learned and len(learned) >= DISTINCT and (labels == tokens).mean() >= RESTORED)
+
+
+def _are_padded(rows: Sequence[np.ndarray], pad: int) -> bool:
+    """Whether rows hold several different labels, and the padding only at their ends."""
+    if len({int(label) for labels in rows for label in np.unique(labels)}) < DISTINCT:
+        return False
+    return all(bool((np.diff((labels == pad).astype(int)) >= 0).all()) for labels in rows)
+
+
+def padding_of(row: TokenRow) -> np.ndarray:
+    """The places of the padding that the mask hides: a run of one token at either end."""
+    hidden = np.flatnonzero(~row.inside)
+    if not len(hidden) or len(hidden) == len(row.tokens):
+        return hidden[:0]
+    within = np.flatnonzero(row.inside)
+    at_end, at_start = np.split(hidden, [int(np.searchsorted(hidden, within[-1]))])[::-1]
+    return at_end if len(at_end) else at_start[at_start < within[0]]
+
+
+def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops | None:
+    """How a language model learns to stop; None if it learns no tokens, or if no token is known to stop or to pad."""
+    causal = [row for row in rows if row.targets is not None]
+    fill = only(int(row.tokens[place]) for row in causal if row.masked for place in padding_of(row)[:1])
+    pad = vocabulary.pad if vocabulary.pad is not None else fill
+    token = vocabulary.eos if vocabulary.eos is not None else pad
+    if token is None or not causal:
+        return None
+    hidden = learned = ended = 0
+    first: tuple[TokenRow, int] | None = None
+    widest = max(_end(row, pad) for row in causal)
+    lasts: set[int] = set()
+    for row in causal:
+        targets, end = row.targets, _end(row, pad)
+        assert targets is not None
+        stop_there = end + 1 if token == pad and not row.masked else end
+        places = np.flatnonzero((row.tokens == token) & row.inside)
+        places = places[(places > 0) & (places < stop_there)]
+        after_label = places[targets[places - 1] != IGNORED]
+        silent = after_label[targets[after_label] == IGNORED]
+        hidden += len(silent)
+        learned += int((targets == token).sum()) if row.labels is None else int(np.sum(row.labels == token))
+        first = first or ((row, int(silent[0])) if len(silent) else None)
+        labelled = np.flatnonzero(targets != IGNORED)
+        if end < min(widest, len(row.tokens)) and len(labelled):
+            ended += 1
+            lasts.add(int(targets[labelled[-1]]))
+            first = first or (row, int(labelled[-1]))
+    alike = len(lasts) == 1 or lasts <= vocabulary.special
+    shown = excerpt(first[0], [first[1]], word) if first else None
+    name = named(token, word)
+    return Stops(token, name, token == pad, hidden, learned, ended, alike, shown)
+
+
+def _end(row: TokenRow, pad: int | None) -> int:
+    """Where the content of a row ends: before the padding that the mask hides, or before a run of padding."""
+    if row.masked:
+        within = np.flatnonzero(row.inside)
+        return int(within[-1]) + 1 if len(within) else 0
+    others = np.flatnonzero(row.tokens != pad)
+    return int(others[-1]) + 1 if len(others) and pad is not None else len(row.tokens)
+
+
+def empty_rows(draws: Sequence[Sequence[TokenRow]], word: Word) -> EmptyRows | None:
+    """The rows without a label in any draw; None if there are no labels.
+
+    A row is recognized by its tokens, where those that are masked at random are those of the labels.
+    """
+    seen: dict[bytes, list[tuple[TokenRow, bytes]]] = {}
+    for number, rows in enumerate(draws):
+        for row in rows:
+            used = _used(row)
+            if used is None or not row.inside.any():
+                continue
+            whole = row.tokens[row.inside]
+            if row.labels is not None and row.targets is None and row.labels.shape == row.tokens.shape:
+                whole = np.where(row.labels != IGNORED, row.labels, row.tokens)[row.inside]
+            before = seen.setdefault(whole.tobytes(), [])
+            if len(before) == number or not number:
+                before.append((row, used[used != IGNORED].tobytes() + np.flatnonzero(used != IGNORED).tobytes()))
+    matched = [entries for entries in seen.values() if len(entries) > 1]
+    if not matched:
+        return None
+    empty = [entries[0][0] for entries in matched if not any(labels for _, labels in entries)]
+    random = any(len({labels for _, labels in entries}) > 1 for entries in matched)
+    if not empty:
+        return EmptyRows(len(matched), 0, random)
+    row = min(empty, key=lambda one: (one.batch, one.row))
+    return EmptyRows(len(matched), len(empty), random, (row.batch, row.row), excerpt(row, [], word))
+
+
+def _used(row: TokenRow) -> np.ndarray | None:
+    """The labels that a model learns: it has nothing to predict the first token from."""
+    if row.targets is not None:
+        return row.targets[1:]
+    return row.labels
+
 
 RUN = 8
 """The shortest run of one token that stands for an image."""

@@ -1,8 +1,19 @@
-"""The rows of batches of tokens, in one form: the tokens, and what the labels, masks and positions say of each."""
+"""The rows of batches of tokens, in one form: the tokens, and what the labels, masks and positions say of each.
+
+Which leaves of a batch hold tokens, labels, masks and positions: by usual names, or by those of the contract.
+
+Tokenizers that dataset, transforms or collate_fn hold: their special tokens, vocabulary and words.
+
+They are read, and never called with text. Their libraries are not imported: a user's tokenizer has done that.
+
+A few tokens of a row as readers see them: in columns, with mask, label and position below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +21,200 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.leaves import array_of, iter_leaves
-from dataguard.lab.tokens.roles import group_of, roles_of
+from dataguard.lab.core.object_graph import Node, reachable
+from dataguard.lab.core.records import key_of
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "tokens": ("input_ids",),
+    "labels": ("labels", "targets", "target_ids"),
+    "mask": ("attention_mask",),
+    "positions": ("position_ids", "positions", "input_pos"),
+}
+"""The usual names of the leaves of each role, the first that a batch has counts."""
+_SIDE = re.compile(r"(.*[^a-z0-9]|)input_ids([^a-z0-9].*|)", re.IGNORECASE)
+"""The tokens of one side of a pair, such as `chosen_input_ids`; its labels and mask have the same affixes."""
+_LOSS_MASK = re.compile(r"(loss|label|target|completion|response|assistant)s?_?(mask|weight)s?", re.IGNORECASE)
+
+
+def roles_of(paths: Iterable[str], contract: Mapping[str, Any]) -> dict[str, str]:
+    """The path of the leaf of each role: those beside the tokens come first; {} without tokens.
+
+    Of batches of pairs, whose names have affixes, these are the roles of the first side that has labels.
+    """
+    known = list(paths)
+    given = {"tokens": contract.get("tokens"), "labels": contract.get("labels"), "mask": contract.get("mask")}
+    names = {role: (str(given[role]),) if given.get(role) else usual for role, usual in NAMES.items()}
+    tokens = _named(known, names["tokens"])
+    if tokens is None and not given["tokens"]:
+        known, names = _side(known, names)
+        tokens = _named(known, names["tokens"])
+    if tokens is None:
+        return {}
+    group = group_of(tokens)
+    beside = sorted(known, key=lambda path: group_of(path) != group)
+    roles = {"tokens": tokens}
+    for role in ("labels", "mask", "positions"):
+        path = _named(beside, names[role])
+        roles |= {role: path} if path is not None and path != tokens else {}
+    loss_mask = next((path for path in beside if _LOSS_MASK.search(key_of(path))), None)
+    return roles | ({"loss mask": loss_mask} if loss_mask is not None and loss_mask not in roles.values() else {})
+
+
+def group_of(path: str) -> str:
+    """The path of what holds a leaf: `['text']` of `['text']['labels']`."""
+    return path[: max(path.rfind("["), path.rfind("."), 0)]
+
+
+def _side(paths: Sequence[str], names: Mapping[str, tuple[str, ...]]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
+    """The leaves of one side of a pair, and the names of the roles with its affixes; those of no side are empty."""
+    keys = {key_of(path): path for path in paths}
+    sides = [match.groups() for key in keys if (match := _SIDE.fullmatch(key))]
+    with_labels = [
+        (before, after) for before, after in sides if any(before + n + after in keys for n in names["labels"])
+    ]
+    before, after = (with_labels or sides or [("", "")])[0]
+    own = [path for key, path in keys.items() if key.startswith(before) and key.endswith(after)]
+    return own, {role: tuple(before + name + after for name in usual) for role, usual in names.items()}
+
+
+def _named(paths: Sequence[str], names: Sequence[str]) -> str | None:
+    """The first path with the first of these names that any has."""
+    return next((path for name in names for path in paths if name in (path, key_of(path))), None)
+
+
+_CLASSES = (
+    ("transformers.tokenization_utils_base", "PreTrainedTokenizerBase"),
+    ("tokenizers", "Tokenizer"),
+    ("sentencepiece", "SentencePieceProcessor"),
+    ("tiktoken", "Encoding"),
+)
+_BOS, _EOS, _PAD = ("bos_token_id", "bos_id"), ("eos_token_id", "eos_id", "eot_token"), ("pad_token_id", "pad_id")
+_MODELS = "transformers.modeling_utils"
+_SIZES = ("n_vocab", "vocab_size", "n_words", "GetPieceSize", "get_vocab_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The tokens of a loader: ids of start, stop and padding, how many there are, and the special ones.
+
+    `where` is the path of the tokenizer, None for what only the contract says. `declared` are those that it says.
+    `for_models`: the tokenizer makes arguments of models whose library is loaded in whole, as by code that has a model.
+    """
+
+    bos: int | None = None
+    eos: int | None = None
+    pad: int | None = None
+    size: int | None = None
+    special: frozenset[int] = frozenset()
+    where: str | None = None
+    for_models: bool = False
+    declared: frozenset[str] = field(default_factory=frozenset)
+
+
+def tokenizers_in(roots: Mapping[str, Any]) -> list[Node]:
+    """The tokenizers that can be reached, nearest first: of libraries, or objects that hold ids of start and stop."""
+    classes = _classes()
+    return list(reachable(roots, lambda value: issubclass(type(value), classes) or _holds_ids(value)))
+
+
+def vocabulary_of(nodes: Iterable[Node], contract: Mapping[str, Any]) -> Vocabulary:
+    """What tokenizers and contract say; ids that two tokenizers give differently are unknown."""
+    read = [(node, _read(node.value)) for node in nodes]
+    agreed = {name: only(one[name] for _, one in read) for name in ("bos", "eos", "pad")}
+    sizes = [one["size"] for _, one in read if one["size"]]
+    return Vocabulary(
+        contract.get("bos", agreed["bos"]),
+        contract.get("eos", agreed["eos"]),
+        contract.get("pad", agreed["pad"]),
+        contract.get("vocab_size", max(sizes, default=None)),
+        special=frozenset(number for _, one in read for number in one["special"]),
+        where=read[0][0].path if read else None,
+        for_models=_MODELS in sys.modules and any(_value(node.value, "model_input_names") for node, _ in read),
+        declared=frozenset({"bos", "eos", "pad", "vocab_size"} & set(contract)),
+    )
+
+
+def word_of(nodes: Iterable[Node]) -> Callable[[int], str] | None:
+    """A function from an id to its token as text; None without a tokenizer of a library."""
+    known = [node.value for node in nodes if issubclass(type(node.value), _classes())]
+    names = ("convert_ids_to_tokens", "id_to_token", "id_to_piece", "decode_single_token_bytes")
+    convert: Any = next((found for value in known[:1] for name in names if (found := getattr(value, name, None))), None)
+    if convert is None:
+        return None
+
+    def word(number: int) -> str:
+        try:
+            text = convert(number)
+        except Exception:  # noqa: BLE001 - an id that is none of its tokens
+            return str(number)
+        text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        return str(number) if text is None else str(text)
+
+    return word
+
+
+def _classes() -> tuple[type, ...]:
+    """The classes of tokenizers of libraries that are imported."""
+    modules = [(sys.modules.get(module), name) for module, name in _CLASSES]
+    return tuple(kind for module, name in modules if isinstance(kind := getattr(module, name, None), type))
+
+
+def _holds_ids(value: Any) -> bool:
+    held = _held(value)
+    return any(type(held.get(name)) is int for name in (*_BOS, *_EOS))
+
+
+def _held(value: Any) -> dict[str, Any]:
+    """The attributes of an object, without running any code of it."""
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if type(held) is dict else {}
+
+
+def _read(tokenizer: Any) -> dict[str, Any]:
+    """The special tokens and the size of one tokenizer, by whichever names its library has."""
+    padding = _value(tokenizer, "padding")
+    pad = padding.get("pad_id") if isinstance(padding, dict) else None
+    vocabulary = _value(tokenizer, "get_vocab")
+    largest = max(vocabulary.values(), default=-1) + 1 if isinstance(vocabulary, dict) else 0
+    sizes = [_number(_value(tokenizer, name)) for name in _SIZES]
+    added = _value(tokenizer, "added_tokens_decoder") or _value(tokenizer, "get_added_tokens_decoder")
+    special = {key for key, token in added.items() if getattr(token, "special", False)} if added else set()
+    return {
+        "bos": _first(tokenizer, *_BOS),
+        "eos": _first(tokenizer, *_EOS),
+        "pad": pad if pad is not None else _first(tokenizer, *_PAD),
+        "size": max([largest, *filter(None, sizes)]),
+        "special": special | set(_value(tokenizer, "all_special_ids") or ()),
+    }
+
+
+def only(given: Iterable[int | None]) -> int | None:
+    """The one value; None if there are several or none."""
+    distinct = set(given)
+    return distinct.pop() if len(distinct) == 1 else None
+
+
+def _value(tokenizer: Any, name: str) -> Any:
+    """An attribute, or what it returns if it is a method of a library's; None if there is none."""
+    if not issubclass(type(tokenizer), _classes()):
+        return _held(tokenizer).get(name)
+    try:
+        value = getattr(tokenizer, name, None)
+        return value() if callable(value) else value
+    except Exception:  # noqa: BLE001 - a tokenizer may refuse with anything
+        return None
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _first(tokenizer: Any, *names: str) -> int | None:
+    return next((number for name in names if (number := _number(_value(tokenizer, name))) is not None), None)
+
 
 IGNORED = -100
 """The ignore index of torch's cross entropy, which rows have wherever a label counts for no loss."""
@@ -213,3 +417,57 @@ def _opens(mask: np.ndarray | None, row: int, starts: np.ndarray, width: int) ->
 def _is_image(array: np.ndarray) -> bool:
     """Whether floats have the axes of images: channels, height and width in rows, or patches of them."""
     return array.dtype.kind == "f" and array.ndim >= 2 and array.size >= 256
+
+
+COLUMNS = 7
+"""How many tokens are shown."""
+_WIDTH = 10
+"""The most characters of a token that are shown."""
+
+Word = Callable[[int], str] | None
+
+
+def excerpt(row: TokenRow, marked: Collection[int], word: Word) -> str:
+    """The tokens around the first marked ones, as lines of columns; those that are marked are underlined."""
+    first = min(marked, default=0)
+    start = max(0, min(first - COLUMNS // 2, len(row.tokens) - COLUMNS))
+    places = range(start, min(start + COLUMNS, len(row.tokens)))
+    lines: list[tuple[str, list[str]]] = [("column", [str(place) for place in places])]
+    lines.append(("token", [_shown(int(row.tokens[place]), word) for place in places]))
+    if word is not None:
+        lines.append(("id", [str(int(row.tokens[place])) for place in places]))
+    if row.masked:
+        lines.append(("mask", [str(int(row.inside[place])) for place in places]))
+    if row.positions is not None:
+        lines.append(("position", [str(int(row.positions[place])) for place in places]))
+    if row.stored is not None and row.stored.shape == row.tokens.shape:
+        kept = row.labels if row.labels is not None else row.stored
+        lines.append(("label", [_label(int(row.stored[place]), int(kept[place]), word) for place in places]))
+    cells = [cells for _, cells in lines]
+    widths = [max(len(column[number]) for column in cells) for number in range(len(places))]
+    lines.append(("here", ["^" * width * (place in marked) for place, width in zip(places, widths, strict=True)]))
+    return "\n".join(
+        f"{name:<8}  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(values, widths, strict=True)).rstrip()
+        for name, values in lines
+    )
+
+
+def labels_excerpt(labels: np.ndarray, word: Word) -> str:
+    """The end of a row of labels that has other places than the tokens."""
+    start = max(0, len(labels) - COLUMNS)
+    return "label  " + "  ".join(_shown(int(label), word) for label in labels[start:])
+
+
+def named(token: int, word: Word) -> str:
+    """A token in a sentence: its text, if that is known, and its id."""
+    return str(token) if word is None else f"{_shown(token, word)} ({token})"
+
+
+def _label(stored: int, kept: int, word: Word) -> str:
+    return str(stored) if stored < 0 else f"({_shown(stored, word)})" if kept < 0 else _shown(stored, word)
+
+
+def _shown(number: int, word: Word) -> str:
+    text = str(number) if word is None or number < 0 else word(number)
+    text = text.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "·")
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

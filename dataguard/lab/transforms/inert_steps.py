@@ -2,6 +2,11 @@
 
 A step that happens to have no effect on the data changes another image. One that does nothing by design changes no
 image, in any container. One that changes the same images in another container does not support the one it is given.
+
+Pipeline steps whose results are discarded: they are called with images, but do not affect samples.
+
+Samples are read twice under the same RNG state, the second time with other images in the result of one step. If the
+result of that step is used, the second sample differs.
 """
 
 from __future__ import annotations
@@ -18,11 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from dataguard.lab.core.index import Index
-from dataguard.lab.core.leaf_sizes import keep
-from dataguard.lab.core.leaves import iter_leaves
-from dataguard.lab.images.image_containers import (
+from dataguard.core.incident import LoaderFailed
+from dataguard.core.model import NotApplicable
+from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves, keep
+from dataguard.lab.core.records import Index
+from dataguard.lab.images.painter import (
     container_of,
     in_container_of,
     in_containers,
@@ -33,15 +40,113 @@ from dataguard.lab.images.image_containers import (
 )
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.subject import Subject
-from dataguard.lab.transforms import unused_transforms
-from dataguard.lab.transforms.discarded_results import Discarded, find_discarded
-from dataguard.lab.transforms.pipeline_watch import NO_STEPS, CallLog, PipelineWatch, fingerprint, has_steps, watch_of
-from dataguard.lab.transforms.unused_transforms import IN_BATCH, UnusedTransform, find_unused, holds
-from dataguard.model import NotApplicable
+from dataguard.lab.transforms import pipeline_watch
+from dataguard.lab.transforms.pipeline_watch import (
+    IN_BATCH,
+    NO_STEPS,
+    CallLog,
+    PipelineWatch,
+    UnusedTransform,
+    find_unused,
+    fingerprint,
+    has_steps,
+    holds,
+    watch_of,
+)
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
+
+DISCARD_READS, FEWEST_DISCARDED = 8, 6
+"""The most samples that are read twice for a step, and how many of them the step must be called for."""
+_DISCARD_SECONDS = 3.0
+"""Seconds after which no more samples are read."""
+_MOST_CALLS = 64
+"""The most calls of a step in one sample: beyond, it may be retried until its result is accepted."""
+_BYTES = ("L", "P", "RGB", "RGBA", "CMYK")
+_PLAIN = (torch.Tensor, np.ndarray, np.generic, str, bytes, bool, int, float, list, tuple, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """A step, by its path and its class, and how many samples stayed the same whatever it returned."""
+
+    path: str
+    name: str
+    samples: int
+
+
+def find_discarded(loader: Loader, watch: PipelineWatch, folder: Path, indices: Sequence[Index]) -> Discarded | None:
+    """The first watched step whose result is discarded, found by reading samples again.
+
+    A step that works in place needs no result. Samples with objects of unknown types cannot be judged: the result may
+    be inside.
+    """
+    if len(indices) < FEWEST_DISCARDED:
+        return None
+    reader = Reader(loader, folder, DISCARD_READS)
+    until = time.monotonic() + _DISCARD_SECONDS
+    try:
+        if not all(isinstance(leaf, _PLAIN) or is_pillow(leaf) for _, leaf in iter_leaves(reader.read(indices[0]))):
+            return None
+        for log in [log for log in watch.logs if not log.is_nested]:
+            samples = _unchanged_samples(log, watch, reader, indices, until)
+            if samples >= FEWEST_DISCARDED and log.acts and not log.in_place:
+                return Discarded(log.path, log.name, samples)
+    except LoaderFailed:  # it raises for other images: they are used
+        return None
+    return None
+
+
+def _unchanged_samples(
+    log: CallLog, watch: PipelineWatch, reader: Reader, indices: Sequence[Index], until: float
+) -> int:
+    """How many samples stay the same with other images from a step; 0 if any differs."""
+    count = 0
+    for draw, index in enumerate(indices[:DISCARD_READS]):
+        usual = fingerprint(reader.read(index, draw))
+        replacement = _ImageReplacement(log)
+        watch.change = replacement
+        try:
+            other = fingerprint(reader.read(index, draw))
+        finally:
+            watch.change = None
+        if replacement.failed or usual != other or time.monotonic() > until:
+            return 0
+        count += replacement.calls > 0
+    return count
+
+
+class _ImageReplacement:
+    """Replaces the images in the results of one step, and counts its calls."""
+
+    def __init__(self, log: CallLog) -> None:
+        self._log = log
+        self.calls = 0
+        self.failed = False
+
+    def __call__(self, log: CallLog, given: Any) -> Any:
+        if log is not self._log or self.calls > _MOST_CALLS:
+            return given
+        self.calls += 1
+        changed = replace_images(given, _other)
+        self.failed |= self.calls > _MOST_CALLS or fingerprint(changed) == fingerprint(given)
+        return changed
+
+
+def _other(image: Any) -> Any:
+    """Another image of the same shape and type, or the same image for rare Pillow modes.
+
+    Its values are far from the original ones, so that it differs after rounding or a threshold as well.
+    """
+    if is_pillow(image):
+        return image.point(lambda value: value ^ 128) if image.mode in _BYTES else image
+    kind, size = array_of(image).dtype.kind, array_of(image).dtype.itemsize
+    if kind == "f":
+        return -image - 1
+    return image ^ True if kind == "b" else image ^ 128 if (kind, size) == ("u", 1) else image + 1
+
 
 READS, FEWEST = 16, 4
 """The most samples that are read, as long as some step has had no effect, and the fewest."""
@@ -125,12 +230,12 @@ class Transforms:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
         subject.need_images()
-        if not subject.reads_take_little(unused_transforms.FEWEST) and not subject.vary(
+        if not subject.reads_take_little(pipeline_watch.FEWEST) and not subject.vary(
             "held", lambda _: holds(subject.build)
         ):
             return None
-        subject.afford_reads("unused", unused_transforms.FEWEST)
-        indices = subject.epoch.asked(unused_transforms.READS) if subject.facts.kind == "map" else ()
+        subject.afford_reads("unused", pipeline_watch.FEWEST)
+        indices = subject.epoch.asked(pipeline_watch.READS) if subject.facts.kind == "map" else ()
         return subject.vary("unused", lambda folder: find_unused(subject.build, folder, indices))
 
 

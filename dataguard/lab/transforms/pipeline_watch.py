@@ -1,6 +1,11 @@
 """The steps of a pipeline: objects of the dataset, watched while they are called with images.
 
 A step is watched by patching its class, so that the user's own object runs.
+
+Transforms that a dataset holds and never uses while it is built, read and collated.
+
+Reading the attribute counts as use, so that a transform that is not called because of a flag or by chance is not
+reported. So does a call of the transform, or a part of it, under another name.
 """
 
 from __future__ import annotations
@@ -8,17 +13,27 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
 import sys
+import threading
+import types
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch.utils.data import Dataset, Sampler
 
-from dataguard.lab.core.leaves import describe, iter_leaves
+from dataguard.lab.core.leaves import describe, iter_leaves, keep
+from dataguard.lab.core.loader_facts import by_name, wrapped_by
 from dataguard.lab.core.object_graph import Node
 from dataguard.lab.core.object_graph import reachable as search
-from dataguard.lab.images.image_containers import is_image
+from dataguard.lab.core.records import Index
+from dataguard.lab.images.painter import is_image
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rng.rng_discovery import SEED, seeded
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 _FOREIGN = {*sys.stdlib_module_names, "torch", "numpy", "PIL", "cv2", "pandas", "dataguard"}
@@ -136,3 +151,169 @@ def fingerprint(value: Any) -> Fingerprint:
     """The content of a structure, to compare before and after a step."""
     found = [describe("", leaf) for _, leaf in iter_leaves(value)]
     return Counter((leaf.kind, leaf.digest) for leaf in found)
+
+
+IN_BATCH = 4
+"""Samples that collate_fn is given at most."""
+READS, FEWEST = 64, 16
+"""The most and the fewest samples that are read while a transform stays unused."""
+_SECONDS = 3.0
+"""Seconds after which no more samples are read."""
+_NAMES = frozenset({"transform", "transforms"})
+_DEPTH = 4
+"""The depth to which the parts of a transform are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedTransform:
+    """A transform that nothing reads, by its path and its class; `library` means that a class of torch holds it."""
+
+    path: str
+    name: str
+    library: bool
+    samples: int
+
+
+def find_unused(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> UnusedTransform | None:
+    """The transform that the user's outermost dataset holds and does not use, in this disposable process.
+
+    The transform of a wrapped dataset may be unused on purpose, if the outer one takes only its images.
+    """
+    known = _held(build().dataset) if len(indices) >= FEWEST else None
+    if known is None:
+        return None
+    recorder = _CallRecorder(_parts(known.transform))
+    read = _recorded_reads()
+    with recorder.recording():
+        loader = build()
+        held = _held(loader.dataset)
+        if held is None:
+            return None
+        has_images, count = _read(loader, folder, indices, lambda: id(held.dataset) in read)
+    if id(held.dataset) in read or not has_images or count < FEWEST or recorder.include(_parts(held.transform)):
+        return None
+    return UnusedTransform(held.path, type(held.transform).__name__, _is_torch(held.dataset), count)
+
+
+def holds(build: Callable[..., Loader]) -> bool:
+    """Whether the user's outermost dataset holds a transform."""
+    return _held(build().dataset) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldTransform:
+    """A transform, its path, and the dataset that has it."""
+
+    dataset: Any
+    path: str
+    transform: Any
+
+
+def _held(dataset: Any) -> _HeldTransform | None:
+    """The transform of the outermost dataset that has one, unless other user code wraps that dataset."""
+    for path, part in wrapped_by(dataset, by_name):
+        state = getattr(part, "__dict__", {})
+        name = next((one for one, value in state.items() if one in _NAMES and callable(value)), None)
+        if name is not None:
+            return _HeldTransform(part, f"{path}.{name}", state[name]) if isinstance(part, Dataset) else None
+        if not _is_torch(part) or not isinstance(state.get("dataset"), Dataset):
+            return None
+    return None
+
+
+def _is_torch(part: Any) -> bool:
+    return type(part).__module__.startswith("torch.")
+
+
+def _recorded_reads() -> set[int]:
+    """The ids of datasets whose transform attribute is read from now on, of any class."""
+    kind: Any = Dataset
+    original = kind.__getattribute__
+    read: set[int] = set()
+
+    def __getattribute__(part: Any, name: str) -> Any:
+        if name in _NAMES:
+            read.add(id(part))
+        return original(part, name)
+
+    kind.__getattribute__ = __getattribute__
+    return read
+
+
+def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Callable[[], bool]) -> tuple[bool, int]:
+    """Read samples until the transform is used; return whether they hold images, and how many were read."""
+    reader = Reader(loader, folder, READS)
+    batch: list[Any] = []
+    count = 0
+    until = time.monotonic() + _SECONDS
+    while count < len(indices) and not is_read() and (count < FEWEST or time.monotonic() < until):
+        keep(reader.read(indices[count], count), batch, 1, IN_BATCH)
+        count += 1
+    with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
+        loader.collate_fn(batch)
+    return any(is_image(leaf) for _, leaf in iter_leaves(batch[:1])), count
+
+
+def _parts(transform: Any, depth: int = 0) -> list[Any]:
+    """A transform and its parts: functions and callable objects."""
+    if depth > _DEPTH:
+        return []
+    inner: list[Any] = []
+    if isinstance(transform, functools.partial):
+        inner = [transform.func, *transform.args]
+    elif isinstance(transform, types.MethodType):
+        inner = [transform.__func__]
+    elif hasattr(transform, "__dict__") and not isinstance(transform, type | types.FunctionType):
+        inner = [*vars(transform).values()]
+    elif isinstance(transform, list | tuple | dict):
+        inner = [*transform.values()] if isinstance(transform, dict) else [*transform]
+    own = [transform] if callable(transform) else []
+    return own + [part for one in inner for part in _parts(one, depth + 1)]
+
+
+class _CallRecorder:
+    """Records which of some callables are called."""
+
+    def __init__(self, callables: Sequence[Any]) -> None:
+        self._codes = {code for code in map(_code_of, callables) if code is not None}
+        self._functions: set[types.CodeType] = set()
+        self._objects: dict[int, Any] = {}
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record calls in this thread, and in those that are started meanwhile."""
+        sys.setprofile(self._record)
+        threading.setprofile(self._record)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+
+    def include(self, callables: Sequence[Any]) -> bool:
+        """Whether one of these was called."""
+        return any(
+            _code_of(one) in self._functions if isinstance(one, types.FunctionType) else id(one) in self._objects
+            for one in callables
+        )
+
+    def _record(self, frame: types.FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code in self._codes:
+            self._functions.add(code)
+            first = next(iter(_arguments(frame)), None)
+            self._objects[id(first)] = first
+
+
+def _arguments(frame: types.FrameType) -> Iterator[Any]:
+    """The positional arguments of a call; a decorated function takes them as `*args`."""
+    code = frame.f_code
+    yield from (frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount])
+    if code.co_flags & inspect.CO_VARARGS:
+        yield from frame.f_locals.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
+
+
+def _code_of(one: Any) -> types.CodeType | None:
+    """The code that runs when it is called; None if it is not Python code."""
+    function = one if isinstance(one, types.FunctionType) else type(one).__call__
+    return getattr(function, "__code__", None)

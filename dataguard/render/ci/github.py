@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dataguard.check_doc import Doc
-from dataguard.model import Finding, Report, Severity, Status
+from dataguard.core.model import Doc, Finding, Report, Severity, Status
 from dataguard.render.ci.project import Project, bounded, clean
 from dataguard.render.summary import counts
 from dataguard.render.text import render as render_text

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from dataguard.check_doc import Doc
-from dataguard.in_memory_targets import shown
-from dataguard.model import Report, Result, Severity, Status
+from dataguard.core.model import Doc, Report, Result, Severity, Status
 from dataguard.render.ci.project import bounded, clean, thresholds
 from dataguard.render.escapes import without_commands
 from dataguard.render.text import render_result
+from dataguard.settings.target_spelling import shown
 
 _NOT_XML = re.compile("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONGEST = 50_000

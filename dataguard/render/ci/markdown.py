@@ -8,17 +8,15 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from dataguard.check_doc import Doc
+from dataguard.core.model import Check, Doc, Finding, Report, Result, Status
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.units import counted
-from dataguard.model import Check, Finding, Report, Result, Status
+from dataguard.measured import Bench
 from dataguard.render import machine, timings
 from dataguard.render.ci.project import Project, bounded, clean
 from dataguard.render.escapes import one_line, without_commands
-from dataguard.render.failure import MARKS
 from dataguard.render.layout import fold
-from dataguard.render.summary import counts
-from dataguard.timings import Bench
+from dataguard.render.summary import MARKS, counts
 
 LARGEST = 1_000_000
 """GitHub shows no summary of more than 1 MiB."""

@@ -9,11 +9,10 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from dataguard.in_memory_targets import script_of
+from dataguard.core.model import Finding, Report, Result, Severity, UsageError
 from dataguard.machine.units import counted
-from dataguard.model import Finding, Report, Result, Severity, UsageError
 from dataguard.render.escapes import escaped
-from dataguard.settings.target_spelling import parsed
+from dataguard.settings.target_spelling import parsed, script_of
 
 _NOWHERE = "pyproject.toml"
 """A finding without a place is shown at the file that every project has."""

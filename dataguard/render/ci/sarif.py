@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dataguard.baseline import identity
-from dataguard.check_doc import Doc
-from dataguard.model import Finding, Report, Result, Severity, Status
+from dataguard.core.model import Doc, Finding, Report, Result, Severity, Status
 from dataguard.render.ci.project import Project, bounded, clean, thresholds
 from dataguard.render.json import written
 

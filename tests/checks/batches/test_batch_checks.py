@@ -15,12 +15,11 @@ from dataguard.checks.batches.dg401_ragged_collate import dg401_ragged_collate
 from dataguard.checks.batches.dg406_double_precision_batch import dg406_double_precision_batch
 from dataguard.checks.batches.dg408_device_tensor_in_worker import dg408_device_tensor_in_worker
 from dataguard.checks.dataset.dg305_shifting_structure import dg305_shifting_structure
+from dataguard.core.model import Check, Coverage, Finding, NotApplicable
 from dataguard.engine import scan
-from dataguard.lab.batches.collate_inputs import choose
-from dataguard.lab.core.index import Index
-from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
+from dataguard.lab.batches.collate_trials import choose
+from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.model import Check, Coverage, Finding, NotApplicable
 from dataguard.settings.settings import Settings
 from tests.support.recordings import recordings, verdict_of
 

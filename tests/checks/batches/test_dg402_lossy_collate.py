@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dataguard.checks.batches.dg402_lossy_collate import dg402_lossy_collate
-from dataguard.lab.batches.getitems import GetitemsReads
-from dataguard.model import NotApplicable, Undecided
+from dataguard.core.model import NotApplicable, Undecided
+from dataguard.lab.batches.collate_observations import GetitemsReads
 from tests.support.recordings import Verdict, recordings, verdict_of
 
 GOOD = recordings("dg402_lossy_collate")["good"]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataguard.checks.batches.pairing import mispaired, misread, missing
+from dataguard.lab.batches.collate_observations import GetitemsReads
 from dataguard.lab.batches.collate_trials import Collation, Form, RecognizedLeaf
-from dataguard.lab.batches.getitems import GetitemsReads
 
 IMAGE, LABEL, MASK = b"image", b"label", b"mask"
 ONE, TWO, THREE = (frozenset({number}) for number in range(3))

@@ -22,11 +22,10 @@ from dataguard.checks.common.drift import (
     shifts,
     shown,
 )
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.dataset.repeated_reads import DRAWS, USUAL, Readings, Run
-from dataguard.lab.dataset.source_mutation import Change
+from dataguard.lab.dataset.repeated_reads import DRAWS, USUAL, Change, Readings, Run
 from dataguard.lab.reading.sample_reader import Answer
-from dataguard.model import NotApplicable, Undecided
 
 Give = Callable[[int, int, int, int], object]
 """A value by item, how often that was read before, how many reads there were in all, and the state of generators."""

@@ -10,11 +10,9 @@ import pytest
 import torch
 from PIL import Image
 
-from dataguard.checks.common.label_kinds import Inputs, Kind, common_kind, kind_of
-from dataguard.checks.common.labels import Labels, candidates, chosen, is_named
+from dataguard.checks.common.labels import Inputs, Kind, Labels, candidates, chosen, common_kind, is_named, kind_of
 from dataguard.lab.core.leaves import describe
-from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.core.value_summary import Numbers
+from dataguard.lab.core.records import Numbers, SampleRecord
 from tests.support.epochs import lab
 
 

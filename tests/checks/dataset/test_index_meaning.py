@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataguard.checks.dataset.index_meaning import Change, compare, is_reordered, varying
-from dataguard.incident import Incident
+from dataguard.core.incident import Incident
 from dataguard.lab.core.records import LeafRecord
 from dataguard.lab.reading.sample_reader import Answer
 

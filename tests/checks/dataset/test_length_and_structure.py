@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from dataguard.checks.dataset.dg301_overlong_len import dg301_overlong_len
-from dataguard.checks.dataset.dg305_shifting_structure import dg305_shifting_structure
-from dataguard.checks.dataset.structure import difference, unlike
-from dataguard.incident import Incident, LoaderRaised
-from dataguard.lab.batches.mixed_batches import Clash, MixedPair
+from dataguard.checks.dataset.dg305_shifting_structure import dg305_shifting_structure, difference, unlike
+from dataguard.core.incident import Incident, LoaderRaised
+from dataguard.lab.batches.settings_trials import Clash, MixedPair
 from tests.support.epochs import sample
 from tests.support.recordings import Verdict, recordings, verdict_of
 

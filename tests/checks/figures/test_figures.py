@@ -16,11 +16,11 @@ from PIL import Image
 
 from dataguard.checks import CATALOGUE
 from dataguard.checks.figures import registry
+from dataguard.core.figures import Figure, Matrix, Picture, Pictures, Plot, Swatches, Timeline
+from dataguard.core.model import Check, Coverage, Finding, Judgement, Result, Severity, Status, Undecided
 from dataguard.engine import scan
-from dataguard.figures import Figure, Matrix, Picture, Pictures, Plot, Swatches, Timeline
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.repro import Repro
-from dataguard.model import Check, Coverage, Finding, Judgement, Result, Severity, Status, Undecided
+from dataguard.lab.subject import Repro
 from dataguard.observer import judge as judging
 from dataguard.settings.settings import Settings
 

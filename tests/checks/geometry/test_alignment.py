@@ -15,12 +15,12 @@ from dataguard.checks.geometry.alignment import (
     pair_findings,
 )
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
+from dataguard.core.model import NotApplicable
 from dataguard.lab.geometry.alignment import Shift
 from dataguard.lab.geometry.box_alignment import BoxAlignment
 from dataguard.lab.geometry.box_aspect import BoxAspect
-from dataguard.lab.geometry.sized_pairs import SizedPair
-from dataguard.lab.repro import Repro
-from dataguard.model import NotApplicable
+from dataguard.lab.geometry.mask_charts import SizedPair
+from dataguard.lab.subject import Repro
 from tests.support.recordings import verdict_of
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dataguard.checks.images.dg506_wrong_scale import dg506_wrong_scale
-from dataguard.lab.files.bit_depth import LEVELS, Curve
+from dataguard.core.model import NotApplicable, Undecided
+from dataguard.lab.files.file_observations import LEVELS, Curve
 from dataguard.lab.images.chart_fit import Fit
-from dataguard.model import NotApplicable, Undecided
 from tests.support.recordings import Verdict, recordings, verdict_of
 
 

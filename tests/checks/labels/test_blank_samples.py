@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dataguard.checks.labels.blank_samples import empty, lasts
-from dataguard.checks.labels.dg504_blank_sample import dg504_blank_sample
+from dataguard.checks.labels.dg504_blank_sample import dg504_blank_sample, empty, lasts
 from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import SampleRecord
 from tests.support.epochs import lab

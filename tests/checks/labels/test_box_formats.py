@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from dataguard.checks.labels.box_formats import OUTSIDE, Box, _judged, boxes_of
-from dataguard.lab.core.value_summary import ValueSummary
+from dataguard.lab.core.records import ValueSummary
 from tests.support.epochs import lab
 
 BOX = ValueSummary(None, 0, 0, 0, ())

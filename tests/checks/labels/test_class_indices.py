@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from dataguard.checks.common.class_indices import (
+from dataguard.checks.common.labels import (
+    Classes,
+    Kind,
+    Labels,
+    Seen,
     balance,
     balance_without_count,
     inferred,
@@ -17,12 +21,10 @@ from dataguard.checks.common.class_indices import (
     meaningless,
     out_of_range,
 )
-from dataguard.checks.common.label_kinds import Kind
-from dataguard.checks.common.labels import Classes, Labels, Seen
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
-from dataguard.lab.core.value_summary import Numbers
-from dataguard.lab.labels.class_names import ClassNames
-from dataguard.model import NotApplicable
+from dataguard.core.model import NotApplicable
+from dataguard.lab.core.records import Numbers
+from dataguard.lab.labels.declared_labels import ClassNames
 from tests.support.epochs import lab
 from tests.support.recordings import verdict_of
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
 READERS = {

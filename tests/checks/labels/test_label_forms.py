@@ -11,8 +11,8 @@ from torch.utils.data import default_collate
 
 from dataguard.checks.common.label_forms import Table, divided, fits, inferred, tables
 from dataguard.checks.labels.dg503_label_form import dg503_label_form
-from dataguard.lab.spy.value_summaries import numbers_of
-from dataguard.model import Coverage, NotApplicable
+from dataguard.core.model import Coverage, NotApplicable
+from dataguard.lab.spy.recording import numbers_of
 from dataguard.settings.contract import TARGET_FORMS
 from tests.support.epochs import lab
 from tests.support.recordings import Verdict, verdict_of

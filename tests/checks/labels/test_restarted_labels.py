@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from dataguard.checks.labels.dg520_restarted_labels import dg520_restarted_labels
-from dataguard.lab.dataset.concatenated_parts import Part
+from dataguard.lab.dataset.dataset_observations import Part
 from tests.support.epochs import lab
 from tests.support.recordings import verdict_of
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dataguard.checks.machine.batches_in_flight import PAGE, Flight, _leaf_bytes, flight_of
+from dataguard.checks.machine.dg601_shm_headroom import PAGE, Flight, _leaf_bytes, flight_of
 from dataguard.lab.core.records import LeafRecord
 
 

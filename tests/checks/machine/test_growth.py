@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from dataguard.checks.machine import dg602_growing_worker, dg604_leaking_handles
-from dataguard.checks.machine.batches_in_flight import flight_of
-from dataguard.checks.machine.dg601_shm_headroom import dg601_shm_headroom
+from dataguard.checks.machine.dg601_shm_headroom import dg601_shm_headroom, flight_of
 from dataguard.checks.machine.dg602_growing_worker import FILE
 from dataguard.checks.machine.dg603_copied_dataset import _is_inside
 from dataguard.checks.machine.growth import Growth, unseen_growth
+from dataguard.core.model import Undecided
 from dataguard.lab.machine.growing_containers import GrowingContainers
-from dataguard.lab.repro import Repro
-from dataguard.model import Undecided
+from dataguard.lab.subject import Repro
 from tests.support.recordings import recordings, verdict_of
 
 IN_FLIGHT = recordings("dg601_shm_headroom")["good"]

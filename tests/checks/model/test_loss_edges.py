@@ -10,11 +10,11 @@ import pytest
 from dataguard.checks.common.labels import Classes
 from dataguard.checks.model.dg902_target_loss_mismatch import dg902_target_loss_mismatch
 from dataguard.checks.model.dg903_ignored_input import dg903_ignored_input
-from dataguard.incident import Incident
-from dataguard.lab.labels.class_names import ClassNames
-from dataguard.lab.model.tracing import LossCall, Values
+from dataguard.core.incident import Incident
+from dataguard.core.model import NotApplicable, Undecided
+from dataguard.lab.labels.declared_labels import ClassNames
+from dataguard.lab.model.calling import LossCall, Values
 from dataguard.lab.model.trial import BatchLeaf, Trial
-from dataguard.model import NotApplicable, Undecided
 from tests.support.recordings import Verdict, verdict_of
 
 LOGITS = Values((8, 3), "float32", -2.0, 2.0, ("[0]",))

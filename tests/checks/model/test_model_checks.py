@@ -10,8 +10,8 @@ from torch.nn import functional
 
 import dataguard
 from dataguard.checks.model.loss_mismatch import mismatches, refusal
-from dataguard.lab.model.tracing import LossCall, Values
-from dataguard.model import Result, Status, UsageError
+from dataguard.core.model import Result, Status, UsageError
+from dataguard.lab.model.calling import LossCall, Values
 from tests.loaders import trained
 
 HERE = "tests.loaders.trained"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dataguard.checks.randomness.dg105_spawn_divergence import dg105_spawn_divergence
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.streams.stream_trace import StreamTrace
-from dataguard.model import NotApplicable, Undecided
 from tests.support.recordings import Verdict, verdict_of
 
 

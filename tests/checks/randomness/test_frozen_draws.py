@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from dataguard.checks.randomness.frozen_draws import by_cache, by_index, require_no_choice, varied_draws
+from dataguard.checks.randomness.dg103_frozen_augmentation import by_cache, by_index, require_no_choice, varied_draws
+from dataguard.core.model import Location, NotApplicable, Undecided
 from dataguard.lab.core.records import Seeding
-from dataguard.lab.randomness.cached_draws import CachedDraws
 from dataguard.lab.randomness.constant_seeds import SeedTrace
-from dataguard.model import Location, NotApplicable, Undecided
+from dataguard.lab.randomness.shared_draws import CachedDraws
 from tests.support.epochs import sample
 from tests.support.recordings import verdict_of
 

@@ -13,8 +13,8 @@ import sys
 
 import pytest
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 
 pytestmark = pytest.mark.scan

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.checks.randomness import rng_fixes
+from dataguard.checks.randomness import repeat_evidence
+from dataguard.core.model import Finding, Result, Status
 from dataguard.engine import scan
 from dataguard.lab.core.records import GeneratorState, Seeding
 from dataguard.lab.process.isolation import isolated
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.rng.seed_watch import SeedWatch
-from dataguard.model import Finding, Result, Status
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 
@@ -134,13 +134,13 @@ HELD = {
 
 @pytest.mark.parametrize("path", HELD)
 def test_a_held_generator_is_made_in_the_worker(path: str) -> None:
-    fix = rng_fixes.fix_of_generator(GeneratorState(path, "numpy.random.Generator", b"", None))
+    fix = repeat_evidence.fix_of_generator(GeneratorState(path, "numpy.random.Generator", b"", None))
     assert str(fix).startswith(HELD[path])
 
 
 @pytest.mark.parametrize("kind", ["Generator", "RandomState", "PCG64", "MT19937", "Philox", "SFC64", "PCG64DXSM"])
 def test_the_fix_for_a_kind_of_numpys_makes_one_of_that_kind(kind: str) -> None:
-    fix = str(rng_fixes.fix_of_generator(GeneratorState("dataset.rng", f"numpy.random.{kind}", b"", None)))
+    fix = str(repeat_evidence.fix_of_generator(GeneratorState("dataset.rng", f"numpy.random.{kind}", b"", None)))
     made = eval(fix.partition(": ")[2], {"numpy": np, "torch": torch})
     assert type(made).__name__ == kind
 
@@ -155,18 +155,18 @@ def test_the_fix_for_a_kind_of_numpys_makes_one_of_that_kind(kind: str) -> None:
 )
 def test_a_library_is_seeded_by_its_own_method(reseed: str, called: str) -> None:
     state = GeneratorState("dataset.augment.steps[0].rng", "random.Random", b"", None, reseed, "dataset.augment")
-    assert rng_fixes.fix_of_generator(state) == f"in worker_init_fn: {called}(torch.initial_seed() % 2**32)"
+    assert repeat_evidence.fix_of_generator(state) == f"in worker_init_fn: {called}(torch.initial_seed() % 2**32)"
 
 
 def test_a_library_without_such_a_method_is_made_in_the_worker() -> None:
     state = GeneratorState("dataset.noise.dist._random_state", "random.Random", b"", None, None, "dataset.noise")
     made = "random.Random(torch.initial_seed())"
-    assert rng_fixes.fix_of_generator(state) == f"create noise on first use in the worker, with {made}"
+    assert repeat_evidence.fix_of_generator(state) == f"create noise on first use in the worker, with {made}"
 
 
 def test_a_fix_is_a_line_or_two() -> None:
     seeding = Seeding("numpy.random.RandomState.seed", "42", "/somewhere/far/data.py", 31, "init", path="dataset.rng")
-    longest = rng_fixes.fix_of_seeding(seeding, 11)
+    longest = repeat_evidence.fix_of_seeding(seeding, 11)
     assert len(longest) < 160
     assert re.match(r"data\.py:31 numpy\.random\.RandomState\.seed\(42\) in worker 11: seed from torch", longest)
 

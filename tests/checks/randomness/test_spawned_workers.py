@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from dataguard.core.model import Severity, Status
 from dataguard.engine import scan
-from dataguard.model import Severity, Status
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders import sent

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dataguard.checks.randomness.start_methods import differing_items, spawn_trial
-from dataguard.model import NotApplicable
+from dataguard.core.model import NotApplicable
 
 
 def items(seeded: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dataguard.checks.reproducibility.dg701_unreproducible_run import dg701_unreproducible_run
-from dataguard.lab.reproducibility.observations import Cause
-from dataguard.model import NotApplicable
+from dataguard.core.model import NotApplicable
+from dataguard.lab.reproducibility.runs import Cause
 from tests.support.recordings import Verdict, recordings, verdict_of
 
 CLOCK = recordings("dg701_unreproducible_run")["bad_clock"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
+from dataguard.core.model import Result, Status
 from dataguard.engine import scan
-from dataguard.model import Result, Status
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.bench.stages import is_named

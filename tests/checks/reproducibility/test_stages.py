@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dataguard.checks.reproducibility.stages import evidence_of, is_rounding, location_of, stage_of
-from dataguard.lab.reproducibility.divergence import BATCH, ORDER, SAMPLE, Divergence
-from dataguard.lab.reproducibility.stage_trace import StageDifference
-from dataguard.model import Location
+from dataguard.core.model import Location
+from dataguard.lab.reproducibility.runs import BATCH, ORDER, SAMPLE, Divergence
+from dataguard.lab.reproducibility.seeded_run import StageDifference
 
 LAB: Any = SimpleNamespace(
     facts=SimpleNamespace(num_workers=2), dataset=SimpleNamespace(location=Location(what="the dataset"))

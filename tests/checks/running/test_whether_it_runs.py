@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dataguard.core.model import Severity, Status
 from dataguard.engine import scan
-from dataguard.model import Severity, Status
 from dataguard.settings.settings import Settings
 
 

@@ -11,10 +11,10 @@ import pytest
 from dataguard.checks.sound.dg531_ignored_sample_rate import dg531_ignored_sample_rate
 from dataguard.checks.sound.dg532_wrong_sound_scale import dg532_wrong_sound_scale
 from dataguard.checks.sound.dg533_mixed_sound_channels import dg533_mixed_sound_channels
-from dataguard.lab.decoding.sound_headers import SoundHeader
-from dataguard.lab.sound.heard import Heard, Loudness, OtherRate
-from dataguard.lab.sound.waveform_fit import WaveformFit
-from dataguard.model import Check, Finding, NotApplicable, Undecided
+from dataguard.core.model import Check, Finding, NotApplicable, Undecided
+from dataguard.lab.decoding.sound_files import SoundHeader
+from dataguard.lab.sound.sound_charts import Heard, Loudness, OtherRate
+from dataguard.lab.sound.tone_fits import WaveformFit
 
 WAVE = WaveformFit("[0]", "float32", 16_000.0, ((1.0,),), 0.0)
 QUIET = Loudness((0.001, 0.001, 0.001), (0.3, 0.3, 0.3), 0.1, distorted=False)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
-from dataguard.lab.splits.sample_pairs import SamplePair
-from dataguard.lab.splits.series_windows import SharedSeries
+from dataguard.core.model import Undecided
+from dataguard.lab.splits.sample_pairs import SamplePair, SharedSeries
 from dataguard.lab.splits.split_overlap import Comparison, Match
-from dataguard.model import Undecided
 from tests.support.recordings import Verdict, recordings, verdict_of
 
 OTHER = "[DG514.bad.train].facts"

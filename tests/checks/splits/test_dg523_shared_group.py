@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from dataguard.checks.splits.dg523_shared_group import FEWEST, _are_labels, _may_be_groups, _restarts
-from dataguard.lab.core.records import LeafRecord
-from dataguard.lab.core.value_summary import Numbers, ValueSummary
-from dataguard.lab.splits.groups import Groups
+from dataguard.lab.core.records import LeafRecord, Numbers, ValueSummary
+from dataguard.lab.splits.index_contents import Groups
 
 GROUPS = Groups("speaker", {0: "S1", 1: "S1", 2: "S2"})
 

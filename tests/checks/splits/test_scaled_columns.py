@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dataguard.checks.splits.scaled_columns import scaled_together
+from dataguard.checks.splits.dg521_fitted_on_evaluation import scaled_together
 from dataguard.lab.splits.tables import columns_of_rows
 
 ROWS = np.random.default_rng(7).gamma(2.0, 1.0, (200, 4))

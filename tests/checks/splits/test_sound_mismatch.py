@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.splits.sound_mismatch import sound_mismatch
-from dataguard.lab.sound.spectrogram_fit import SpectrogramFit
-from dataguard.lab.sound.waveform_fit import WaveformFit
+from dataguard.checks.splits.split_mismatch import sound_mismatch
+from dataguard.lab.sound.tone_fits import SpectrogramFit, WaveformFit
 
 WAVE = WaveformFit("[0]", "float32", 16_000.0, ((1.0,),), 0.0)
 MEL = SpectrogramFit("[0]", "float32", 80, (14.6, 19.8, 26.2), "logarithms", "mel (HTK)", 0.0, 8_000.0, 6.0, 2.77)

@@ -11,9 +11,9 @@ import torch
 
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.split_mismatch import _alike, _function, mismatches
-from dataguard.incident import Incident
+from dataguard.core.incident import Incident
+from dataguard.core.model import NotApplicable
 from dataguard.lab.images.chart_fit import Fit
-from dataguard.model import NotApplicable
 from tests.support import epochs
 from tests.support.recordings import verdict_of
 

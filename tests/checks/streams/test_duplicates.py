@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dataguard.checks.streams.duplicates import are_generated, find_duplicates
+from dataguard.core.model import Undecided
 from dataguard.lab.streams.stream_trace import StreamTrace
-from dataguard.model import Undecided
 
 Shares = Sequence[Sequence[int]]
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from dataguard.checks.streams.dg204_lost_samples import dg204_lost_samples
 from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, lost_in_all
+from dataguard.core.incident import Incident
+from dataguard.core.model import Status, Undecided
 from dataguard.engine import scan
-from dataguard.incident import Incident
 from dataguard.lab.ranks.shares import DealtIndices, Shards, Share, shards_of
-from dataguard.lab.repro import Repro
 from dataguard.lab.streams.stream_trace import StreamTrace
-from dataguard.model import Status, Undecided
+from dataguard.lab.subject import Repro
 from dataguard.settings.settings import Settings
 from tests.support.recordings import Verdict, verdict_of
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.streams.resume import faults
+from dataguard.checks.streams.dg209_broken_resume import faults
+from dataguard.core.model import Severity, Undecided
 from dataguard.engine import scan
 from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, find_resumes, through_json
-from dataguard.model import Severity, Undecided
 from dataguard.settings.settings import Settings
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 from tests.loaders import sharded
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dataguard.checks.throughput.dg803_slow_worker_count import dg803_slow_worker_count
-from dataguard.model import Undecided
-from dataguard.timings import LoaderTimes, Setting, Timed
+from dataguard.core.model import Undecided
+from dataguard.measured import LoaderTimes, Setting, Timed
 from tests.support.recordings import Verdict, verdict_of
 
 

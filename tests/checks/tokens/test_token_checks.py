@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dataguard.core.model import Result
 from dataguard.engine import scan
-from dataguard.model import Result
 from dataguard.settings.settings import Settings
 
 PAIRS = "sample_datasets.dg421_padding_in_loss:good_pairs"

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dataguard.checks.batches.pairing import mispaired, misread, missing
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.batches.collate_observations import CollateObservations, observe_collate
 from dataguard.lab.batches.collate_trials import REREAD
-from dataguard.model import NotApplicable, Undecided
 from tests.support.items import Items
 
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from dataguard.lab.batches.mixed_batches import MixedBatches, run_mixed_batches
-from dataguard.lab.batches.shrinking import ExampleSearch
+from dataguard.lab.batches.settings_trials import ExampleSearch, MixedBatches, run_mixed_batches
 from tests.support.items import Items
 
 

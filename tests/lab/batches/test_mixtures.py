@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate
 
+from dataguard.core.model import Undecided
 from dataguard.lab.batches.mixtures import Mixture, contrasted, find_mixture
-from dataguard.lab.core.value_summary import Numbers, Row, ValueSummary
-from dataguard.model import Undecided
+from dataguard.lab.core.records import Numbers, Row, ValueSummary
 
 
 class Samples(Dataset[Any]):

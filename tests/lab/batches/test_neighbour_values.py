@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dataguard.lab.batches.neighbour_values import rescaled, shares
+from dataguard.lab.batches.neighbours import rescaled, shares
 
 ROWS = list(torch.rand(6, 4, 5, generator=torch.Generator().manual_seed(0)))
 

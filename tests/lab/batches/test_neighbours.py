@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
-from dataguard.lab.batches.collate_inputs import CollateInputs
+from dataguard.lab.batches.collate_trials import CollateInputs
 from dataguard.lab.batches.neighbours import NeighbourEffect, find_neighbour_effects
 
 ROWS = [(torch.arange(12.0) * (number + 2)) ** 1.5 % 7 * (number + 1) for number in range(4)]

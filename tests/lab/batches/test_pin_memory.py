@@ -15,7 +15,7 @@ import torch
 from torch.nn.utils.rnn import pack_sequence
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from dataguard.lab.batches.pin_memory import Pinning, can_pin, try_pinning
+from dataguard.lab.batches.collate_observations import Pinning, can_pin, try_pinning
 
 Pair = namedtuple("Pair", "x y")
 LISTS = "Backwards compatibility" in inspect.getsource(pin_memory)

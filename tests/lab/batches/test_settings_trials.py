@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.batches.shrinking import ExampleSearch
-from dataguard.model import Status
+from dataguard.lab.batches.settings_trials import ExampleSearch
 from dataguard.settings.settings import Settings
 
 

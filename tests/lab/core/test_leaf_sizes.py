@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.core.leaf_sizes import MOST_HELD, keep
-from dataguard.lab.core.leaves import AT_ONCE, leaves_of
+from dataguard.lab.core.leaves import AT_ONCE, MOST_HELD, keep, leaves_of
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1, 4), (MOST_HELD, 2)])

@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler
 
 import dataguard
 from dataguard.lab.core.loader_facts import facts_of
-from dataguard.settings.role_names import stem_of
+from dataguard.settings.target_spelling import stem_of
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from dataguard.core.model import Undecided
 from dataguard.lab.core.observation_cache import ObservationCache, recalling
-from dataguard.lab.process.computing_time import counted
-from dataguard.model import Undecided
+from dataguard.lab.process.side_by_side import counted
 from dataguard.settings.settings import Settings
 
 LONG = 1e6

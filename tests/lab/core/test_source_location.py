@@ -14,7 +14,7 @@ import torch
 from dataguard.lab.core import records, source_location
 from dataguard.lab.core.source_location import caller, made_at, samples_at
 from dataguard.lab.images import colour_charts
-from dataguard.lab.randomness import rng_dependence, same_items
+from dataguard.lab.randomness import constant_seeds, worker_draws
 from sample_datasets import dg101_cloned_worker_rng
 
 
@@ -49,7 +49,7 @@ class Twice:
 
 CLASSES = [
     cls
-    for module in (colour_charts, rng_dependence, records, source_location, same_items, dg101_cloned_worker_rng)
+    for module in (colour_charts, constant_seeds, records, source_location, worker_draws, dg101_cloned_worker_rng)
     for cls in vars(module).values()
     if isinstance(cls, type) and cls.__module__ == module.__name__
 ]

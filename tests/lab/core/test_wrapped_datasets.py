@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
-from dataguard.lab.core.wrapped_datasets import (
+from dataguard.lab.core.loader_facts import (
     Inner,
     base_of,
     by_name,

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
-from dataguard.lab.dataset.concatenated_parts import find_parts, names_differ
-from dataguard.lab.labels.class_names import find_class_names
+from dataguard.lab.dataset.dataset_observations import find_parts, names_differ
+from dataguard.lab.labels.declared_labels import find_class_names
 
 
 class Kinds(Dataset[Any]):

@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
+from dataguard.core.model import NotApplicable
 from dataguard.lab.core.leaves import AT_ONCE, leaves_of
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.dataset.index_semantics import IndexSemantics, _same, probe_semantics
-from dataguard.lab.dataset.periodicity import Hints, hints_of
+from dataguard.lab.dataset.index_semantics import Hints, IndexSemantics, _same, hints_of, probe_semantics
 from dataguard.lab.process.isolation import isolated
-from dataguard.model import NotApplicable
 from sample_datasets._parts import picture
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.dataset.occasional_failures import MOST, _repeated
+from dataguard.lab.dataset.missing_file import MOST, _repeated
 
 
 class Worn(Dataset[int]):

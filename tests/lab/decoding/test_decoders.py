@@ -15,8 +15,8 @@ import torchvision
 from PIL import Image
 
 from dataguard.lab.decoding.decoders import DECODERS, Decoder, Gives
-from dataguard.lab.decoding.file_opens import watched
-from dataguard.lab.decoding.image_reading import as_rgb, decoded, small_grey
+from dataguard.lab.decoding.file_substitution import watched
+from dataguard.lab.decoding.image_files import as_rgb, decoded, small_grey
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,9 +15,9 @@ import pytest
 import simplejpeg
 from PIL import Image
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.decoding.redirection import redirect, redirect_method
-from dataguard.model import Status
+from dataguard.lab.decoding.decoders import redirect, redirect_method
 from dataguard.settings.settings import Settings
 
 

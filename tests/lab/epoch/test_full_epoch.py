@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dataguard.core.model import UsageError
 from dataguard.engine import scan
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.epoch.epoch_schedule import FullSchedule, RankAssignment
+from dataguard.lab.epoch.full_epoch import FullSchedule, RankAssignment
 from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.recording import MOST_STRUCTURES, RecordSampler
 from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
-from dataguard.model import UsageError
 from dataguard.process.torchrun import clear_torchrun_variables, team_of
 from dataguard.report import Report
 from dataguard.settings.settings import Settings

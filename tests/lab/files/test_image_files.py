@@ -14,16 +14,21 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 from torchvision.io import decode_image
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.decoding.file_substitution import IMAGES, EnoughFiles, FileSubstitution
-from dataguard.lab.decoding.image_headers import read_header, with_orientation
-from dataguard.lab.decoding.image_reading import as_rgb, decoded
-from dataguard.lab.decoding.image_writer import in_format_of, png, reordered_palette, tiff
-from dataguard.lab.files.file_survey import MediaFile
-from dataguard.lab.files.image_leaves import ImageReader, image_leaf
-from dataguard.lab.files.swapped_file_reads import Bypassed
+from dataguard.lab.decoding.image_files import (
+    as_rgb,
+    decoded,
+    in_format_of,
+    png,
+    read_header,
+    reordered_palette,
+    tiff,
+    with_orientation,
+)
+from dataguard.lab.files.file_survey import Bypassed, ImageReader, MediaFile, image_leaf
 from dataguard.lab.process.isolation import isolated
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 from tests.loaders.kinds import KINDS, interlaced
 

@@ -16,28 +16,30 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.geometry.box_tables import BoxFormat, fits, formats_of, tables_of
-from dataguard.lab.geometry.chart_painter import ChartPainter, input_image, mask_rule
-from dataguard.lab.geometry.mask_charts import _labels_of
-from dataguard.lab.geometry.mask_values import mask_values_of
-from dataguard.lab.geometry.stripe_charts import (
+from dataguard.lab.geometry.alignment import mask_values_of
+from dataguard.lab.geometry.box_alignment import BoxFormat, fits, formats_of, tables_of
+from dataguard.lab.geometry.charts import (
     CHARTS,
+    ChartPainter,
     Field,
     displacement,
     extent,
     flattened,
+    input_image,
     label_pair_of,
     located,
+    mask_rule,
     pattern,
     pose_of,
     sampled,
     unmoved,
 )
-from dataguard.lab.images.image_containers import in_container_of, is_image, planes_of, replace_images
+from dataguard.lab.geometry.mask_charts import _labels_of
+from dataguard.lab.images.painter import in_container_of, is_image, planes_of, replace_images
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.transforms.unused_transforms import UnusedTransform, find_unused
-from dataguard.model import Status
+from dataguard.lab.transforms.pipeline_watch import UnusedTransform, find_unused
 from dataguard.settings.settings import Settings
 
 Change = Callable[[np.ndarray], np.ndarray]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.images.chart_fit import BLACK, CHARTS, fit, follows, paths_of
-from dataguard.lab.images.chart_response import ChartResponse, _pixels, response_to
-from dataguard.lab.images.colour_chart_reader import ColourChartReader, _mixing
+from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, _pixels, fit, follows, paths_of, response_to
+from dataguard.lab.images.colour_charts import ColourChartReader, _mixing
 from dataguard.lab.images.painter import RGB
 from dataguard.stats.normalization import (
     KNOWN,

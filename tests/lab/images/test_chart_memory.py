@@ -12,12 +12,11 @@ import torch
 from PIL import Image
 from torchvision import tv_tensors
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.geometry.cached_images import replaced_in_cache
-from dataguard.lab.geometry.chart_painter import ChartPainter
-from dataguard.lab.images.image_containers import in_container_of
-from dataguard.lab.images.painter import Painter
-from dataguard.model import Status
+from dataguard.lab.geometry.charted_reader import replaced_in_cache
+from dataguard.lab.geometry.charts import ChartPainter
+from dataguard.lab.images.painter import Painter, in_container_of
 from dataguard.settings.settings import Settings
 
 NOISE = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dataguard.lab.images.chart_response import response_to
+from dataguard.lab.images.chart_fit import response_to
 
 RED = np.array([0.9, 0.2, 0.1])
 

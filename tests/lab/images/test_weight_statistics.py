@@ -6,8 +6,8 @@ import importlib.util
 
 import pytest
 
-from dataguard.lab.images.weight_statistics import statistics_of
-from dataguard.model import Undecided
+from dataguard.core.model import Undecided
+from dataguard.lab.images.chart_fit import statistics_of
 from dataguard.stats.normalization import (
     KNOWN,
 )

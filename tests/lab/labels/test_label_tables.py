@@ -11,8 +11,7 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 from dataguard.checks.splits.split_mismatch import _function
-from dataguard.lab.labels.class_names import find_class_names
-from dataguard.lab.labels.label_tables import find_table
+from dataguard.lab.labels.declared_labels import find_class_names, find_table
 
 
 class Declaring(Dataset[int]):

@@ -10,12 +10,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.core.loader_facts import facts_of
-from dataguard.lab.machine.copied_containers import find_copied_containers
-from dataguard.lab.machine.growing_containers import GrowingContainers, find_growing_containers
+from dataguard.lab.machine.growing_containers import GrowingContainers, find_copied_containers, find_growing_containers
 from dataguard.lab.process.isolation import isolated
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 from sample_datasets import dg602_growing_worker as growing
 from sample_datasets import dg603_copied_dataset as copied

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from dataguard.core.model import Undecided, UsageError
 from dataguard.lab.model.calling import Caller, is_target
-from dataguard.model import Undecided, UsageError
 from dataguard.settings.settings import Settings
 from tests.loaders import trained
 

@@ -10,12 +10,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from dataguard.core.model import Undecided
 from dataguard.lab.core.loader_facts import facts_of
 from dataguard.lab.model import learning
-from dataguard.lab.model.batch_parts import are_identical, groups_of, rows_of, standardized
 from dataguard.lab.model.learning import Learning, run_learning
-from dataguard.lab.model.trial import Trial, run_trial
-from dataguard.model import Undecided
+from dataguard.lab.model.trial import Trial, are_identical, groups_of, rows_of, run_trial, standardized
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target
 from tests.loaders import trained

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dataguard.lab.model.loss_bounds import accuracy, all_ignored, bounds, classes_of
-from dataguard.lab.model.tracing import LiveCall
+from dataguard.lab.model.calling import LiveCall
+from dataguard.lab.model.learning import accuracy, all_ignored, bounds, classes_of
 
 LABELS = torch.tensor([0, 0, 0, 1, 2, 2, -100, -100])
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dataguard.lab.model.tracing import SUBTRACTION, LossCall, Tracer, is_outer, record
+from dataguard.lab.model.calling import SUBTRACTION, LossCall, Tracer, is_outer, record
 
 BATCH = {"x": torch.rand(8, 4), "y": torch.arange(8) % 3, "mask": torch.ones(8, 4), "id": torch.arange(8)}
 

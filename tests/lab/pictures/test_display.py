@@ -10,9 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from dataguard.lab.pictures.display import (
+from dataguard.core.figures import Undo
+from dataguard.lab.pictures.sample_views import (
     CLOSE,
-    LONGEST,
+    LONGEST_DISPLAY,
     boxes_of,
     closeup,
     displayed,
@@ -21,7 +22,6 @@ from dataguard.lab.pictures.display import (
     thumbnail,
     upright,
 )
-from dataguard.lab.pictures.views import Undo
 
 RAMP = np.linspace(0, 1, 16 * 16 * 3).reshape(16, 16, 3)
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
@@ -106,9 +106,13 @@ def test_pixels_that_are_not_finite_are_magenta() -> None:
 
 
 def test_a_picture_is_small_and_keeps_its_form() -> None:
-    assert decoded(thumbnail(shown(np.zeros((900, 3000, 3), np.uint8))[0])).shape == (round(0.3 * LONGEST), LONGEST, 3)
+    assert decoded(thumbnail(shown(np.zeros((900, 3000, 3), np.uint8))[0])).shape == (
+        round(0.3 * LONGEST_DISPLAY),
+        LONGEST_DISPLAY,
+        3,
+    )
     assert decoded(thumbnail(BYTES)).shape == (16, 16, 3)
-    assert decoded(overlay(np.zeros((1, 800, 400), np.int64))).shape == (LONGEST, LONGEST // 2, 4)
+    assert decoded(overlay(np.zeros((1, 800, 400), np.int64))).shape == (LONGEST_DISPLAY, LONGEST_DISPLAY // 2, 4)
 
 
 def test_a_mask_has_a_colour_for_each_value_and_none_for_the_least() -> None:
@@ -151,7 +155,7 @@ def test_the_rim_of_a_blended_mask_is_enlarged() -> None:
     assert close is not None
     assert close.label == f"{CLOSE} × {CLOSE} pixels from row 153, column 300"
     painted = decoded(close.mask or b"")
-    assert painted.shape[:2] == decoded(close.png).shape[:2] == (LONGEST // CLOSE * CLOSE,) * 2
+    assert painted.shape[:2] == decoded(close.png).shape[:2] == (LONGEST_DISPLAY // CLOSE * CLOSE,) * 2
     assert (painted[-1] == 255).all()
     assert not (painted[0] == 255).all(axis=-1).any()
     assert closeup(image, mask.round(), (0, 1)) is None

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from dataguard.core.model import NotApplicable
 from dataguard.lab.lab import Lab
-from dataguard.lab.pictures.sheets import Cells
-from dataguard.model import NotApplicable
+from dataguard.lab.pictures.sample_pictures import Cells
 from dataguard.settings.settings import Settings
 from tests.support.labs import lab_of
 

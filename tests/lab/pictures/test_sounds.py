@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dataguard.core.figures import Picture, Pictures
+from dataguard.core.model import NotApplicable
 from dataguard.engine import scan
-from dataguard.figures import Picture, Pictures
-from dataguard.lab.pictures.sounds import show_sound
+from dataguard.lab.pictures.sample_pictures import show_sound
 from dataguard.lab.process.isolation import isolated
-from dataguard.model import NotApplicable
 from dataguard.settings.settings import Settings
 from sample_datasets import dg531_ignored_sample_rate, dg533_mixed_sound_channels
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dataguard.lab.process.budgets import Budget, SharedTime
+from dataguard.lab.process.side_by_side import Budget, SharedTime
 from dataguard.process import originals
 
 

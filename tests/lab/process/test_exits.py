@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from dataguard.lab.process import exits
-from dataguard.lab.process.forked_calls import in_fork
-from dataguard.lab.process.isolation import isolated
+from dataguard.lab.process import isolation
+from dataguard.lab.process.isolation import in_fork, isolated
 
 pytestmark = [pytest.mark.scan, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
 
@@ -59,7 +58,7 @@ def test_a_fork_runs_what_it_registered_and_nothing_that_it_inherited(tmp_path: 
 def test_an_exit_that_takes_too_long_is_cut_short_and_the_answer_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exits, "GRACE", 0.2)
+    monkeypatch.setattr(isolation, "GRACE", 0.2)
 
     def work() -> str:
         atexit.register(time.sleep, 60)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from dataguard.core.model import Result, Status
 from dataguard.engine import scan
-from dataguard.model import Result, Status
 from dataguard.settings.settings import Settings
 from tests.loaders.held import known
 from tests.loaders.held.kinds import Kind

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dataguard.lab.process.imported_modules import own_files, references, remember
+from dataguard.lab.process.fork_safety import own_files, references, remember
 
 ENCODED = base64.b64encode
 Make = Callable[[str, str], Any]

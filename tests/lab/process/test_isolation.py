@@ -26,13 +26,13 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from dataguard.incident import LoaderDied, LoaderHung, LoaderRaised
+from dataguard.core.incident import LoaderDied, LoaderHung, LoaderRaised
+from dataguard.core.model import DataguardError, Undecided
 from dataguard.lab.core.observation_cache import ObservationCache
-from dataguard.lab.process import isolation, process_incidents, stack_dumps
+from dataguard.lab.process import incidents, isolation
 from dataguard.lab.process.answers import Broke
-from dataguard.lab.process.flight_recorder import SLOTS, FlightRecorder
+from dataguard.lab.process.incidents import SLOTS, FlightRecorder
 from dataguard.lab.process.isolation import OutOfTime, isolated
-from dataguard.model import DataguardError, Undecided
 from dataguard.process import originals, shm_cleanup
 from dataguard.process.process_tree import adopt_orphans, descendants, end_descendants, how_it_ended
 from dataguard.process.shm_cleanup import SharedTensors
@@ -197,14 +197,14 @@ class TestEndings:
 
         run(babble, tmp_path)
         assert (tmp_path / "output").stat().st_size < 9_000_000
-        assert process_incidents.tail(tmp_path, lines=1) == "last words"
+        assert incidents.end_of_output(tmp_path, lines=1) == "last words"
 
 
 @pytest.mark.scan
 class TestDeadlines:
     def test_a_hang_shows_the_line_of_the_process_and_of_its_worker(self, tmp_path: Path) -> None:
         def work_for_ever() -> None:
-            stack_dumps.register(tmp_path)
+            incidents.register_stack_dumps(tmp_path)
             FlightRecorder(tmp_path).mark(1, "sample", 5)
             time.sleep(1000)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.process.lock_watch import LockWatch
+from dataguard.lab.randomness.shared_offsets import LockWatch
 
 LOCK = multiprocessing.get_context("fork").Lock()
 

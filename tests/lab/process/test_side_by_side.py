@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from dataguard.checks import CATALOGUE
+from dataguard.core.incident import LoaderRaised
+from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.incident import LoaderRaised
 from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.process.side_by_side import (
     MOST_BEGUN,
@@ -22,7 +23,6 @@ from dataguard.lab.process.side_by_side import (
     side_by_side,
     wait_until,
 )
-from dataguard.model import Status
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+from dataguard.core.model import Result, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.core.index_schedules import Scripted
 from dataguard.lab.rng import frozen_rng
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.lab.streams.stream_trace import StreamTrace
-from dataguard.model import Result, Status, Undecided
 from dataguard.settings.settings import Settings
 from tests.loaders import frozen, states
 

@@ -15,11 +15,11 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 import dataguard
+from dataguard.core.incident import LoaderDied, LoaderHung
+from dataguard.core.model import Status, Undecided
 from dataguard.engine import scan
-from dataguard.incident import LoaderDied, LoaderHung
 from dataguard.lab.process.isolation import isolated
 from dataguard.lab.ranks.rank_processes import Rank, run_ranks
-from dataguard.model import Status, Undecided
 from dataguard.process.process_tree import adopt_orphans, descendants
 from dataguard.settings.settings import Settings
 from tests.support.offspring import left_over

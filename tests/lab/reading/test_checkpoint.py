@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.process.fork_safety import ProcessSnapshot
-from dataguard.model import Status
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders.standing import LEAVES

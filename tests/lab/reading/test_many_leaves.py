@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from dataguard.checks.common.labels import candidates
+from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.dataset.periodicity import hints_of
+from dataguard.lab.dataset.index_semantics import hints_of
 from dataguard.lab.reading.sample_reader import Answer
-from dataguard.model import Status
 from dataguard.settings.settings import Settings
 from tests.loaders.large import ManyLeaves
 from tests.support.epochs import lab

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from dataguard.lab.reading.overwritten import LATER, Overwritten, batches_taken, find_overwritten
+from dataguard.lab.reading.epoch_trace import LATER, Overwritten, batches_taken, find_overwritten
 
 ROWS = torch.arange(48.0).reshape(12, 4)
 TAKEN = batches_taken(0)

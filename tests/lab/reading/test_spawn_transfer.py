@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.reading.memory_ranges import overlapping
+from dataguard.lab.reading.open_files import overlapping
 from dataguard.lab.reading.spawn_transfer import PickleLimitExceeded, as_if_spawning, send
 
 

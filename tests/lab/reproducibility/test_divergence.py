@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.lab.reproducibility.divergence import BATCH, ORDER, SAMPLE, first_difference
-from dataguard.lab.reproducibility.seeded_run import Run, RunBatch
-from dataguard.lab.reproducibility.stage_trace import Stage, first_stage
+from dataguard.lab.reproducibility.runs import BATCH, ORDER, SAMPLE, first_difference
+from dataguard.lab.reproducibility.seeded_run import Run, RunBatch, Stage, first_stage
 
 ROWS = ({"[0]": b"a", "['time']": b"1"}, {"[0]": b"b", "['time']": b"2"})
 BATCHES = tuple(RunBatch(epoch, number, ROWS, (4, 7), {"[0]": b"ab"}) for epoch in (0, 1) for number in (0, 1))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.rng.global_rng import SEED, seeded
+from dataguard.lab.rng.rng_discovery import SEED, seeded
 
 COINS: list[Callable[[], object]] = [
     lambda: np.random.randint(2),

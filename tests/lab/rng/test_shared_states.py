@@ -12,8 +12,7 @@ import torch
 
 from dataguard.lab.core.records import Census, GeneratorState, WorkerEpoch
 from dataguard.lab.rng.frozen_rng import RngFreezer, UnfrozenRng
-from dataguard.lab.rng.rng_discovery import generator_states
-from dataguard.lab.rng.shared_states import overlapping_generators
+from dataguard.lab.rng.rng_discovery import generator_states, overlapping_generators
 
 Moments = dict[int, str]
 """The state of a generator by the fetches made."""

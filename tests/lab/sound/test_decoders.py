@@ -22,11 +22,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from dataguard.lab.decoding.file_substitution import SOUNDS
-from dataguard.lab.files.file_survey import FileSurvey, survey_files
-from dataguard.lab.files.swapped_file_reads import SwappedFileReader
+from dataguard.lab.files.file_survey import FileSurvey, SwappedFileReader, survey_files
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.sound.heard import Heard
-from dataguard.lab.sound.tone_reads import hear, values_of
+from dataguard.lab.sound.sound_charts import Heard, hear, values_of
 from sample_datasets._sounds import Sounds, loader, recordings
 
 pytestmark = [

@@ -12,12 +12,22 @@ import soundfile
 import torch
 from scipy import signal
 
-from dataguard.lab.batches.collate_inputs import duplicate
+from dataguard.lab.batches.collate_trials import duplicate
 from dataguard.lab.core.leaves import iter_leaves
-from dataguard.lab.decoding.sound_headers import SoundHeader, read_sound_header
-from dataguard.lab.sound.spectrogram_fit import LOUDER, SpectrogramFit, fit_spectrogram
-from dataguard.lab.sound.tones import TONES, amplitude, chart, tones_of, wav
-from dataguard.lab.sound.waveform_fit import extremes, fit_waveform, joined_as
+from dataguard.lab.decoding.sound_files import SoundHeader, read_sound_header
+from dataguard.lab.sound.tone_fits import (
+    LOUDER,
+    TONES,
+    SpectrogramFit,
+    amplitude,
+    chart,
+    extremes,
+    fit_spectrogram,
+    fit_waveform,
+    joined_as,
+    tones_of,
+    wav,
+)
 
 EXACT = 1e-3
 LEVEL = 0.4

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
-from dataguard.lab.splits.groups import find_groups, is_group
+from dataguard.lab.splits.index_contents import find_groups, is_group
 
 
 @pytest.mark.parametrize(

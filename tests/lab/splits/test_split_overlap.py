@@ -16,22 +16,19 @@ from PIL import Image
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
+from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import BatchRecord
-from dataguard.lab.process.spool import read_spools
+from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.splits.index_contents import CONTENT, find_columns
-from dataguard.lab.splits.near_duplicates import NearDuplicates, near_duplicates, thumbnails_of
-from dataguard.lab.splits.split_names import _name_stem
-from dataguard.lab.splits.split_overlap import _equal_pairs
-from dataguard.lab.spy.content_hashes import ContentHashes, hash_of, is_rich, read_hashes
-from dataguard.lab.spy.plan import Plan
+from dataguard.lab.splits.sample_pairs import NearDuplicates, near_duplicates, thumbnails_of
+from dataguard.lab.splits.split_overlap import _equal_pairs, _name_stem
 from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.sample_ledger import ContentHashes, hash_of, is_rich, read_hashes
 from dataguard.lab.spy.skip_unreadable import UNREAD, SkippingBatches, SkippingItems, SkipUnreadable, UnreadableLog
-from dataguard.lab.spy.watcher import Watcher
-from dataguard.lab.spy.worker_spy import watch_fetcher
-from dataguard.model import Status
+from dataguard.lab.spy.worker_spy import Plan, Watcher, watch_fetcher
 from dataguard.settings.settings import Settings
 from dataguard.stats.coincidence import is_shared
 

@@ -14,27 +14,27 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, _DatasetKind
 from torch.utils.data._utils.fetch import _MapDatasetFetcher
 
-from dataguard.incident import LoaderRaised
+from dataguard.core.incident import LoaderRaised
 from dataguard.lab.core.index_schedules import Spread
 from dataguard.lab.core.instrument import Fetch, HookLists, Hooks, Instrument, Process
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.process.spool import read_spools
-from dataguard.lab.rng.frozen_rng import FrozenRngs, UnfrozenRng
-from dataguard.lab.rng.interventions import AdvancedRng, SeededFetches, SeededLibraries, SeededSamples
-from dataguard.lab.rng.rng_census import RngCensus
-from dataguard.lab.rng.seed_log import FirstSeeds, SeedLog
-from dataguard.lab.spy.content_hashes import ContentHashes
+from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.rng.frozen_rng import (
+    AdvancedRng,
+    FrozenRngs,
+    SeededFetches,
+    SeededLibraries,
+    SeededSamples,
+    UnfrozenRng,
+)
+from dataguard.lab.rng.rng_discovery import RngCensus
+from dataguard.lab.rng.seed_watch import FirstSeeds, SeedLog
 from dataguard.lab.spy.drive import drive
-from dataguard.lab.spy.global_worker_id import GlobalWorkerIds
-from dataguard.lab.spy.library_threads import LibraryThreads
-from dataguard.lab.spy.plan import Plan
-from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.sample_ledger import CLOSE
+from dataguard.lab.spy.recording import Records, ValueSummaries
+from dataguard.lab.spy.sample_ledger import CLOSE, ContentHashes, GlobalWorkerIds
 from dataguard.lab.spy.skip_unreadable import SkipUnreadable
-from dataguard.lab.spy.usage_readings import UsageReadings
-from dataguard.lab.spy.value_summaries import ValueSummaries
-from dataguard.lab.spy.watcher import Watcher
-from dataguard.lab.spy.worker_spy import install, watch_fetcher
+from dataguard.lab.spy.usage_readings import LibraryThreads, UsageReadings
+from dataguard.lab.spy.worker_spy import Plan, Watcher, install, watch_fetcher
 
 
 class Numbers(Dataset[int]):

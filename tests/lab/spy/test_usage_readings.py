@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dataguard.lab.core.instrument import Fetch, Process
-from dataguard.lab.core.process_usage import Reading
-from dataguard.lab.machine.worker_readings import UsagePlan
-from dataguard.lab.process.spool import read_spools
+from dataguard.lab.core.instrument import Fetch, Process, Reading
+from dataguard.lab.machine.resource_observations import UsagePlan
+from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.spy.usage_readings import UsageReadings, memory_taken
 from dataguard.stats.trend import trend
 

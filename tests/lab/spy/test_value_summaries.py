@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 from dataguard.lab.core.leaves import describe
-from dataguard.lab.core.value_summary import Numbers
-from dataguard.lab.spy.value_summaries import numbers_of
+from dataguard.lab.core.records import Numbers
+from dataguard.lab.spy.recording import numbers_of
 
 
 def only(value: Any, *, rows: bool = False) -> Numbers:

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.incident import EmptyEpoch
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.throughput.timed_run import EndlessOrder, run_timed
-from dataguard.lab.throughput.training_loop import run_training_loop
-from dataguard.model import Undecided
+from dataguard.core.incident import EmptyEpoch
+from dataguard.core.model import Undecided
+from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.throughput.timed_run import EndlessOrder, run_timed, run_training_loop
 from tests.support.items import Counting, Slow, Streaming
 
 

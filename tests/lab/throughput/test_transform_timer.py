@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Subset
 
-from dataguard.lab.process.flight_recorder import FlightRecorder
-from dataguard.lab.throughput.batch_stages import run_profile
-from dataguard.lab.throughput.transform_timer import TransformTimer
+from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.throughput.batch_stages import TransformTimer, run_profile
 from tests.support.items import Counting, Slow
 
 

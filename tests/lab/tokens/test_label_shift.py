@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from dataguard.lab.tokens.label_shift import LabelShift, find_shift, is_for_causal_model
+from dataguard.lab.tokens.token_observations import LabelShift, find_shift, is_for_causal_model
 from dataguard.lab.tokens.token_rows import rows_of
 
 TOKENS = torch.tensor([[5, 7, 9, 4, 6, 8]])

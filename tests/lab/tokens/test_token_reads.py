@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dataguard.lab.tokens.observations import TokenReads, facts_of
-from dataguard.lab.tokens.token_rows import rows_of
-from dataguard.lab.tokens.tokenizers import Vocabulary
+from dataguard.lab.tokens.token_observations import TokenReads, facts_of
+from dataguard.lab.tokens.token_rows import Vocabulary, rows_of
 
 END, LONG = 2, 40
 WORDS = Vocabulary(bos=1, eos=END, pad=0, size=100)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataguard.lab.tokens.narrow_storage import NarrowStorage, narrow_storage
-from dataguard.lab.tokens.token_rows import rows_of
-from dataguard.lab.tokens.tokenizers import tokenizers_in, vocabulary_of, word_of
+from dataguard.lab.tokens.token_observations import NarrowStorage, narrow_storage
+from dataguard.lab.tokens.token_rows import rows_of, tokenizers_in, vocabulary_of, word_of
 
 
 class Own:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.training.randomness.generator_states import State, advanced, global_generators, state_of
+from dataguard.training.randomness.replays import State, advanced, global_generators, state_of
 
 MADE: dict[str, Callable[[int], Any]] = {
     "random.Random": random.Random,

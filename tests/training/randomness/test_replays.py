@@ -15,9 +15,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Sampler, get_worker_info
 
-from dataguard.training.guard import guard
-from dataguard.training.guarded_loader import watch_of
-from dataguard.training.randomness.worker_draws import found_at, is_simple
+from dataguard.training.guard import guard, watch_of
+from dataguard.training.randomness.replays import found_at, is_simple
 from tests.support.training_loops import Items, codes, train
 
 pytestmark = pytest.mark.scan

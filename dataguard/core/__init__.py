@@ -1,0 +1,1 @@
+"""The core types: checks, findings, results, figures and incidents. Standard library only."""

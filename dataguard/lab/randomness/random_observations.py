@@ -1,0 +1,406 @@
+"""Integers that the user's code draws at random, and on which no sample depends.
+
+Samples are read again and again as they are. `randint` and `randrange` give the user's code a number that notices when
+it is compared, printed or hashed: it decides something then, perhaps outside the sample. Others are the offset of a
+crop, the number of a frame, the angle of a rotation. Reads in which they are out of range confirm that nothing depends
+on them: a number that chooses among equal things would raise.
+
+State that reading a sample changes: whether later samples depend on it, and whether the user's workers lose it.
+
+One worker, restarted for each trial, reads one item repeatedly: alone, and after other items. All RNGs are frozen, so
+that no difference is random. Then the user's own workers read the same.
+
+The observations of a lab about random numbers, shared files and start methods.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.core.incident import LoaderRaised, is_library
+from dataguard.core.model import Location
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import GeneratorState, Index, LeafRecord
+from dataguard.lab.core.source_location import rebind
+from dataguard.lab.dataset.dataset_observations import find_changed
+from dataguard.lab.randomness import constant_seeds, shared_draws, shared_offsets, worker_draws
+from dataguard.lab.randomness.shared_draws import CachedDraws
+from dataguard.lab.randomness.spawned_reads import (
+    Pickling,
+    SpawnTrial,
+    find_freed,
+    find_lost_views,
+    find_spawn_trial,
+    try_pickling,
+)
+from dataguard.lab.randomness.worker_draws import MOST_WORKERS, WorkerDraws, batch_size
+from dataguard.lab.reading.sample_reader import FORKED, Reader, Series, read_trials, run_trials
+from dataguard.lab.rng.rng_discovery import SEED
+from dataguard.lab.streams.stream_observations import Streams
+from dataguard.lab.subject import Subject
+from dataguard.process.originals import time
+from dataguard.targets.variants import Loader
+
+ITEMS, DRAWS = 8, 8
+"""How many items are read, and how often each."""
+LARGEST = 1 << 16
+"""A range of more numbers is that of a seed."""
+_DECIDING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__hash__", "__str__", "__repr__")
+_INTEGERS = ((random, "randint", 1), (random, "randrange", 0), (np.random, "randint", 0))
+"""Functions that draw an integer, and how far their second argument is beyond the largest."""
+_OTHERS = {
+    random: ("random", "uniform", "gauss", "betavariate", "choice", "choices", "sample", "shuffle", "getrandbits"),
+    np.random: ("random", "rand", "randn", "uniform", "normal", "beta", "binomial", "choice", "permutation", "shuffle"),
+    time: ("sleep",),
+}
+"""Functions that may decide what becomes of an integer; or that wait for as long as it says."""
+
+_PLAIN = {"str", "bytes", "int", "float", "bool", "NoneType"}
+
+
+@dataclass(slots=True)
+class _Draw:
+    """The numbers that one line has drawn, by index, and the bounds of the widest range."""
+
+    function: str
+    values: dict[Any, set[int]] = field(default_factory=dict)
+    low: int = 0
+    high: int = 0
+    decides: bool = False
+
+
+class _Drawn(int):
+    """A number that notices when it decides something."""
+
+    source: _Draw
+
+    def __format__(self, spec: str) -> str:
+        self.source.decides = True
+        return format(int(self), spec)
+
+
+def _noticing(name: str) -> Callable[..., Any]:
+    plain = getattr(int, name)
+
+    def method(self: _Drawn, *args: Any) -> Any:
+        self.source.decides = True
+        return plain(int(self), *args)
+
+    return method
+
+
+for _name in _DECIDING:
+    setattr(_Drawn, _name, _noticing(_name))
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedDraw:
+    """A line that calls a `function` for an integer from `low` to `high`; other ones change none of `items`."""
+
+    function: str
+    at: Location
+    low: int
+    high: int
+    items: int
+    draws: int
+
+
+class _DrawWatch:
+    """Records the random numbers that the user's code draws in this disposable process."""
+
+    def __init__(self) -> None:
+        self.index: Any = None
+        self.beyond = False
+        """Whether numbers are out of range."""
+        self.others = False
+        self.draws: dict[tuple[str, int, str], _Draw] = {}
+        known = {}
+        for module, name, beyond in _INTEGERS:
+            original = getattr(module, name)
+            known[id(original)] = original, self._integers(original, f"{module.__name__}.{name}", beyond)
+        for module, names in _OTHERS.items():
+            for original in (getattr(module, name) for name in names):
+                known[id(original)] = original, self._other(original)
+        rebind(known, ("random", "numpy.random", "time"))
+
+    def _integers(self, original: Callable[..., Any], function: str, beyond: int) -> Callable[..., Any]:
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            value, code = original(*args, **kwargs), sys._getframe(1).f_code
+            if self.index is None or is_library(code.co_filename):
+                return value
+            bounds = (0, *args) if len(args) == 1 else args
+            if kwargs or len(bounds) != 2 or type(value) is not int:  # a step, or an array of numbers
+                self.others = True
+                return value
+            low, high = int(bounds[0]), int(bounds[1]) - 1 + beyond
+            place = code.co_filename, sys._getframe(1).f_lineno, code.co_name
+            record = self.draws.setdefault(place, _Draw(function, {}, low, high))
+            record.low, record.high = min(low, record.low), max(high, record.high)
+            record.values.setdefault(self.index, set()).add(value)
+            drawn = _Drawn(2 * high - low + 1 if self.beyond else value)
+            drawn.source = record
+            return drawn
+
+        return draw
+
+    def _other(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            self.others |= self.index is not None and not is_library(sys._getframe(1).f_code.co_filename)
+            return original(*args, **kwargs)
+
+        return draw
+
+
+def find_unused_draws(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> tuple[UnusedDraw, ...]:
+    """The lines whose integers vary for each of these indices, and change nothing."""
+    watch = _DrawWatch()
+    reader = Reader(build(), folder)
+
+    def read(index: Index) -> tuple[LeafRecord, ...]:
+        watch.index = index
+        try:
+            return leaves_of(reader.read_as_is(index))
+        finally:
+            watch.index = None
+
+    try:
+        reader.read_as_is(indices[0])  # what is created late
+        before = torch.get_rng_state()
+        samples = [{read(index) for _ in range(DRAWS)} for index in indices]
+        watch.beyond = True
+        again = [{read(index)} for index in indices]
+    except LoaderRaised:  # a number out of range chooses nothing
+        return ()
+    drawn_otherwise = watch.others or not torch.equal(before, torch.get_rng_state())
+    if drawn_otherwise or samples != again or len(set(map(frozenset, samples))) < len(indices):
+        return ()
+    if any(map(_is_opaque, chain.from_iterable(chain.from_iterable(samples)))):
+        return ()
+    size = len(reader.dataset)
+    return tuple(
+        UnusedDraw(draw.function, Location(*place), draw.low, draw.high, len(indices), DRAWS)
+        for place, draw in watch.draws.items()
+        if len(draw.values) == len(indices)
+        and all(len(values) > 1 for values in draw.values.values())
+        and not draw.decides
+        and draw.high - draw.low < LARGEST
+        and draw.high - draw.low + 1 != size  # the index of a sample, in place of one that cannot be read
+    )
+
+
+def _is_opaque(leaf: LeafRecord) -> bool:
+    """Whether a leaf has a content that is not compared."""
+    return not leaf.digest or (leaf.dtype is None and leaf.shape is None and leaf.kind not in _PLAIN)
+
+
+OTHERS = 4
+"""Items that one of the two scripts reads before the target. Both begin with a warm-up item."""
+SHARED = 6
+"""Reads of the target after the other items; the script without them makes as many fetches."""
+ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
+AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
+TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
+SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
+READS = len(TRIALS) * len(ALONE)
+STAGES = 4
+"""Fewest values that a state takes one after the other if it keeps changing."""
+NEW_SHARE = 0.5
+"""The share of new samples at the start of a second epoch if a stream continues instead of starting over."""
+
+
+class Effect(Enum):
+    """What a leaf depends on in earlier reads."""
+
+    COUNT = "how many samples were read before"
+    CONTENT = "which samples were read before"
+    ITSELF = "how often it was read before"
+    EPOCH = "how often it was iterated before"
+
+
+@dataclass(frozen=True, slots=True)
+class Carryover:
+    """Leaves that depend on earlier reads, a dependence that the user's own workers lose.
+
+    `changed` are the attributes of the dataset that reading changes, if there is such a leaf. `reads` were compared.
+    """
+
+    lost: Mapping[str, Effect] = field(default_factory=dict)
+    changed: tuple[Location, ...] = ()
+    reads: int = READS
+
+
+def find_carryover(subject: Subject) -> Carryover:
+    """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
+    subject.afford_reads("carryover", READS * batch_size(subject.facts))
+    lost, reads = _lost_stream(subject) if subject.facts.kind == "stream" else (_lost_leaves(subject), READS)
+    if not lost:
+        return Carryover(reads=reads)
+    return Carryover(lost, find_changed(subject), reads)
+
+
+def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
+    facts = subject.facts
+    size, build_one = batch_size(facts), partial(subject.build, **FORKED)
+    readings = subject.vary(
+        "carryover",
+        lambda folder: run_trials(build_one, folder, TRIALS, SEEDS, size, announce=False),
+        partial(read_trials, TRIALS),
+    )
+    effects = {path: effect for path, series in readings.items() if (effect := _effect(series))}
+    if not effects:
+        return {}
+    workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
+    scripts = [[AFTER] * workers, [ALONE] * workers]
+    wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
+    if facts.persistent:  # they keep their state; but does one know what the others read?
+        scripts = [[ALONE, *[AFTER] * (workers - 1)]]
+        wanted = {(worker, 0): script for worker, script in enumerate(scripts[0])}
+    build_own = partial(subject.build, num_workers=workers)
+    own = subject.vary(
+        "carryover of workers",
+        lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
+        partial(read_trials, scripts),
+    )
+    return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
+
+
+def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
+    """Whether the second epoch of a stream continues in one process, and starts over in the user's own workers."""
+    stream = Streams(subject).stream
+    kept = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
+    if not kept.ended or kept.new_share < NEW_SHARE:
+        return {}, kept.total
+    own = stream(subject.facts.num_workers, seeded=True, frozen=True)
+    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_differently
+    return {"the stream": Effect.EPOCH} if over else {}, own.total
+
+
+def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
+    """What a leaf depends on, by its trials; None if it does not certainly depend on earlier reads.
+
+    Both equal trials have to agree, which excludes clocks, process ids and draws at the start of a worker. For CONTENT,
+    the leaf must not depend on random numbers, because samples may be mixed with earlier ones, and the effect must
+    last: otherwise only the first samples of an epoch differ.
+    """
+    if len(trials) < len(TRIALS):
+        return None
+    one, again, after, reseeded = (trials[0, epoch] for epoch in range(len(TRIALS)))
+    alone, behind = one[1:], after[OTHERS + 1 :]
+    if one[1:] != again[1:]:
+        return None
+    if _keeps_changing(alone):
+        if behind == alone[OTHERS:]:
+            return Effect.COUNT
+        if behind == alone[:SHARED]:
+            return Effect.ITSELF
+    steady = _keeps_changing(alone) or len(set(alone[OTHERS:])) == 1
+    lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
+    return Effect.CONTENT if lasts and alone == reseeded[1:] else None
+
+
+def _keeps_changing(series: Series) -> bool:
+    """Whether a leaf keeps taking new values, without cycling."""
+    runs = [value for value, _ in groupby(series)]
+    return len(set(runs)) == len(runs) >= STAGES and len(set(series[len(series) // 2 :])) > 1
+
+
+def _loses(
+    own: Mapping[tuple[int, int], Series],
+    trials: Mapping[tuple[int, int], Series],
+    scripts: Mapping[tuple[int, int], tuple[int, ...]],
+) -> bool:
+    """Whether each of these workers and epochs reads as if nothing else had been read, before or by other workers."""
+    expected = {ALONE: trials[0, 0], AFTER: trials[0, 2]}
+    return all(own.get(where, ())[1:] == expected[script][1:] for where, script in scripts.items())
+
+
+class Randomness:
+    """Observations of the loader's workers; each is made once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
+        """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
+        return worker_draws.find_same_items(self._subject, effort, num_workers, **asked)
+
+    @property
+    def few_items(self) -> WorkerDraws:
+        """The same; if samples are slow, only one draw of each item in every worker and epoch, without seeds."""
+        effort = 0 if worker_draws.is_quick(self._subject) else worker_draws.GLANCE
+        return worker_draws.find_same_items(self._subject, effort)
+
+    def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:
+        """Whether workers, or the epochs of a worker, draw the same random numbers, and from which generator."""
+        return shared_draws.find_shared_draws(self._subject, between)
+
+    @property
+    def latent_clone(self) -> GeneratorState | None:
+        """The generator from which two workers would draw the same numbers, if the loader has fewer."""
+        return shared_draws.find_latent_clone(self._subject)
+
+    def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
+        """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
+        reads = constant_seeds.DRAWS * constant_seeds.EPOCHS
+        self._subject.afford_reads(("seedings", always), reads)
+        return constant_seeds.find_constant_seeds(self._subject, always=always)
+
+    @property
+    def cached(self) -> CachedDraws:
+        """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
+        self._subject.need_map("the samples of a stream cannot be read again individually")
+        self._subject.afford_reads("cache", shared_draws.READS)
+        return shared_draws.find_cached_draws(self._subject)
+
+    @property
+    def unused_draws(self) -> tuple[UnusedDraw, ...]:
+        """The lines of the user's code that draw integers on which no sample depends (map-style only)."""
+        subject = self._subject
+        subject.need_map("the samples of a stream cannot be read again individually")
+        subject.afford_reads("unused draws", ITEMS * (DRAWS + 1))
+        indices = subject.epoch.asked(ITEMS)
+        return subject.vary("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
+
+    @property
+    def carryover(self) -> Carryover:
+        """State that reading leaves for later reads, and that the user's own workers lose."""
+        return find_carryover(self._subject)
+
+    @property
+    def shared_offsets(self) -> shared_offsets.SharedOffsets:
+        """Which files several forked workers read through one offset, and what goes wrong (map-style only)."""
+        return shared_offsets.find_shared_offsets(self._subject)
+
+    @property
+    def pickling(self) -> Pickling:
+        """Which part of the loader cannot be pickled for a spawned worker."""
+        subject = self._subject
+        return subject.cache.observe(
+            "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)
+        )
+
+    @property
+    def lost_views(self) -> tuple[str, ...]:
+        """The leaves of a batch that arrive with other values, because a worker sends memory that it has freed."""
+        return find_lost_views(self._subject)
+
+    @property
+    def freed(self) -> tuple[str, ...]:
+        """The leaves that spawned workers read from memory that is freed when the dataset is sent to them."""
+        return find_freed(self._subject)
+
+    @property
+    def spawn_trial(self) -> SpawnTrial:
+        """What would fail or differ if the forked workers of the loader were spawned."""
+        return find_spawn_trial(self._subject)

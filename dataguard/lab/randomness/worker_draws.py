@@ -1,0 +1,454 @@
+"""The same items drawn in every worker, which exposes cloned and replayed random numbers.
+
+Every worker gets the same schedule over two epochs: first one draw as it is, which creates the generators that are
+correctly created in the worker; then rounds in which the global generators of python, numpy and torch are seeded, so
+that only the user's own generators still vary; then rounds as they are.
+
+Equal random draws in two workers, or in two epochs of one worker, and the generators that explain them.
+
+The draws decide; the generators found in the workers confirm the verdict and give the location.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dataguard.core.model import Undecided
+from dataguard.lab.core.index_schedules import EveryWorkerReads as Schedule
+from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.core.records import BatchRecord, Census, GeneratorState, SampleRecord, Seeding, WorkerEpoch
+from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.rng.frozen_rng import AdvancedRng, SeededFetches, SeededLibraries
+from dataguard.lab.rng.rng_discovery import SEED, Pair, RngCensus, cloned_generators, overlapping_generators
+from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.recording import Records
+from dataguard.lab.spy.worker_spy import Plan
+from dataguard.lab.subject import Subject
+from dataguard.stats import coincidence
+from dataguard.stats.coincidence import Agreement, Groups, agreement
+from dataguard.targets.variants import Loader
+
+EPOCHS = 2
+REPEATS = 3
+"""Draws of each item with one seed."""
+SEEDED_STATES = 2
+DRAWS_AS_IS = 4
+MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
+"""Most workers that are compared; a worker that imports torch takes seconds to start."""
+AMOUNTS = ((4, 1), (8, 1), (16, 4), (16, 16))
+"""How many items to draw, and in how many times the rounds of the constants above, by effort."""
+GLANCE, PLAIN = -2, -1
+"""Efforts for slow samples, without seeded draws, in two workers. The one settles a healthy loader: a draw of each item
+differs everywhere. The other one settles a plain bug: ten different draws that repeat exclude coincidence, see
+`stats.coincidence.log_odds`."""
+UNSEEDED = {GLANCE: (3, 1), PLAIN: (2, 5)}
+"""How many items to draw, and how often, by such an effort."""
+LATE = 4
+"""The fetch after which generators are searched again, because some are created late."""
+MIXED = 4
+"""Samples of a batch if the user's collate_fn may draw random numbers to mix them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an observer requests. Each step of `effort` draws more: see `AMOUNTS`.
+
+    `as_is_first` puts the rounds as they are before the seeded ones, so that generators that are created late do not
+    depend on our seeds. `reseed` names libraries whose generator gets a different seed in each worker and epoch. If
+    None, `persistent` and the start `method` are the user's own. `announce` calls `set_epoch`. `advance` is the path of
+    a generator, and the only worker and epoch in which it is advanced after the first fetch. `watch_item` searches for
+    generators each time the first item was read, not only at the start.
+    """
+
+    effort: int = 0
+    num_workers: int | None = None
+    as_is_first: bool = False
+    reseed: tuple[str, ...] = ()
+    persistent: bool | None = None
+    method: str | None = None
+    announce: bool = True
+    advance: tuple[str, WorkerEpoch] | None = None
+    watch_item: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DrawPlan:
+    """How much one observation draws: `items` indices, in `scale` times as many rounds as the constants above say.
+
+    A batch holds `size` samples, more than one if the user's collate_fn may mix them.
+    """
+
+    asked: Request
+    workers: int
+    items: int
+    scale: int
+    size: int
+    epochs: int = EPOCHS
+
+    @property
+    def census(self) -> tuple[int, ...]:
+        """The numbers of fetches after which generators are searched."""
+        first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.asked.watch_item else ()
+        return (0, 1, *first_item, LATE, self.draws)
+
+    @property
+    def seeded_fetches(self) -> int:
+        """How many fetches are seeded."""
+        return SEEDED_STATES * self.scale * REPEATS * self.items
+
+    @property
+    def free_fetches(self) -> int:
+        """How many fetches are as they are, without the first one."""
+        return self.draws_as_is * self.items
+
+    @property
+    def draws_as_is(self) -> int:
+        """How often each item is drawn as it is."""
+        return DRAWS_AS_IS * self.scale or UNSEEDED[self.asked.effort][1]
+
+    @property
+    def draws(self) -> int:
+        """Fetches of one worker in one epoch; the first creates generators that do not exist yet."""
+        return 1 + self.seeded_fetches + self.free_fetches
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """How many items each round reads."""
+        return (1, *([self.items] * ((self.draws - 1) // self.items)))
+
+    @property
+    def seeds(self) -> tuple[int | None, ...]:
+        """The seed for each fetch of an epoch; items get different ones, because the results may be cached."""
+        states = [
+            SEED + state * self.items + item
+            for state in range(SEEDED_STATES * self.scale)
+            for _ in range(REPEATS)
+            for item in range(self.items)
+        ]
+        return (None, *([None] * self.free_fetches if self.asked.as_is_first else []), *states)
+
+    def seeded_groups(self, digests: Mapping[int, bytes]) -> Groups:
+        """Group the seeded fetches by seed and item."""
+        start = 1 + (self.free_fetches if self.asked.as_is_first else 0)
+        return tuple(
+            tuple(digests.get(start + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
+            for state in range(SEEDED_STATES * self.scale)
+            for item in range(self.items)
+        )
+
+    def free_groups(self, digests: Mapping[int, bytes]) -> Groups:
+        """Group the fetches as they are by item."""
+        start = 1 + (0 if self.asked.as_is_first else self.seeded_fetches)
+        return tuple(
+            tuple(digests.get(start + draw * self.items + item, b"") for draw in range(self.draws_as_is))
+            for item in range(self.items)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDraws:
+    """`seeded` and `as_is`: leaf path -> (worker, epoch) -> groups of draws. `shown` are the items' indices as text.
+
+    `draws` counts the fetches of one worker in one epoch; `censuses` list the generators of a worker before its first
+    fetch of an epoch, after it, and after the last one.
+    """
+
+    seeded: Mapping[str, Mapping[tuple[int, int], Groups]]
+    as_is: Mapping[str, Mapping[tuple[int, int], Groups]]
+    workers: int
+    items: int
+    draws: int
+    shown: tuple[str, ...]
+    censuses: tuple[Census, ...]
+
+    @property
+    def varied(self) -> bool:
+        """Whether any two draws of one item differed, in one worker and epoch."""
+        series = (groups for leaf in self.as_is.values() for groups in leaf.values())
+        return any(len(set(group)) > 1 for groups in series for group in groups)
+
+
+def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
+    """Draw the same items in every worker over two epochs; the arguments are those of `Request`."""
+    subject.need_map("the workers of a stream read different samples, so their draws cannot be compared item by item")
+    request = Request(effort, num_workers, **asked)
+    shape = shape_of(subject, request)
+    return subject.vary(
+        request,
+        lambda folder: run_same_items(subject.build, folder, shape),
+        lambda folder, rides: read_same_items(folder, rides, shape),
+    )
+
+
+def shape_of(subject: Subject, request: Request) -> DrawPlan:
+    """Choose how much to draw. Raises Undecided when the rest of the budget is too short for it."""
+    facts = subject.facts
+    number = facts.num_workers if request.num_workers is None else request.num_workers
+    # The same number under another start method, so that the same workers get the same batches.
+    workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
+    workers = min(workers, 2) if request.effort in UNSEEDED else workers
+    items, scale = (UNSEEDED[request.effort][0], 0) if request.effort in UNSEEDED else AMOUNTS[request.effort]
+    size = batch_size(facts)
+    epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
+    shape = DrawPlan(request, workers, items, scale, size, epochs)
+    subject.afford(request, seconds_of(subject, shape))
+    return shape
+
+
+def seconds_of(subject: Subject, shape: DrawPlan) -> float:
+    """How long the reads take: workers share the cores."""
+    reads = shape.draws * shape.size * shape.epochs * shape.workers
+    return reads * subject.epoch.seconds_per_sample / min(shape.workers, subject.machine.usable_cores)
+
+
+def is_quick(subject: Subject) -> bool:
+    """Whether drawing as often as usual takes little of the budget."""
+    facts = subject.facts
+    workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
+    items, scale = AMOUNTS[0]
+    return subject.cache.takes_little(
+        seconds_of(subject, DrawPlan(Request(), workers, items, scale, batch_size(facts)))
+    )
+
+
+def batch_size(facts: LoaderFacts) -> int:
+    """How many samples a batch of repeated draws holds: several if the user's collate_fn may mix them."""
+    return min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
+
+
+def run_same_items(
+    build: Callable[..., Loader], folder: Path, shape: DrawPlan, kind: type[Schedule] = Schedule
+) -> list[Ride]:
+    """Run the schedule with the user's persistence, generator, worker_init_fn and start method."""
+
+    def schedule(inner: Any, batched: bool) -> Schedule:
+        return kind(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
+
+    asked = shape.asked
+    other = {"persistent_workers": asked.persistent, "multiprocessing_context": asked.method}
+    overrides = {name: value for name, value in other.items() if value is not None}
+    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **overrides)
+    instruments = (
+        SeededLibraries(asked.reseed),
+        RngCensus(shape.census),
+        *([AdvancedRng(*asked.advance)] if asked.advance else []),
+        SeededFetches(shape.seeds),
+        Records(),
+    )
+    plan = Plan(folder, instruments, length=shape.draws, keep_going=True, announce=asked.announce)
+    return drive(loader, plan, batches=(None,) * shape.epochs)
+
+
+def read_same_items(folder: Path, rides: list[Ride] | None, shape: DrawPlan) -> WorkerDraws:
+    """Group all draws by leaf, worker and epoch. Raises Undecided when the budget cut the pass short."""
+    if rides is None:
+        raise Undecided("the budget ran out while the same items were drawn in every worker")
+    digests: dict[str, dict[tuple[int, int], dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
+    complete: dict[tuple[int, int], set[int]] = defaultdict(set)
+    shown: dict[int, str] = {}
+    censuses = []
+    for record in read_spools(folder):
+        if isinstance(record, Census):
+            censuses.append(record)
+        if isinstance(record, SampleRecord | BatchRecord):
+            root = "sample" if isinstance(record, SampleRecord) else "batch"
+            first = isinstance(record, BatchRecord) or record.position == 0
+            for leaf in record.leaves if first else ():
+                digests[root + leaf.path][record.worker or 0, record.epoch][record.batch] = leaf.digest
+                complete[record.worker or 0, record.epoch].add(record.batch)
+        if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
+            shown.setdefault(record.batch, record.shown)
+    expected = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
+    if any(len(complete[where]) < shape.draws for where in expected):
+        raise Undecided("the loader did not give every worker the same items: it uses its own order")
+    return WorkerDraws(
+        seeded={path: {who: shape.seeded_groups(one) for who, one in by.items()} for path, by in digests.items()},
+        as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},
+        workers=shape.workers,
+        items=shape.items,
+        draws=shape.draws,
+        shown=tuple(text for fetch, text in sorted(shown.items()) if 0 < fetch <= shape.items),
+        censuses=tuple(censuses),
+    )
+
+
+Draw = Callable[..., WorkerDraws]
+"""Makes the draws, like `find_same_items`."""
+Pairs = Callable[[WorkerDraws], Sequence[Pair]]
+"""The pairs to compare, among the workers and epochs that drew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A generator that may cause a repeat; `changes` are the leaves that changed when it alone was advanced."""
+
+    generator: GeneratorState
+    changes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The path of the generator."""
+        return self.generator.path
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Two workers, or two epochs of one worker, that draw the same random numbers.
+
+    `leaves` are the outputs that repeat or, if the repeat is `masked` by other randomness, that depend on the first
+    suspect; a stream has none, because its samples are not compared. `groups` are the equal draws of the first leaf.
+    `suspects` are the generators that explain them, first the one for the first leaf. `libraries` are imported and have
+    a generator whose state cannot be read. `changed` is the share of a stream's samples that change with the suspect,
+    `seeding` the line that gives it the same seed in both, `drawn_at` the user's first line that draws from it.
+    """
+
+    one: WorkerEpoch
+    two: WorkerEpoch
+    suspects: tuple[Suspect, ...]
+    leaves: tuple[str, ...] = ()
+    groups: Groups = ()
+    libraries: tuple[str, ...] = ()
+    masked: bool = False
+    changed: float | None = None
+    seeding: Seeding | None = None
+    drawn_at: tuple[str, int] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many draws are equal."""
+        return sum(map(len, self.groups))
+
+    @property
+    def distinct(self) -> int:
+        """How many different values the equal draws have."""
+        return len({digest for group in self.groups for digest in group})
+
+    @property
+    def log_odds(self) -> float:
+        """log10 of the odds that the draws are equal by coincidence."""
+        return coincidence.log_odds(self.groups)
+
+    @property
+    def across_epochs(self) -> bool:
+        """Whether one worker repeats its own draws in two epochs."""
+        return self.one.worker == self.two.worker
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The draws that decided whether any pair repeats, their `effort`, and every pair that certainly does."""
+
+    draws: WorkerDraws
+    effort: int
+    repeats: tuple[Repeat, ...]
+
+    @property
+    def suspicious(self) -> Repeat | None:
+        """The first repeat with a suspect."""
+        return next((repeat for repeat in self.repeats if repeat.suspects), None)
+
+
+def compare_draws(draw: Draw, pairs: Pairs, *, quick: bool) -> Comparison:
+    """Draw the same items, more often as long as equal draws may be coincidence, and compare each pair.
+
+    Unless that is `quick`, a glance comes first, and a few draws if that looks suspicious. They are enough if draws
+    differ and no generator repeats its state, or if they certainly repeat and a generator explains it. Raises Undecided
+    when coincidence cannot be excluded.
+    """
+    for effort in () if quick else (GLANCE, PLAIN):
+        draws = draw(effort)
+        repeats, unsure = _compare(draws, pairs(draws))
+        explained = any(repeat.suspects for repeat in repeats)
+        if explained or not (repeats or unsure or _may_repeat(draws, pairs(draws))):
+            return Comparison(draws, effort, tuple(repeats))
+    for effort in range(len(AMOUNTS)):
+        draws = draw(effort)
+        repeats, unsure = _compare(draws, pairs(draws))
+        if repeats or not unsure:
+            return Comparison(draws, effort, tuple(repeats))
+    raise Undecided(f"draws of {', '.join(unsure)} agree, but {draws.draws} of them do not exclude coincidence")
+
+
+def _may_repeat(draws: WorkerDraws, pairs: Sequence[Pair]) -> bool:
+    """Whether a pair shares a generator, a library has one that cannot be read, or draws are equal only for a pair.
+
+    A leaf that is equal everywhere is not random, unless such a generator makes it.
+    """
+    if any(census.unreadable for census in draws.censuses):
+        return True
+    if any(True for pair in pairs for _ in overlapping_generators(draws.censuses, pair)):
+        return True
+    varying = [by for by in draws.as_is.values() if len(set(by.values())) > 1]
+    return any(by.get(one) == by.get(two) for by in varying for one, two in pairs)
+
+
+def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | None:
+    """A repeat caused by the unreadable generator of a library; None if our seeding alone made the draws equal.
+
+    A generator that is created late may be seeded from a global one that we seeded, and look cloned: so the unseeded
+    rounds come first here. The library is the cause if the draws differ once each worker and epoch seeds it
+    differently. Raises Undecided when the draws are equal as they are, and no generator explains it; draws that are
+    equal only with our seeds may well come from what was read before, which is the same for every worker here.
+    """
+    if not comparison.repeats:
+        return None
+    draws = draw(comparison.effort, as_is_first=True)
+    repeats, _ = _compare(draws, pairs(draws))
+    if not repeats:
+        return None
+    repeat = repeats[0]
+    if repeat.libraries:
+        reseeded = draw(comparison.effort, as_is_first=True, reseed=repeat.libraries)
+        if not _compare(reseeded, pairs(reseeded))[0]:
+            return replace(repeat, suspects=_library_suspects(repeat.libraries, repeat.leaves[:1]))
+    as_is = draws.as_is[repeat.leaves[0]]
+    if agreement(as_is.get(repeat.one, ()), as_is.get(repeat.two, ())) is Agreement.DIFFERENT:
+        return None
+    raise Undecided(
+        f"the values of {repeat.leaves[0]} repeat, but no generator was found that causes it: "
+        "they may come from a counter, a cache or a generator inside a library"
+    )
+
+
+def _library_suspects(libraries: Sequence[str], changes: tuple[str, ...]) -> tuple[Suspect, ...]:
+    """The unreadable generators of libraries, as suspects."""
+    return tuple(Suspect(GeneratorState(f"global {name}", name, b"", None), changes) for name in libraries)
+
+
+def differing_leaves(draws: WorkerDraws, pair: Pair) -> set[str]:
+    """The leaves whose draws differ, seeded or as they are, and are certainly equal in neither."""
+    found: dict[Agreement, set[str]] = {verdict: set() for verdict in Agreement}
+    for path, _, verdict in _verdicts(draws, pair):
+        found[verdict].add(path)
+    return found[Agreement.DIFFERENT] - found[Agreement.CERTAIN]
+
+
+def _compare(draws: WorkerDraws, pairs: Sequence[Pair]) -> tuple[list[Repeat], list[str]]:
+    """The pairs that certainly repeat, and the leaves whose equality may be coincidence."""
+    repeats: list[Repeat] = []
+    unsure: list[str] = []
+    libraries = tuple(sorted({name for census in draws.censuses for name in census.unreadable}))
+    for pair in pairs:
+        equal: dict[str, Groups] = {}
+        for path, groups, verdict in _verdicts(draws, pair):
+            if verdict is Agreement.CERTAIN:
+                equal.setdefault(path, groups)
+            elif verdict is Agreement.UNSURE:
+                unsure.append(path)
+        leaves = tuple(path for path in equal if path.startswith("sample")) or tuple(equal)
+        if leaves:
+            suspects = tuple(map(Suspect, cloned_generators(draws.censuses, pair)))
+            repeats.append(Repeat(*pair, suspects, leaves, equal[leaves[0]], libraries))
+    return repeats, unsure
+
+
+def _verdicts(draws: WorkerDraws, pair: Pair) -> Iterator[tuple[str, Groups, Agreement]]:
+    """For each leaf, seeded and as it is, the draws of the first and how those of the second compare."""
+    for series in (draws.seeded, draws.as_is):
+        for path, by in series.items():
+            one, two = (by.get(where, ()) for where in pair)
+            yield path, one, agreement(one, two)

@@ -1,0 +1,234 @@
+"""The order in which a loader requests its samples, epoch by epoch, without reading them.
+
+The order of a stream in several epochs of one process, and whether a constant seed decides it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.records import Index, Seeding, plain_index
+from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.recorded_order import Recorded, draw_epoch, recorder
+from dataguard.lab.reading.sample_reader import emulate_worker
+from dataguard.lab.rng.rng_discovery import SEED, Source, find_generators, seeded, skip
+from dataguard.lab.rng.seed_watch import SeedWatch
+from dataguard.lab.spy.drive import announce_epoch
+from dataguard.targets.variants import Loader
+
+EPOCHS = 3
+MOST_INDICES = 100_000
+"""Most indices of an epoch that are compared."""
+MOST_OBJECTS = 100
+"""Most custom index objects of an epoch that are compared, which may be large."""
+PROBES = 6
+"""How many samples are read to see whether an index gives the same sample in every epoch, or on every rank."""
+BURN = 5
+"""How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The indices of three epochs, the constant `seeds` used while they were drawn, and an epoch drawn differently.
+
+    There is only one epoch if it has no end.
+
+    `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators
+    skipped some numbers after each constant seed, and those that the sampler holds before the epoch; `reset` are the
+    paths of those that it then left in the same state as before, so that it seeds them in each epoch. `batches` counts
+    those planned in each epoch; `whole`: all epochs were drawn to their end.
+    """
+
+    epochs: tuple[tuple[Index, ...], ...]
+    marks: tuple[tuple[bytes, ...], ...]
+    seeds: tuple[Seeding, ...]
+    advanced: tuple[Index, ...]
+    batches: tuple[int, ...]
+    whole: bool
+    reset: tuple[str, ...] = ()
+
+    @property
+    def replayed(self) -> bool:
+        """Whether every epoch has the same order."""
+        return len({*self.epochs}) == len({*self.marks}) == 1
+
+    @property
+    def ascending(self) -> bool:
+        """Whether the first epoch reads the dataset in ascending order; a last index may be padding."""
+        order = [index for index in self.epochs[0] if isinstance(index, int)]
+        rising = all(one < two for one, two in pairwise(order[:-1]))
+        return rising and len(order) == len(self.epochs[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Which samples a few indices give: whether all give the `same`, and whether it `varies` by epoch."""
+
+    same: bool
+    varies: bool
+
+
+def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
+    """Iterate the loader itself, as its own `__iter__` may change the order, without yielding any batch.
+
+    `length` is that of the dataset.
+    """
+    recorded, schedule = recorder(length, MOST_INDICES)
+    loader = build(num_workers=0, schedule=schedule)
+    watch = SeedWatch()
+    epochs, marks, seeds, batches, whole = [], [], [], [], True
+    for epoch in range(EPOCHS):
+        drawn, objects, given = _draw(loader, recorded, watch, epoch, 0)
+        epochs.append(drawn)
+        marks.append(objects)
+        seeds.append(given)
+        batches.append(sum(schedule.count for schedule in recorded))
+        whole = whole and all(schedule.whole for schedule in recorded)
+        if not whole:  # it never ends, and may not survive being stopped
+            return Orders((drawn,), (objects,), (), drawn, (batches[0],), whole)
+    constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
+    orders = Orders(tuple(epochs), tuple(marks), tuple(constant), (), tuple(batches), whole)
+    held = _held(recorded[0]) if orders.replayed and not orders.ascending else []
+    left = [source.state() for source in held]
+    for source in held:
+        skip(source.generator, BURN)
+    advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, BURN)
+    reset = tuple(source.path for source, state in zip(held, left, strict=True) if source.state() == state)
+    return replace(orders, advanced=advanced, reset=reset)
+
+
+def _held(order: Recorded) -> list[Source]:
+    """The generators that the user's sampler holds."""
+    return find_generators({"batch_sampler" if order.batched else "sampler": order.inner})
+
+
+def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
+    """Read a few samples of the order with seeded generators, twice in the first epoch and twice in the second."""
+    chosen = evenly(order, PROBES)
+    readings = []
+    for epoch in (0, 1):
+        announce_epoch(loader, epoch)
+        readings += [[content(loader.dataset, index) for index in chosen] for _ in range(2)]
+    first, again, second, _ = readings
+    return Contents(same=len(set(first)) == 1, varies=first == again and first != second)
+
+
+def content(dataset: Any, index: Any) -> tuple[bytes, ...]:
+    """The digests of one sample's leaves with seeded global generators."""
+    with gate("sample"), seeded(SEED):
+        return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
+
+
+def _draw(
+    loader: Loader, recorded: list[Recorded], watch: SeedWatch, epoch: int, skipped: int
+) -> tuple[tuple[Index, ...], tuple[bytes, ...], list[Seeding]]:
+    with gate("sampler"), watch.watching(skipped) as seeds:
+        draw_epoch(loader, recorded, epoch)
+    flat = list(islice(chain.from_iterable(batch for schedule in recorded for batch in schedule.batches), MOST_INDICES))
+    plain = tuple(map(plain_index, flat))
+    objects = (index for index, number in zip(flat, plain, strict=True) if number is None)
+    marks = tuple(leaf.digest for index in islice(objects, MOST_OBJECTS) for leaf in leaves_of(index))
+    return plain, marks, [seeding for _, seeding in seeds]
+
+
+MOST_SAMPLES = 400
+"""The most samples of an epoch that are read."""
+"""How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
+COMMON = 0.5
+"""The least share of samples that two orders have in common."""
+FEWEST = 32
+"""The fewest of them whose places correlate by more than 0.9 by no coincidence."""
+MOST_SOURCES = 5
+"""So many sources, each read in its order, may be interleaved by chance: that is no shuffling."""
+DESCENT = 0.75
+"""The longest descent of a shuffled order is about twice the square root of its length; that of sources is theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOrder:
+    """A stream of so many `samples`, of which each epoch has the same order: the `seed` that it depends on, if any.
+
+    It then has another order where generators skip some numbers after they were seeded with a constant, or once
+    `set_epoch` is called: `awaits_epoch`. `correlation` is that of the places of samples in two epochs of different
+    order, if most of the samples are in both.
+    """
+
+    samples: int
+    replayed: bool
+    seed: Seeding | None
+    correlation: float | None = None
+    awaits_epoch: bool = False
+
+
+def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: bool = True) -> StreamOrder:
+    """Read several epochs of a stream, each under another global seed, and one with constant seeds changed.
+
+    If the loader has workers, this disposable process emulates the only one of each epoch. Unless epochs are
+    `announce`d, `set_epoch` is called once, before another epoch at the end.
+    """
+    loader, recorder = build(), FlightRecorder(folder)
+    watch = SeedWatch()
+    epochs, seeds = [], []
+    late = [] if announce else [(EPOCHS, 0)]
+    for epoch, skipped in [*((number, 0) for number in range(EPOCHS)), (EPOCHS - 1, BURN), *late]:
+        if announce or epoch == EPOCHS:
+            announce_epoch(loader, epoch)
+        torch.manual_seed(SEED + epoch)
+        if loader.num_workers:
+            emulate_worker(loader, recorder, 1)
+        with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
+            epochs.append([leaves_of(sample) for sample in islice(iter(loader.dataset), MOST_SAMPLES)])
+        seeds.append([seeding for _, seeding in given])
+    constant = [seed for seed in seeds[0] if all(seed in given for given in seeds[:EPOCHS])]
+    replayed, awaits = [], []
+    correlations: list[float] = []
+    for path in dict.fromkeys(leaf.path for sample in epochs[0] for leaf in sample):
+        orders = [[leaf.digest for sample in epoch for leaf in sample if leaf.path == path] for epoch in epochs]
+        first, *others, changed = orders[: EPOCHS + 1]
+        if len(set(first)) == len(first) and all(order == first for order in others):
+            replayed.append(_is_shuffled(first, changed))
+            awaits.append(not announce and _is_shuffled(first, orders[-1]))
+        elif len(set(first)) == len(first):
+            correlations += _correlation(first, others[0])
+    # A seed near which the code names an epoch may be another one where training sets that.
+    certain = constant if not (announce and any(seed.epochs for seed in constant)) else []
+    seed = certain[0] if certain and any(replayed) else None
+    return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None), any(awaits))
+
+
+def _correlation(one: Sequence[bytes], other: Sequence[bytes]) -> list[float]:
+    """The correlation of the places of samples in two orders; none if too few samples are in both."""
+    places = {identity: place for place, identity in enumerate(one)}
+    pairs = [(places[identity], place) for place, identity in enumerate(other) if identity in places]
+    if len(pairs) < max(COMMON * len(one), FEWEST):
+        return []
+    return [float(np.corrcoef(np.array(pairs).T)[0, 1])]
+
+
+def _is_shuffled(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
+    """Whether two orders of the same samples differ by more than how a few sources are interleaved."""
+    places = {identity: place for place, identity in enumerate(one)}
+    common = [places[identity] for identity in other if identity in places]
+    return len(common) >= COMMON * len(one) and _longest_descent(common) > max(
+        MOST_SOURCES, DESCENT * len(common) ** 0.5
+    )
+
+
+def _longest_descent(places: Sequence[int]) -> int:
+    """The length of the longest falling subsequence: no fewer rising ones hold all of the sequence."""
+    ends: list[int] = []
+    for place in places:
+        at = bisect_left(ends, -place)
+        ends[at : at + 1] = [-place]
+    return len(ends)
