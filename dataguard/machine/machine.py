@@ -61,6 +61,18 @@ def read_allowance(root: Path = Path("/")) -> Allowance:
     return Allowance(least, used, min(cpus, default=None), min(processes, default=None), version)
 
 
+def oom_kills(root: Path = Path("/")) -> int:
+    """How many processes of the groups of this one the kernel has killed so far, as memory ran out."""
+    groups = dict(_groups(root))
+    mounted = root / "sys/fs/cgroup"
+    counted = 0
+    for top, name, file in ((mounted, "", "memory.events"), (mounted / "memory", "memory", "memory.oom_control")):
+        for folder in [*_line(top, groups.get(name, "/"))][:1]:
+            words = _words(folder / file)
+            counted += sum(int(words[at + 1]) for at, word in enumerate(words[:-1]) if word == "oom_kill")
+    return counted
+
+
 def _groups(root: Path) -> Iterator[tuple[str, str]]:
     """The group of this process by controller; that of version 2 has the controller ''."""
     for line in _text(root / "proc/self/cgroup").splitlines():

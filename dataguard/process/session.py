@@ -21,7 +21,8 @@ from typing import Any
 from dataguard import baseline
 from dataguard.core.figures import SampleViews, Wanted
 from dataguard.core.model import Check, DataguardError, Result, UsageError
-from dataguard.machine.units import counted
+from dataguard.machine.machine import oom_kills, read_allowance
+from dataguard.machine.units import counted, size
 from dataguard.measured import BenchOptions, Fingerprint, LoaderTimes
 from dataguard.process.host_lost import BrokenStart, HostLost, Refused, before_building, of_bug, result_of
 from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
@@ -74,6 +75,7 @@ class Session:
         self._planned: dict[tuple[str, str], int] = {}
         self._made: dict[int, Result] = {}
         self._coming: Iterator[tuple[int, Result]] = iter(())
+        self._oom_kills = 0
         self._reaper: Reaper | None = None
         self._pipe: Questions | None = None
         self._folder: Path | None = None
@@ -265,6 +267,7 @@ class Session:
             raise self._too_long
         imports = self.settings.import_timeout
         self._folder = new_folder()
+        self._oom_kills = oom_kills()
         here, there = socket.socketpair()
         self._pipe = Questions(here)
         question = (self.spelling, self.settings, self._folder, self.settings.import_path)
@@ -345,6 +348,10 @@ class Session:
             listen(answer[1])
             started = time.monotonic() if self.settings.all else started
         end, signal = self._end()
+        if signal == "SIGKILL" and oom_kills() > self._oom_kills:  # no fault of the loader: a scan needs more than it
+            limit = read_allowance().memory
+            of = f" of {size(limit)}" if limit else ""
+            raise HostLost(f"the kernel ended the observing process, because the memory{of} ran out")
         unwatched = end == _UNWATCHED
         raise HostLost(f"the observing process {end}{self._last_words()}", signal, unwatched=unwatched)
 

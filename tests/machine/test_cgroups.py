@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dataguard.machine.machine import Allowance, Machine, read_allowance
+from dataguard.machine.machine import Allowance, Machine, oom_kills, read_allowance
 from tests.support.machines import GB, MACHINE, MB
 
 NONE_AT_ALL = "9223372036854771712\n"
@@ -78,6 +78,20 @@ TREES: Mapping[str, tuple[Mapping[str, str], Allowance]] = {
 def test_limits_are_read_from_control_groups(tmp_path: Path, name: str) -> None:
     files, expected = TREES[name]
     assert read_allowance(tree(tmp_path, files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("a container of version 2", "sys/fs/cgroup/memory.events"),
+        ("a group whose parent allows less", "sys/fs/cgroup/slurm/job_7/step_0/memory.events"),
+        ("version 1, called as it is outside", "sys/fs/cgroup/memory/memory.oom_control"),
+    ],
+)
+def test_processes_that_the_kernel_killed_are_counted(tmp_path: Path, name: str, file: str) -> None:
+    files, _ = TREES[name]
+    assert oom_kills(tree(tmp_path, files)) == 0
+    assert oom_kills(tree(tmp_path, {**files, file: "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"})) == 3
 
 
 def test_a_machine_has_what_its_groups_allow(tmp_path: Path) -> None:
