@@ -10,6 +10,7 @@ from itertools import combinations
 from operator import ne
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.labels import REPEATS, SMALLER
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Undecided
 from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
@@ -20,12 +21,8 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
 
-SMALLER = 8
-"""A label of several values is at least this many times smaller than its input."""
 IDENTIFIES = 0.8
 """The share of samples in which a leaf must differ for it to identify samples."""
-REPEATS = 0.5
-"""The share of distinct values above which a leaf identifies samples and is not a class."""
 RUNS = 6
 """Runs that must agree if a leaf varies only between the two orders. Chosen, not derived."""
 

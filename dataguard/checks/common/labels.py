@@ -1,11 +1,9 @@
-"""Which leaf of a sample is its label, how many classes there are, and which of them were seen. Standard library only.
+"""Which leaf of a sample is its label, how many classes there are, and which of them occur. Standard library only.
 
-A label is recognised by type and shape: a few integers beside a larger input. The names of leaves only decide between
-several candidates.
-
-What a leaf of integers may label, by its type and shape and by the leaves beside it. Standard library only.
-
-Class indices: how many samples each class has, and which values mark no class. Standard library only.
+`candidates` lists the leaves of integers that may be labels, by type and shape: a few integers beside a larger input.
+What such an integer may label, a sample, box, token or pixel, is its `Kind`. `classes_by_leaf` and `inferred` say how
+many classes there are, and `chosen` which candidate holds their indices; names of leaves only decide between several.
+`out_of_range` and `balance` are what checks report about it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """DG312: a silent substitute for a sample that cannot be read.
 
-Whether what a dataset returns without a source replaces the sample, and says so. Standard library only.
+A sample is replaced if without its file the dataset returns one of the same structure with another input; a mask, a
+flag or an ignored label makes that visible.
 """
 
 from __future__ import annotations

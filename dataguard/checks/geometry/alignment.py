@@ -1,7 +1,4 @@
-"""Findings about masks, boxes and points that do not follow their image. Standard library only.
-
-Masks and boxes over their images. Standard library only.
-"""
+"""Findings about masks, boxes and points that do not follow their image, and their figures. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,7 +12,6 @@ from dataguard.core.model import Finding, NotApplicable, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
-    from dataguard.core.model import Finding
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
     from dataguard.lab.geometry.box_aspect import BoxAspect

@@ -1,7 +1,4 @@
-"""DG504: blank samples.
-
-Blank samples: constant images, empty sequences and strings. Standard library only.
-"""
+"""DG504: blank samples: constant images, empty sequences and strings, and boxes without area."""
 
 from __future__ import annotations
 

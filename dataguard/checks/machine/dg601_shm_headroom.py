@@ -1,6 +1,6 @@
 """DG601: too little shared memory for the batches in flight.
 
-How much shared memory the batches in flight need. Standard library only.
+`flight_of` estimates how many batches are in flight and how large they are; the check compares that with what is free.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How memory and open files of a process grow as it reads, and how far. Standard library only.
-
-Memory and open files of each worker over the samples that it reads. Standard library only.
-"""
+"""How memory and open files of a process grow as it reads, how far, and the figures of it. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""DG514: samples that are in two splits.
-
-Windows of tokens or of a series that hold what another split holds (DG514). Standard library only.
-"""
+"""DG514: samples, or windows of texts and series, that are in two splits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Loaders that read splits of the same data, and how they differ. Standard library only.
 
-How the sound of two loaders differs that read splits of the same data. Standard library only.
+`splits_of` finds the loaders to compare and `mismatches` compares them: colours, normalization, sound, class indices,
+structure, and ranges of values. Each comparison returns a `Mismatch` or None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""DG209: a restored loader does not continue where it was interrupted.
-
-Whether a restored loader continues as it would have without an interruption. Standard library only.
-"""
+"""DG209: a restored loader does not continue as it would have without an interruption."""
 
 from __future__ import annotations
 
