@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dataguard.checks.figures.registry import figures_of
+from dataguard.checks.figures import figures_of
 from dataguard.core.figures import Figure
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import (

@@ -1,8 +1,8 @@
 """The order of each epoch of training, to compare it with earlier ones (DG206).
 
 The indices of a sampler are recorded while torch draws them (`RecordedSampler`). A stream has no indices: if the first
-batches of two epochs are equal, a fork reads whether it shuffles (`StreamEpochs`). `Pass` is what is known of one
-iteration over a guarded loader.
+batches of two epochs are equal, a fork reads whether it shuffles (`StreamEpochs`). `Pass` describes one iteration over
+a guarded loader.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dataguard.checks.figures.samples import beside_original
+from dataguard.checks.common.sample_figures import beside_original
 from dataguard.core.figures import Pictures, View
 from dataguard.core.model import Finding, NotApplicable, Undecided
 from dataguard.settings.parsers import EVALUATION

@@ -1,11 +1,14 @@
-"""DG514: samples, or windows of texts and series, that are in two splits."""
+"""DG514: samples, or windows of tokens and series, that are in two splits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.sample_figures import MOST_SAMPLES
+from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.machine.units import counted
@@ -137,3 +140,29 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
         return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
     few = counted(seen.samples, "samples were")
     return [f"only {few} compared with {seen.others} of {other}: use --all to compare all"]
+
+
+def leaked(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """Samples that are in two splits, side by side."""
+    del findings
+    for other in lab.splits.earlier:
+        seen = lab.splits.compared_with(other)
+        same = {pair: None for match in seen.matches for pair in match.compared if pair.same}
+        pairs = list({(pair.earlier, pair.index): pair for pair in same}.values())[:MOST_SAMPLES]
+        if not pairs:
+            continue
+        one, two = lab.siblings[other.facts.name], lab
+        theirs = one.pictures.shown(*(pair.earlier for pair in pairs), view=View())
+        own = two.pictures.shown(*(pair.index for pair in pairs), view=View())
+        rows = [
+            (left.original or left.seen[0], right.original or right.seen[0])
+            for left, right in zip(theirs, own, strict=True)
+        ]
+        names = one.facts.name, two.facts.name
+        yield Pictures(
+            f"Samples that are both in {names[0]} and in {names[1]}",
+            "Each row shows one sample, as both splits hold it.",
+            tuple(f"{names[0]} {pair.earlier} = {names[1]} {pair.index}" for pair in pairs),
+            names,
+            tuple(rows),
+        )
