@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from dataguard.lab.subject import Subject
 
 
-LEAKED = 0.25
-"""The share of windows from which on text is no common phrase, licence or template."""
-OVERLAPPING, FEWEST = 0.1, 8
+LEAKED_SHARE = 0.25
+"""The share of windows from which on text is no common phrase, licence or template. Chosen, not derived."""
+OVERLAPPING_SHARE, FEWEST_WINDOWS = 0.1, 8
 """The share of windows of a series from which on it is no calibration or other pattern; and the fewest of them."""
 
 
 def leaked_text(lab: Lab, other: Subject) -> Finding | None:
     """A finding if much of the text of a split is in an earlier one, too."""
     seen = observed_or_none(lambda: lab.splits.text_shared_with(other))
-    if seen is None or seen.pair is None or seen.windows < LEAKED * seen.of:
+    if seen is None or seen.pair is None or seen.windows < LEAKED_SHARE * seen.of:
         return None
     index, earlier = seen.pair
     one, two = other.facts.name, lab.facts.name
@@ -45,7 +45,7 @@ def leaked_text(lab: Lab, other: Subject) -> Finding | None:
 def leaked_series(lab: Lab, other: Subject) -> Finding | None:
     """A finding if windows of a series lie between those of an earlier split."""
     seen = observed_or_none(lambda: lab.splits.series_shared_with(other))
-    if seen is None or seen.pair is None or seen.windows < max(FEWEST, OVERLAPPING * seen.of):
+    if seen is None or seen.pair is None or seen.windows < max(FEWEST_WINDOWS, OVERLAPPING_SHARE * seen.of):
         return None
     index, earlier = seen.pair
     one, two = other.facts.name, lab.facts.name
@@ -58,7 +58,7 @@ def leaked_series(lab: Lab, other: Subject) -> Finding | None:
     )
 
 
-ALIAS = 0.95
+ALIAS_SHARE = 0.95
 """With at least this share of common samples, a test split is the validation split under another name."""
 
 
@@ -82,7 +82,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         seen = lab.splits.compared_with(other)
         shared, proven = _shared(seen)
         compared, repeated = max(compared, seen.samples), seen.repeated
-        if shared and other.facts.role != "train" and shared >= ALIAS * max(seen.samples, seen.others):
+        if shared and other.facts.role != "train" and shared >= ALIAS_SHARE * max(seen.samples, seen.others):
             notes.append(f"it is {other.facts.name} under another name")
         elif shared:
             yield _finding(lab, other, seen, shared, proven=proven)
