@@ -17,7 +17,7 @@ from typing import Any
 from dataguard.core.model import STALE, Finding, Report, Result, Severity, Status, UsageError
 from dataguard.machine.units import counted
 from dataguard.settings.files import json_in
-from dataguard.settings.target_spelling import is_held, parsed, script_of, shown, with_args
+from dataguard.settings.target_spelling import is_held, parsed, script_of, shown_target, with_args
 
 SCHEMA = "urn:dataguard:baseline:1"
 _PATH = re.compile(
@@ -63,7 +63,7 @@ def _target(spelling: str) -> str:
     if script := script_of(spelling):
         return f"run {script[0]}"
     if not spelling or is_held(spelling):
-        return shown(spelling)
+        return shown_target(spelling)
     whole = parsed(spelling)
     return with_args(f"{whole.module}:{whole.attribute}", whole.args)
 

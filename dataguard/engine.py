@@ -22,8 +22,7 @@ from dataguard.process.start_methods import examine
 from dataguard.process.torchrun import own_team
 from dataguard.report import Report, SampleViews
 from dataguard.settings.settings import Settings, chosen, require_known, unselected
-from dataguard.settings.target_spelling import ROLE_UNKNOWN, is_held, parsed, suggest
-from dataguard.settings.target_spelling import shown as shown_target
+from dataguard.settings.target_spelling import ROLE_UNKNOWN, is_held, parsed, shown_target, suggest
 from dataguard.targets.spelling import require_findable
 
 

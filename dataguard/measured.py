@@ -1,10 +1,7 @@
-"""What `dataguard bench` measured, as plain data that is written to a file. Standard library only.
+"""What `dataguard bench` and `dataguard fingerprint` measured, as plain data that is written to files.
 
-All times are in seconds.
-
-Fingerprints of a loader's data: digests of its dataset and first batches, to compare machines, versions and months.
-
-Standard library only.
+Times are in seconds. A fingerprint holds digests of a loader's dataset and first batches, to compare machines, versions
+and months. Standard library only.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What a finding looks like, as plain data that a renderer draws. Standard library only.
+"""What renderers draw, as plain data: figures of findings, and samples with their images. Standard library only.
 
-Every figure has a `title`, and a `summary`: a sentence that says the same to a reader who does not see the figure.
-
-Samples as `dataguard show` prints and draws them: plain data. Standard library only.
-
-What to show of a sample, and what was shown. Standard library only.
+Every `Figure` has a `title`, and a `summary`: a sentence that says the same to a reader who does not see it. `Wanted`
+and `SampleViews` are the question and the answer of `dataguard show`; `View` and `Shown` those of `lab.pictures`.
 """
 
 from __future__ import annotations

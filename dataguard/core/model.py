@@ -1,10 +1,7 @@
-"""What the project is called, and where it is: every link and every command to install it is made from this.
+"""The core types: checks and their documentation, findings, results, reports and errors. Standard library only.
 
-The documentation of a check, which is the docstring of its judge. Standard library only.
-
-The core types: checks, findings, results, reports and errors.
-
-Standard library only, so that the reporting process stays small and every package can import it.
+A `Check` judges a `Lab`: it yields a `Finding` for each defect and returns a `Coverage`. The engine makes a `Result` of
+both, and a `Report` of all results. Every part of dataguard, and the small reporting process, imports this module.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from dataguard.lab.reading.fresh_import import rebuild
 from dataguard.lab.rng.rng_discovery import seed_global_generators
 from dataguard.machine.machine import Machine
 from dataguard.settings.settings import Settings
-from dataguard.settings.target_spelling import is_held, parsed, program, script_of, shown
+from dataguard.settings.target_spelling import is_held, parsed, program, script_of, shown_target
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
 
@@ -86,7 +86,7 @@ class Repro:
 
     @property
     def _held(self) -> str:
-        name = shown(self.target)
+        name = shown_target(self.target)
         return name if self.loader == name else f"{name}[{self.loader!r}]"
 
 

@@ -1,7 +1,4 @@
-"""The facts of a machine and of its libraries, and the problems that follow from them.
-
-Where a report was made: versions, and facts of the machine.
-"""
+"""What `dataguard doctor` and reports say about a machine and its libraries: versions, facts, and problems."""
 
 from __future__ import annotations
 

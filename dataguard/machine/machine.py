@@ -1,8 +1,7 @@
-"""The data-loading resources of this machine. Standard library only.
+"""The data-loading resources of this machine, with the limits of its cgroups. Standard library only.
 
-Limits of this process by cgroups, version 1 and 2, as set by containers and batch systems. Standard library only.
-
-Limits of parent groups apply as well; a container that only sees its own groups sees them as the root.
+Containers and batch systems limit a process by cgroups, of version 1 or 2 (`read_allowance`). Limits of parent groups
+apply as well; a container that only sees its own groups sees them as the root.
 """
 
 from __future__ import annotations

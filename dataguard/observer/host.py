@@ -37,7 +37,7 @@ from dataguard.process.progress import PROGRESS
 from dataguard.process.reaper import CREATIONS, LOG, STACKS
 from dataguard.process.torchrun import clear_torchrun_variables, own_team
 from dataguard.settings.settings import Settings
-from dataguard.settings.target_spelling import is_held, parsed, shown
+from dataguard.settings.target_spelling import is_held, parsed, shown_target
 
 with infrequent_gc():
     import torch
@@ -259,8 +259,8 @@ def _notes(surveys: Surveys, *, daemonic: bool) -> Iterator[str]:
             yield f"{branch.spelling}: its loaders were observed in forks of it, but {lack}"
         else:
             yield (
-                f"{shown(branch.spelling)}: each observation calls the factory again ({surveyed.seconds:.2g} s), "
-                f"because {surveyed.reason}: a fork of the process would not have that"
+                f"{shown_target(branch.spelling)}: each observation calls the factory again "
+                f"({surveyed.seconds:.2g} s), because {surveyed.reason}: a fork of the process would not have that"
             )
 
 

@@ -1,6 +1,7 @@
-"""Run one check on one loader, in the observing process.
+"""Judge checks side by side, in the observing process.
 
-Judges checks side by side, in an order in which the budget of a loader serves what matters most.
+`judge` runs one check on one loader and turns every outcome into a `Result`. `judged` runs many, in an order in which
+the budget of a loader serves first what matters most.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dataguard.checks.figures.registry import figures_of
+from dataguard.checks.figures import figures_of
 from dataguard.core.figures import Figure
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import (

@@ -1,7 +1,4 @@
-"""Make the forks of a process cheap. Standard library only.
-
-Make Python's garbage collector run less often. Standard library only.
-"""
+"""Make forks of a process that has imported torch cheap, and its imports fast. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Start reaper processes: each on its own, or all of a run forked from one zygote. Standard library only.
 
-Commands that start our own processes. Standard library only.
-
-`python -m` and `python -c` import from the working folder first: a `queue.py` there would replace the module that our
-processes need, and would be executed even where no target is loaded from that folder.
+`start` returns a `Reaper`, the handle of one. `shared_zygote` and `exported_zygote` keep a process that has imported
+torch, from which later reapers are forked. `command` is how any process of ours is started: `python -m` and `python -c`
+import from the working folder first, where a `queue.py` would replace the module that our processes need, and would be
+executed even where no target is loaded from that folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -279,7 +278,7 @@ _open: list[Zygote] = []
 """The zygote in use, if any."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def shared_zygote() -> Iterator[None]:
     """Fork all reapers started inside the context from one process that imports torch once, if fork is available."""
     if _open or not hasattr(os, "fork"):
@@ -292,7 +291,7 @@ def shared_zygote() -> Iterator[None]:
         _open.pop().close()
 
 
-@contextmanager
+@contextlib.contextmanager
 def exported_zygote() -> Iterator[None]:
     """The same for all processes that are started inside the context too, if their variables are those of this one."""
     if os.environ.get(ADDRESS) or not hasattr(os, "fork"):

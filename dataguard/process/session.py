@@ -31,7 +31,7 @@ from dataguard.process.process_tree import how_it_ended, signal_name, work_done
 from dataguard.process.progress import PROGRESS, Listener, Waiting
 from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import PATIENCE, Settings, expectation
-from dataguard.settings.target_spelling import is_held, parsed, script_of, shown
+from dataguard.settings.target_spelling import is_held, parsed, script_of, shown_target
 
 SLACK = 30.0
 """Seconds that a scan may take for each loader beyond its budget, to start and end processes and to judge."""
@@ -278,13 +278,15 @@ class Session:
             self._send(question)
             kind, answer = self._early_answer(imports, "importing torch", "importing")
             if kind == "importing":  # the process itself ends an import that takes too long, and says where it was
-                kind, answer = self._early_answer(imports + SLACK, f"importing {shown(self.spelling)}", "building")
+                kind, answer = self._early_answer(
+                    imports + SLACK, f"importing {shown_target(self.spelling)}", "building"
+                )
             if kind == "building":
                 self._building = True
                 build = PATIENCE * self.settings.build_timeout(script=bool(script_of(self.spelling))) + SLACK
-                kind, answer = self._within(build, "ready", what=f"building {shown(self.spelling)}")
+                kind, answer = self._within(build, "ready", what=f"building {shown_target(self.spelling)}")
             if kind == "usage":
-                raise UsageError(answer.replace(self.spelling, shown(self.spelling)))
+                raise UsageError(answer.replace(self.spelling, shown_target(self.spelling)))
             if kind == "broken":
                 raise DataguardError(answer)
         except BaseException:  # Ctrl-C too

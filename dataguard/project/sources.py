@@ -1,6 +1,7 @@
-"""The modules of a project as syntax trees, and what names in them refer to.
+"""The modules of a project as syntax trees: what names in them refer to, and where loaders are made.
 
-Where a project makes its loaders: calls of `DataLoader`, and of functions that return what such a call makes.
+`Project` reads the modules. `LoaderCalls` finds calls of `DataLoader`, and of functions that return what such a call
+makes.
 """
 
 from __future__ import annotations

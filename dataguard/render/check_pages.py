@@ -1,7 +1,4 @@
-"""The documentation of a check in Markdown, from the docstring of its judge, and the groups of checks.
-
-The output of `dataguard list`: a table of all checks.
-"""
+"""Checks as text: the table of `dataguard list`, the page of `dataguard explain`, and the groups of both."""
 
 from __future__ import annotations
 

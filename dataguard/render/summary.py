@@ -1,8 +1,8 @@
-"""The end of a report: its findings in one line each, worst first, and one line of counts.
+"""Failed checks as text: each with evidence, cause and fix, and the end of a report with a line for each.
 
-Findings that have one cause: one generator repeats its numbers in workers, and in epochs.
-
-One failed check as text: the findings with their evidence, the cause and the fix.
+`write_failure` writes one failed check. `write_summary` writes the last lines of a report: a line for each finding,
+worst first, and a line of counts. Results with one cause, such as a generator that repeats its numbers in workers and
+in epochs, are one failure and one line (`by_cause`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The contract: what only the user knows about the data. Standard library only.
+"""The kinds of values that settings have, and the contract: what only the user knows about the data.
 
-The kinds of values that settings have. Standard library only.
-
-A kind is called with a raw value and its origin, and raises UsageError for an invalid value; its shape is the JSON
-schema of values in a settings file. It may accept more than the shape says, such as numbers in quotes.
+A `Kind` is called with a raw value and its origin, and raises UsageError for an invalid value; its shape is the JSON
+schema of values in a settings file. It may accept more than the shape says, such as numbers in quotes. `CONTRACT` lists
+the keys of `[tool.dataguard.contract]` with their kinds. Standard library only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The files that hold settings: where they are, and what is in them. Standard library only.
-
-Files that users name: read whole, with limits, and written. Standard library only.
-"""
+"""Files of settings, and others that users name: found, read with limits, and written. Standard library only."""
 
 from __future__ import annotations
 

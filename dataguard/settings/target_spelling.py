@@ -1,16 +1,10 @@
-"""The spelling of a target, `[name=]pkg.mod:attr` or `pkg.mod:attr(split="train")`. Standard library only.
+"""How targets are spelled: `[name=]pkg.mod:attr(split="train")`, scripts, objects in hand. Standard library only.
 
 The arguments of a factory are part of the spelling, as JSON values by name. So whatever knows a target knows its
-arguments: the observing process, a command that reproduces a finding, the key of a cache.
-
-What errors say of a wrong value: the value, and a suggestion for a misspelled name. Standard library only.
-
-How names spell the roles of loaders. Standard library only.
-
-Targets that cannot be imported by name: objects that `dataguard.scan` was given, and scripts. Loads no torch.
-
-An object is an attribute of this module while it is scanned: processes that are forked from this one find it by a
-spelling like any other.
+arguments: the observing process, a command that reproduces a finding, the key of a cache. `run script.py ARGS` spells a
+script. An object that `dataguard.scan` was given is an attribute of this module while it is scanned (`held`): forks of
+this process find it by a spelling like any other. `parsed` takes a spelling apart; what errors say of wrong values
+(`shown_value`, `suggest`) and how names spell the roles of loaders (`spelled_role`) are here as well.
 """
 
 from __future__ import annotations
@@ -101,7 +95,7 @@ def is_held(spelling: str) -> bool:
     return f"={__name__}:" in spelling
 
 
-def shown(spelling: str) -> str:
+def shown_target(spelling: str) -> str:
     """A target for the reader: the name of a held object, else its spelling."""
     return spelling.partition("=")[0] if is_held(spelling) else spelling
 

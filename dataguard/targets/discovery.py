@@ -1,9 +1,9 @@
 """Find the loaders in what a factory returns, and name them.
 
 A factory may return a loader, dicts, tuples and dataclasses of loaders, a LightningDataModule, or a wrapper that holds
-a loader and is iterated in its place. A pair or triple is train, val and test. Without any loader, datasets are used.
-
-Batches that no DataLoader makes, as a stream: those of an iterable, or of a function that returns one at a time.
+a loader and is iterated in its place (`parts_of`). A pair or triple is train, val and test. Without any loader,
+datasets are used, and without any of these, an iterable of batches or a function that returns one at a time is a stream
+(`streams_of`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """A training script as a target: its loaders, as they are when the first of them is asked for a batch.
 
-One rank of a script, in one process: what the script starts to train in runs here, and only as rank 0.
-
-A process that `torch.multiprocessing.spawn`, torchrun, `accelerate launch` or the script itself starts for a rank would
-run its whole training loop. The first of them runs in the calling process instead, and no other one is started; the
-process group that it joins has all ranks, and collectives in it do nothing.
+`Script` runs the script up to that point. Of a script that trains in several ranks, only rank 0 runs, and in this
+process: one that `torch.multiprocessing.spawn`, torchrun, `accelerate launch` or the script itself starts would run its
+whole training loop. Inside `as_rank_zero` the first of them runs in the calling process instead, and no other is
+started; the process group that it joins has all ranks, and collectives in it do nothing.
 """
 
 from __future__ import annotations

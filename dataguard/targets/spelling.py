@@ -1,19 +1,17 @@
-"""The modules of targets, looked for; and the name of a Python object as a target. Loads no torch.
+"""Find what a target names: its module, a name for a Python object, and the arguments of a factory. Loads no torch.
 
-The text of `dataguard_loaders.py`: a function without arguments that calls factories which take some.
-
-What a factory is called with.
+`require_findable` answers a mistyped module before torch is imported. `arguments_of` is what a factory is called with;
+for one that needs more, the error shows a `dataguard_loaders.py`, made by `loaders_file`, that passes it.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -72,7 +70,7 @@ def arguments_of(source: Any, spelling: str, args: Mapping[str, Any], given: Map
     """
     parameters = list(parameters_of(source))
     _require_known(spelling, args, parameters)
-    bound = source.keywords if isinstance(source, functools.partial) else {}
+    bound = source.keywords if isinstance(source, partial) else {}
     alone = {"rank": 0, "world_size": 1, "epoch": 0}
     on_purpose = {name: value for name, value in given.items() if name != "seed" or name not in args}
     needed = {**alone, "seed": 0, "num_workers": 2}

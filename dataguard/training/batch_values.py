@@ -1,13 +1,8 @@
-"""The values of batches: NaN, Inf (DG501), and labels that are no class indices (DG502).
+"""What a guard checks in each batch: NaN and Inf (DG501), labels (DG502, DG423), and structure (DG305).
 
-All of it runs in numpy: a parallel operation of torch in the main process can hang workers that are forked later.
-
-The structure of batches: types, dtypes and numbers of dimensions, leaf by leaf (DG305).
-
-A batch is compared with the first one that has the same leaves. Keys that come and go, lists whose length varies and
+All of it runs in numpy: a parallel operation of torch in the main process can hang workers that are forked later. A
+batch is compared with the first one that has the same leaves. Keys that come and go, lists whose length varies and
 shapes are not judged: tasks alternate, and the last batch is smaller.
-
-The labels of language models that count for the loss: how many of them batches and epochs have (DG423).
 """
 
 from __future__ import annotations
@@ -245,7 +240,8 @@ def is_integer(leaf: Any) -> bool:
     return not real and leaf.device.type == "cpu" and leaf.layout == torch.strided
 
 
-"""How many epochs the report lists: the last ones."""
+MOST_EPOCHS = 8
+"""How many epochs the report lists: the last ones, which fit into a line."""
 
 
 class LossMask:
@@ -276,5 +272,5 @@ class LossMask:
     def shares(self) -> str:
         """The share of labels that count, epoch by epoch, in words; empty without any."""
         shares = [f"{self.learned[epoch] / count:.0%}" for epoch, count in sorted(self.labels.items()) if count]
-        more = "… " if len(shares) > FEW else ""
-        return f"{more}{', '.join(shares[-FEW:])} of the labels count for the loss, by epoch" if shares else ""
+        more = "… " if len(shares) > MOST_EPOCHS else ""
+        return f"{more}{', '.join(shares[-MOST_EPOCHS:])} of the labels count for the loss, by epoch" if shares else ""

@@ -1,10 +1,8 @@
-"""The order in which a loader's sampler yields indices, recorded while torch draws it (DG206).
+"""The order of each epoch of training, to compare it with earlier ones (DG206).
 
-An object in place of another one, which it watches.
-
-Whether a stream has the same order in two epochs of training, though it shuffles (DG206).
-
-One iteration over a guarded loader.
+The indices of a sampler are recorded while torch draws them (`RecordedSampler`). A stream has no indices: if the first
+batches of two epochs are equal, a fork reads whether it shuffles (`StreamEpochs`). `Pass` describes one iteration over
+a guarded loader.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""`dataguard.guard`: watch loaders while a model trains.
+"""`dataguard.guard`: watch loaders while a model trains, and report what they showed.
 
-What guarded loaders showed during training, as a report like that of a scan.
-
-How a guard gets to see what a loader does: the loader becomes an object of a subclass of its own class.
-
-It stays the same object, so that attributes, `len`, `state_dict`, `isinstance` and `type(loader)(...)`, by which
-Lightning makes another one like it, work as before. A loader that is made from its class is guarded, too.
+A guarded loader becomes an object of a subclass of its own class. It stays the same object, so that attributes, `len`,
+`state_dict`, `isinstance` and `type(loader)(...)`, by which Lightning makes another one like it, work as before. A
+loader that is made from its class is guarded, too. Its iterator hands each batch to the `Watch` of the loader.
 """
 
 from __future__ import annotations

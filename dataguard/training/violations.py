@@ -1,6 +1,6 @@
 """What happens when a guarded loader breaks a contract: an exception, a warning, or only a line of the report.
 
-What a user may say about a guarded loader.
+`Options` are the arguments of `guard`, and `Alarm` acts on violations as they say.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from dataguard.core.incident import is_library
 from dataguard.core.model import Check, DataguardError, Finding, Severity, UsageError
 from dataguard.render.escapes import printable
+from dataguard.settings.parsers import ROLES
 from dataguard.settings.target_spelling import spelled_role
 
 Action = Literal["warn", "raise", "record"]
@@ -134,9 +135,6 @@ def _stacklevel() -> int:
     while frame is not None and is_library(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     return 2 if frame is None else level
-
-
-ROLES = ("train", "val", "test", "predict")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord
     from dataguard.lab.lab import Lab
 
-MAIN = 0.1
+MAIN_SHARE = 0.1
 """A leaf with at least this share of the largest leaf's elements counts as data, not as a small matrix beside them."""
 _TARGET = re.compile(r"(?:\b|_)(?:label|target|y)s?(?:\b|_)", re.IGNORECASE)
 """The key of a target."""
@@ -51,7 +51,7 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
         float64 = [leaf for leaf in float64 if len(types.get(leaf.path, ())) < 2]
         largest = max((_elements(leaf) for leaf in batch.leaves), default=0)
         for leaf in float64:
-            if _is_target(leaf.path) or (len(leaf.shape or ()) > 1 and _elements(leaf) >= MAIN * largest):
+            if _is_target(leaf.path) or (len(leaf.shape or ()) > 1 and _elements(leaf) >= MAIN_SHARE * largest):
                 found.setdefault(leaf.path, leaf)
             else:
                 beside.add(leaf.path)

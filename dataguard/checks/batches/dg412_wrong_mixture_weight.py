@@ -10,8 +10,9 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Se
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-ERROR = 0.02
-"""A weight may differ from the share by so much and what the edges of a box round off: bytes, and half precision."""
+TOLERANCE = 0.02
+"""A weight may differ from the share by so much, and by what the edges of a box round off. Chosen: five steps of an
+8-bit image, where mixing rounds; a wrong draw of the weight differs by more in most rows."""
 
 
 @check("DG412", "wrong-mixture-weight", Severity.ERROR, since="2026.3")
@@ -30,7 +31,7 @@ def dg412_wrong_mixture_weight(lab: Lab) -> Judgement:
     mixture = lab.batches.mixture
     if mixture is None:
         raise NotApplicable("collate_fn mixes no inputs together with their targets")
-    if mixture.error > ERROR + mixture.pixel:
+    if mixture.error > TOLERANCE + mixture.pixel:
         share, weight = mixture.worst
         yield Finding(
             message=f"{mixture.targets} gives a sample the weight {weight:.2f} in a row that holds {share:.0%} of it",

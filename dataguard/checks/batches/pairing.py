@@ -1,6 +1,7 @@
-"""Whether a batch keeps all its samples, and the leaves of each in the same row. Standard library only.
+"""Whether a batch keeps all its samples, and the leaves of each in the same row.
 
-The last sample of a dataset, where windows are cut short, among those that an epoch read. Standard library only.
+`mispaired` and `missing` judge collations of recognizable samples, in order and reversed; `misread` judges
+`__getitems__`; `with_last` adds the sample with which windows are cut short. Standard library only.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from itertools import combinations
 from operator import ne
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.labels import MOST_DISTINCT, SMALLER
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Undecided
 from dataguard.stats.coincidence import CERTAIN, is_random, log_odds
@@ -20,13 +21,9 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
 
-SMALLER = 8
-"""A label of several values is at least this many times smaller than its input."""
-IDENTIFIES = 0.8
+IDENTIFYING_SHARE = 0.8
 """The share of samples in which a leaf must differ for it to identify samples."""
-REPEATS = 0.5
-"""The share of distinct values above which a leaf identifies samples and is not a class."""
-RUNS = 6
+FEWEST_RUNS = 6
 """Runs that must agree if a leaf varies only between the two orders. Chosen, not derived."""
 
 
@@ -173,7 +170,7 @@ def repeatable(lab: Lab, drift: Drift) -> bool:
     backward = _series(lab.dataset.readings.backward, drift.leaf, same_state=False)
     apart = [all(map(ne, one, two)) for one, two in zip(first, backward, strict=True)]
     between = not is_random(_known(first)) or apart.count(True) > 1
-    for number in range(1, RUNS):
+    for number in range(1, FEWEST_RUNS):
         if _series(lab.dataset.reread(number), drift.leaf, same_state=False) != first:
             return False
         if not between and number * log_odds(_known(first)) < CERTAIN:
@@ -234,11 +231,11 @@ def _repeats(leaf: str, epoch: Sequence[SampleRecord]) -> bool:
     for sample in epoch:
         digests = [one.digest for one in sample.leaves if one.path == leaf]
         seen.setdefault(sample.worker, []).extend(digests)
-    return any(len(set(digests)) < REPEATS * len(digests) for digests in seen.values())
+    return any(len(set(digests)) < MOST_DISTINCT * len(digests) for digests in seen.values())
 
 
 def _identifies(answers: Sequence[Answer], leaf: str) -> bool:
-    return len({answer.digests.get(leaf) for answer in answers}) > IDENTIFIES * len(answers)
+    return len({answer.digests.get(leaf) for answer in answers}) > IDENTIFYING_SHARE * len(answers)
 
 
 def _is_label(path: str, beside: str, answer: Answer) -> bool:

@@ -9,8 +9,8 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.labels import (
-    FEWEST,
-    MANY,
+    FEWEST_PER_VALUE,
+    MEAN_PER_VALUE,
     SMALLER,
     VOID,
     batches_of,
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dataguard.lab.core.records import Numbers, Row, ValueSummary
     from dataguard.lab.lab import Lab
 
-SUM = 1e-3
-"""The tolerance for the sum of probabilities."""
+SUM_TOLERANCE = 1e-3
+"""The tolerance for the sum of probabilities: float16 has steps of that size around 1."""
 FEWEST_VALUES = 3
 """Fewest different integers that count as classes: two may be binary targets, which binary losses take as floats."""
 _MOST_WRONG = 0.1
@@ -168,7 +168,7 @@ def inferred(lab: Lab, found: Sequence[Table]) -> int | None:
         return table.width
     values, entries = table.values or set(), sum(one.shape[0] for one in table.numbers)
     clear = not table.is_float or table.named or any(len(leaf.shape or ()) > 2 for leaf in lab.epoch.samples[0].leaves)
-    often = FEWEST if table.width == 1 and not table.is_float else MANY
+    often = FEWEST_PER_VALUE if table.width == 1 and not table.is_float else MEAN_PER_VALUE
     every = values == set(range(len(values))) and entries >= often * len(values)
     return len(values) if values and clear and every else None
 
@@ -228,7 +228,7 @@ def _is_scaled(rows: Sequence[Row]) -> bool:
     first = rows[0]
     on, off = first.largest, first.least
     alike = all(
-        all(isclose(*pair, abs_tol=SUM) for pair in ((row.largest, on), (row.second, off), (row.least, off)))
+        all(isclose(*pair, abs_tol=SUM_TOLERANCE) for pair in ((row.largest, on), (row.second, off), (row.least, off)))
         for row in rows
     )
     return alike and len(rows) > 1 and on > off >= 0 and not _is_one(on + off)
@@ -260,7 +260,7 @@ def _were_probabilities(lab: Lab, table: Table) -> bool:
 
 
 def _is_one(total: float) -> bool:
-    return isclose(total, 1, abs_tol=SUM)
+    return isclose(total, 1, abs_tol=SUM_TOLERANCE)
 
 
 def divided(lab: Lab, classes: int) -> Mapping[str, str]:

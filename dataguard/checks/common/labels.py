@@ -1,11 +1,9 @@
-"""Which leaf of a sample is its label, how many classes there are, and which of them were seen. Standard library only.
+"""Which leaf of a sample is its label, how many classes there are, and which of them occur. Standard library only.
 
-A label is recognised by type and shape: a few integers beside a larger input. The names of leaves only decide between
-several candidates.
-
-What a leaf of integers may label, by its type and shape and by the leaves beside it. Standard library only.
-
-Class indices: how many samples each class has, and which values mark no class. Standard library only.
+`candidates` lists the leaves of integers that may be labels, by type and shape: a few integers beside a larger input.
+What such an integer may label, a sample, box, token or pixel, is its `Kind`. `classes_by_leaf` and `inferred` say how
+many classes there are, and `chosen` which candidate holds their indices; names of leaves only decide between several.
+`out_of_range` and `balance` are what checks report about it.
 """
 
 from __future__ import annotations
@@ -102,9 +100,10 @@ def common_kind(kinds: Sequence[Kind | None], shapes: Collection[tuple[int, ...]
     return known.pop()
 
 
-REPEATS = 0.5
-"""The share of distinct values above which a leaf identifies samples and is not a class."""
-MOSTLY, NEARLY = 0.5, 0.95
+MOST_DISTINCT = 0.5
+"""The share of distinct values above which a leaf identifies samples and is not a class. Chosen: classes of which most
+have one sample are lost, identifiers that repeat are taken for classes."""
+VALID_IF_REPEATING, VALID_IF_DISTINCT = 0.5, 0.95
 """The share of valid class indices from which on a leaf counts as a label: if its values repeat, or if not. Chosen, not
 derived."""
 UNLABELLED = -1
@@ -158,7 +157,7 @@ class Labels:
     @property
     def repeats(self) -> bool:
         """Whether values repeat, as classes do and sample identifiers do not."""
-        return self.kind is not Kind.SAMPLE or len(self.values) <= max(REPEATS * self.of, 1)
+        return self.kind is not Kind.SAMPLE or len(self.values) <= max(MOST_DISTINCT * self.of, 1)
 
     @property
     def named(self) -> bool:
@@ -309,7 +308,7 @@ def chosen(found: Sequence[Labels], count: int, *, declared: bool) -> Labels | N
 
     Among several candidates, one whose values are all in range is chosen, unless a single one has the name of a label.
     """
-    fitting = [one for one in found if one.inside(count) >= (MOSTLY if one.repeats else NEARLY)]
+    fitting = [one for one in found if one.inside(count) >= (VALID_IF_REPEATING if one.repeats else VALID_IF_DISTINCT)]
     fitting = [one for one in fitting if declared or one.kind is not Kind.TOKEN]
     if declared and not fitting:  # the declared number of classes may be meant for a leaf that is wholly out of range
         fitting = [one for one in found if one.named and one.repeats]
@@ -330,7 +329,7 @@ def balance(labels: Labels, void: Collection[int], classes: Classes | None = Non
         return f"sample{labels.path} has no class"
     number = f"{len(counts)} classes" if len(counts) != 1 else "one class"
     seen = number if classes is None or classes.count == len(counts) else f"{len(counts)} of {limit} classes"
-    if len(counts) <= SHOWN:
+    if len(counts) <= MOST_LISTED:
         table = ", ".join(f"{value} × {times}" for value, times in counts.items())
     else:
         rarest = min(counts, key=lambda value: counts[value])
@@ -341,8 +340,8 @@ def balance(labels: Labels, void: Collection[int], classes: Classes | None = Non
     return f"sample{labels.path} has {seen} in {labels.of} samples: {table}{unlabelled}"
 
 
-SHOWN = 12
-"""Up to this many classes, the count of each is listed."""
+MOST_LISTED = 12
+"""Up to this many classes, the count of each is listed: what fits into a line or two."""
 
 
 def meaningless(contract: Mapping[str, Any], labels: Labels, classes: Classes) -> tuple[int, ...]:
@@ -373,13 +372,13 @@ def inferred(lab: Lab, found: Sequence[Labels]) -> tuple[Labels, Classes] | None
         return None
     numbers = sorted(labels.values)
     count = sum(number >= 0 for number in numbers)
-    often = min(labels.samples.values()) >= FEWEST and labels.of >= MANY * len(numbers)
+    often = min(labels.samples.values()) >= FEWEST_PER_VALUE and labels.of >= MEAN_PER_VALUE * len(numbers)
     if not often or count < 2 or not _is_odd(labels, numbers, count):
         return None
     return labels, Classes(count, "the labels look like", declared=False)
 
 
-FEWEST, MANY = 4, 8
+FEWEST_PER_VALUE, MEAN_PER_VALUE = 4, 8
 """The least number of samples with each value, and of samples per value."""
 
 
@@ -419,11 +418,11 @@ def balance_without_count(lab: Lab, found: Sequence[Labels]) -> str | None:
 def out_of_range(lab: Lab, labels: Labels, classes: Classes) -> list[int]:
     """The values out of range that reach a batch."""
     void = meaningless(lab.settings.contract, labels, classes)
-    return [value for value in labels.outside(classes.count, void)[:MOST] if _arrives(lab, labels, value)]
+    return [value for value in labels.outside(classes.count, void)[:MOST_TRACED] if _arrives(lab, labels, value)]
 
 
-MOST = 8
-"""At most this many values out of range are checked."""
+MOST_TRACED = 8
+"""At most this many values out of range are followed into batches: each may cost a read."""
 
 
 def _arrives(lab: Lab, labels: Labels, value: int) -> bool:

@@ -1,7 +1,4 @@
-"""DG305: samples whose structure varies with the index.
-
-How samples differ beyond their shapes: keys, nesting, type or rank. Standard library only.
-"""
+"""DG305: samples whose structure (keys, nesting, type or rank) varies with the index."""
 
 from __future__ import annotations
 

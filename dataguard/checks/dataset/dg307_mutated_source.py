@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 ROUNDING = 1e-6
-"""Changes relative to the largest value, over several reads, that arithmetic in float32 explains."""
+"""Changes relative to the largest value, over several reads, that arithmetic in float32 explains: its steps are
+1.2e-7."""
 
 
 @check("DG307", "mutated-source", Severity.ERROR)

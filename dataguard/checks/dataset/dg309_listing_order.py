@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dataguard.lab.core.source_location import Place
     from dataguard.lab.lab import Lab
 
-MOST = 8
-"""At most so many places are reversed one at a time."""
+MOST_LISTINGS = 8
+"""At most so many places are reversed one at a time: each calls the factory again."""
 
 
 @check("DG309", "listing-order", Severity.ERROR)
@@ -40,7 +40,7 @@ def dg309_listing_order(lab: Lab) -> Judgement:
     )
     if found:
         places = [place for place in backward.listed if place]
-        alone = [place for place in places[:MOST] if len(places) > 1 and _decides(lab, place)]
+        alone = [place for place in places[:MOST_LISTINGS] if len(places) > 1 and _decides(lab, place)]
         places = alone or places
         yield Finding(
             message=f"{found.subject} when folders are listed in reverse order",

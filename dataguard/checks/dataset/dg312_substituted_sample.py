@@ -1,6 +1,7 @@
 """DG312: a silent substitute for a sample that cannot be read.
 
-Whether what a dataset returns without a source replaces the sample, and says so. Standard library only.
+A sample is replaced if without its file the dataset returns one of the same structure with another input; a mask, a
+flag or an ignored label makes that visible.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.sample_reader import Answer
 
 
-FEWEST = 8
+FEWEST_VALUES = 8
 """A leaf of fewer values is not what a decoder made of a file. Chosen: two boxes have as many."""
-FEW = 0.25
-"""The share of distinct values below which a leaf counts as a class or a flag."""
+CLASS_SHARE = 0.25
+"""The share of distinct values below which a leaf counts as a class or a flag. Chosen, not derived."""
 
 
 def unlike(sample: SampleSources, answer: Answer) -> list[str]:
@@ -39,7 +40,7 @@ def is_replaced(sample: SampleSources, substitute: Substitute) -> bool:
     if substitute.answer.incident or substitute.answer.form != sample.whole.form:
         return False
     sizes = {leaf.path: math.prod(leaf.shape or ()) for leaf in sample.whole.leaves}
-    least = max(sizes.values()) if substitute.source.first else FEWEST
+    least = max(sizes.values()) if substitute.source.first else FEWEST_VALUES
     return any(sizes[path] >= least for path in unlike(sample, substitute.answer))
 
 
@@ -50,7 +51,7 @@ def is_flagged(sample: SampleSources, answer: Answer, samples: Sequence[SampleRe
         if kinds[path] == "bool":
             return True
         seen = {leaf.digest for sample in samples for leaf in sample.leaves if leaf.path == path and not leaf.shape}
-        if seen and len(seen) < max(FEW * len(samples), 2) and answer.digests[path] not in seen:
+        if seen and len(seen) < max(CLASS_SHARE * len(samples), 2) and answer.digests[path] not in seen:
             return True
     return False
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from dataguard.lab.files.file_observations import Depth
     from dataguard.lab.lab import Lab
 
-SHARE = 0.01
-"""The smallest share of affected pixels that is reported."""
+FEWEST_CLIPPED = 0.01
+"""The smallest share of affected pixels that is reported. Chosen, not derived."""
 FEWEST_LEVELS = 64
 """With fewer grey levels, contours are seen: 10 m in millimetres keep 40 of them, 14 bits 64, and full 16 bits 256."""
 
@@ -44,7 +44,7 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
                 "pixels above 32767": f"{depth.upper:.1%}",
             },
         )
-    elif depth.upper >= SHARE and not any(len(set(curve.values)) > 1 for curve in depth.curves):
+    elif depth.upper >= FEWEST_CLIPPED and not any(len(set(curve.values)) > 1 for curve in depth.curves):
         raise Undecided("uniform images of different values give the same output: overflow above 32767 cannot be seen")
     note = "only the upper 8 of 16 bits are kept" if depth.reduced else None
     return Coverage({"16-bit files": depth.files, "grey levels": 5}, note)
@@ -60,7 +60,7 @@ def _wrong(depth: Depth) -> str | None:
         levels = (depth.brightest >> 8) + 1
         return f"only the upper 8 of 16 bits are kept, and values up to {depth.brightest} become {levels} grey levels"
     for curve in depth.curves:
-        if curve.wraps and depth.upper >= SHARE:
+        if curve.wraps and depth.upper >= FEWEST_CLIPPED:
             low, high = curve.values[2:4]
             return f"{curve.path} overflows above 32767: 30000 becomes {low:g}, and 40000 becomes {high:g}"
         if curve.vanishes:

@@ -1,7 +1,4 @@
-"""Findings about masks, boxes and points that do not follow their image. Standard library only.
-
-Masks and boxes over their images. Standard library only.
-"""
+"""Findings about masks, boxes and points that do not follow their image, and their figures. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dataguard.checks.figures.samples import beside_original
+from dataguard.checks.common.sample_figures import beside_original
 from dataguard.core.figures import Pictures, View
 from dataguard.core.model import Finding, NotApplicable, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
-    from dataguard.core.model import Finding
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
     from dataguard.lab.geometry.box_aspect import BoxAspect
@@ -23,14 +19,16 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 
-CLEAR = 3
-"""How many times the tolerance the distance must reach in a single draw; in two draws, once is enough."""
+CLEAR_FACTOR = 3
+"""How many times the tolerance the distance must reach in a single draw; in two draws, once is enough. Chosen, not
+derived."""
 
-COMPUTED = 0.5
-"""The share of a mask between its two values, along one edge, above which it has no usable positions."""
-FLIPPED = 2
+MOST_BETWEEN = 0.5
+"""The share of a mask between its two values, along one edge, above which it has no usable positions: it is a heatmap
+or another computed target. Chosen, not derived."""
+FEWEST_FLIPPED = 2
 """The fewest draws in which two sizes of one image are flipped differently; in other draws they are not."""
-FOLLOWED = 0.7
+FEWEST_FOLLOWING = 0.7
 """The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
 
@@ -44,7 +42,7 @@ def mask_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         untransformed = [mask.path for mask in charts.masks if mask.untransformed]
         if untransformed:
             raise NotApplicable(f"{charts.root}{untransformed[0]} keeps its original size, as masks for evaluation do")
-        if all(mask.values is None or mask.values.edge_share > COMPUTED for mask in charts.masks):
+        if all(mask.values is None or mask.values.edge_share > MOST_BETWEEN for mask in charts.masks):
             raise NotApplicable("the sample holds only values computed from the mask, not the mask itself")
         raise Undecided("no draw shows enough of both the image and its mask to compare them")
     return [_misaligned(lab, charts, mask, shift) for mask, shift in misaligned_masks(lab)], charts.exercised
@@ -83,7 +81,7 @@ def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         pairs = lab.geometry.sized_pairs
     except NotApplicable:
         return [], {}
-    flipped = [pair for pair in pairs if pair.misaligned >= FLIPPED]
+    flipped = [pair for pair in pairs if pair.misaligned >= FEWEST_FLIPPED]
     findings = [
         Finding(
             message=f"{pair.root}{pair.large} is {pair.large_is}, {pair.root}{pair.small} is {pair.small_is}: "
@@ -110,7 +108,7 @@ def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:
 def unfollowing_tables(lab: Lab) -> Sequence[BoxAlignment]:
     """The boxes and points that do not follow their image. Raises NotApplicable if they are kept on purpose."""
     charts = lab.geometry.boxes
-    follows = [one for one in charts.tables if one.found >= FOLLOWED * one.comparable]
+    follows = [one for one in charts.tables if one.found >= FEWEST_FOLLOWING * one.comparable]
     # Boxes that do not follow are kept on purpose where other boxes of the sample do.
     if not follows and lab.facts.role in EVALUATION and not any(one.moved for one in charts.tables):
         raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
@@ -127,7 +125,7 @@ def _worst(mask: MaskLeaf) -> Shift | None:
     Rather one in which it could be seen what happened to each.
     """
     beyond = [shift for shift in mask.shifts if shift.distance > shift.tolerance]
-    clear = len(beyond) > 1 or any(shift.distance > CLEAR * shift.tolerance for shift in beyond)
+    clear = len(beyond) > 1 or any(shift.distance > CLEAR_FACTOR * shift.tolerance for shift in beyond)
     named = [shift for shift in beyond if shift.image != shift.mask]
     return max(named or beyond, key=lambda shift: shift.distance) if clear else None
 
@@ -167,7 +165,7 @@ def _not_following(lab: Lab, charts: ChartedBoxes, one: BoxAlignment) -> Finding
     )
 
 
-DRAWS = 8
+FIGURE_DRAWS = 8
 """Draws of the transforms that are tried; those that differ are shown."""
 
 
@@ -202,7 +200,9 @@ def misaligned_boxes(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures
     del findings
     root = lab.geometry.boxes.root
     for one in unfollowing_tables(lab):
-        view = View(f"{root}{one.image}", tuple(range(DRAWS)), boxes=f"{root}{one.path}", box_format=one.box_format)
+        view = View(
+            f"{root}{one.image}", tuple(range(FIGURE_DRAWS)), boxes=f"{root}{one.path}", box_format=one.box_format
+        )
         words = f"{'Points' if one.points else 'Boxes'} of the sample are laid over its image."
         yield from beside_original(lab, [one.index], view, words)
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 LEAST, MOST = 0.004, 0.5
 """Shares of a mask between two labels: below, noise; above, along one edge, a distance map or heat map."""
-SCALES = (255.0, 65535.0)
+FULL_SCALES = (255.0, 65535.0)
 """The largest value of 8-bit and of 16-bit masks."""
-FAR = 20
-"""How far apart labels are that lossy compression leaves distinct."""
-SMALL = 0.1
-"""The share of the scale below which the smallest label is a class index and not a brightness."""
+DISTINCT_STEP = 20
+"""How far apart labels are that lossy compression leaves distinct. Chosen, not derived."""
+CLASS_SCALE = 0.1
+"""The share of the scale below which the smallest label is a class index and not a brightness. Chosen, not derived."""
 
 
 @check("DG511", "blended-mask", Severity.ERROR)
@@ -66,17 +66,17 @@ def _why(charts: ChartedMasks, mask: MaskLeaf) -> str | None:
         return (
             f"is blended: {values.share:.1%} of its pixels lie between labels {low:.4g} and {high:.4g}, such as {some}"
         )
-    for scale in SCALES:
+    for scale in FULL_SCALES:
         least = min((value for label in charts.labels for value in label if value > 0), default=scale)
         scaled = sorted(value / scale for value in mask.chart_labels)
-        if least / scale < SMALL and all(abs(a - b) < 1e-6 for a, b in zip(scaled, values.labels, strict=True)):
+        if least / scale < CLASS_SCALE and all(abs(a - b) < 1e-6 for a, b in zip(scaled, values.labels, strict=True)):
             return f"holds labels divided by {scale:g}: {mask.chart_labels[1]:g} becomes {values.labels[1]:.4g}"
     return None
 
 
 def _far_apart(charts: ChartedMasks) -> bool:
     """Whether lossy compression leaves the labels distinct."""
-    return all(two[0] - one[0] > FAR for one, two in pairwise(charts.labels))
+    return all(two[0] - one[0] > DISTINCT_STEP for one, two in pairwise(charts.labels))
 
 
 def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = None) -> Finding:

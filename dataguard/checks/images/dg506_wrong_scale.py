@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit
     from dataguard.lab.lab import Lab
 
-RAW = (255.0, 65535.0)
+WHITES = (255.0, 65535.0)
 """The value of white in unscaled images."""
-SHALLOW = FACTORS[257.0]
+AS_8_BIT = FACTORS[257.0]
 """The cause of this factor, by which FACTORS lists 16-bit data that is scaled as 8-bit data."""
 
 
@@ -54,11 +54,11 @@ def _shallow(lab: Lab, error: NotApplicable) -> Finding:
     """The finding for grey 16-bit images that are divided by 255. Raises the error where there are none."""
     depth = observed_or_none(lambda: lab.files.depth)
     curves = depth.curves if depth else ()
-    wide = {curve.path: curve.span for curve in curves if curve.span and slip_of(curve.span) == SHALLOW}
+    wide = {curve.path: curve.span for curve in curves if curve.span and slip_of(curve.span) == AS_8_BIT}
     if depth is None or not wide:
         raise error
     path, span = next(iter(wide.items()))
-    message = f"{path} is {SHALLOW}: the range from 0 to 65535 becomes {shown([span])[0]:g} wide"
+    message = f"{path} is {AS_8_BIT}: the range from 0 to 65535 becomes {shown([span])[0]:g} wide"
     return file_finding(lab, depth.index, message, {"leaves": [*wide], "16-bit files": depth.files})
 
 
@@ -85,7 +85,7 @@ def _why(lab: Lab, fit: Fit) -> str | None:
 
 
 def _is_raw(factor: float) -> bool:
-    return any(abs(factor - white) < 1e-3 * white for white in RAW)
+    return any(abs(factor - white) < 1e-3 * white for white in WHITES)
 
 
 def _need_scaled(images: list[Fit]) -> None:

@@ -26,17 +26,18 @@ ALIASES = {
     "albumentations": "xyxy-normalized",
 }
 """Names that albumentations uses."""
-MOST = 0.8
-"""The share of valid boxes from which on a format is possible."""
-FEWEST = 4
-"""The least number of valid boxes for a format to be possible."""
-INSIDE, WHOLLY = 0.5, 0.95
+FEWEST_VALID_SHARE = 0.8
+"""The share of valid boxes from which on a format is possible. Chosen: the others may be the defects that are looked
+for."""
+FEWEST_VALID = 4
+"""The least number of valid boxes for a format to be possible: fewer fit several formats."""
+INSIDE_BOX, INSIDE_FORMAT = 0.5, 0.95
 """The least share of a box that lies in its image: for the box to be valid, and for its format to fit."""
-ORDERED, SEEN = 16, 0.5
-"""If all of at least ORDERED boxes have their second corner behind the first, that is no coincidence; and at least the
-share SEEN of them lies in the image if a crop moved the others outside."""
-SHARE = 1.5
-"""The largest number in a box with normalized coordinates."""
+FEWEST_ORDERED, FEWEST_SEEN = 16, 0.5
+"""If all of so many boxes have their second corner behind the first, that is no coincidence; and at least this share of
+them lies in the image if a crop moved the others outside."""
+MOST_NORMALIZED = 1.5
+"""The largest number in a box with normalized coordinates: 1, and what a box may reach beyond its image."""
 NO_AREA, OUTSIDE = "has no area in", "lies outside"
 """What is wrong with a box, to be followed by its image."""
 _BOX = re.compile(r"box|roi|rect", re.IGNORECASE)
@@ -58,9 +59,9 @@ class Box:
     @property
     def is_normalized(self) -> bool:
         """Whether its numbers are fractions of the image size, by their magnitude."""
-        return all(abs(number) <= SHARE for number in self.numbers)
+        return all(abs(number) <= MOST_NORMALIZED for number in self.numbers)
 
-    def fault(self, layout: str, inside: float = INSIDE) -> str | None:
+    def fault(self, layout: str, inside: float = INSIDE_BOX) -> str | None:
         """What is wrong with it in one format, if at least the share `inside` of it must lie in its image."""
         left, top, right, bottom = _corners(self.numbers, layout, self.height, self.width)
         if right <= left or bottom <= top:
@@ -94,7 +95,7 @@ class Boxes:
     @property
     def is_unknown(self) -> bool:
         """Whether it has the name of boxes and fits no format."""
-        return bool(_BOX.search(self.path)) and len(self.seen) >= FEWEST and not self.formats
+        return bool(_BOX.search(self.path)) and len(self.seen) >= FEWEST_VALID and not self.formats
 
 
 def boxes_of(lab: Lab) -> list[Boxes]:
@@ -179,8 +180,8 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None, *, conventional
         return Boxes(path, boxes, (layout,), tuple(wrong))
     normalized = 2 * sum(box.is_normalized for box in boxes) > len(boxes)
     possible = [one for one in FORMATS if one.endswith("normalized") == normalized]
-    valid = {one: sum(box.fault(one, WHOLLY) is None for box in boxes) for one in possible}
-    formats = tuple(one for one, count in valid.items() if count >= max(MOST * len(boxes), FEWEST))
+    valid = {one: sum(box.fault(one, INSIDE_FORMAT) is None for box in boxes) for one in possible}
+    formats = tuple(one for one, count in valid.items() if count >= max(FEWEST_VALID_SHARE * len(boxes), FEWEST_VALID))
     if not formats and _are_corners(boxes, possible[0]):
         outside = [(box, OUTSIDE) for box in boxes if min(box.numbers[2:]) <= 0]
         return Boxes(path, boxes, (possible[0],) if outside else (), tuple(outside))
@@ -201,7 +202,11 @@ def _are_corners(boxes: Sequence[Box], layout: str) -> bool:
     Widths and heights are not always larger than coordinates, and neither are offsets that move a box.
     """
     ordered = all(box.numbers[2] > box.numbers[0] and box.numbers[3] > box.numbers[1] for box in boxes)
-    return ordered and len(boxes) >= ORDERED and sum(box.fault(layout) is None for box in boxes) >= SEEN * len(boxes)
+    return (
+        ordered
+        and len(boxes) >= FEWEST_ORDERED
+        and sum(box.fault(layout) is None for box in boxes) >= FEWEST_SEEN * len(boxes)
+    )
 
 
 def _are_ordered(boxes: Sequence[Box]) -> bool:
@@ -209,4 +214,4 @@ def _are_ordered(boxes: Sequence[Box]) -> bool:
     numbers = [box.numbers for box in boxes if not box.is_normalized]
     ordered = all(third >= x and fourth >= y for x, y, third, fourth in numbers)
     area = sum(third > x and fourth > y for x, y, third, fourth in numbers)
-    return ordered and len(numbers) >= ORDERED and area >= SEEN * len(boxes)
+    return ordered and len(numbers) >= FEWEST_ORDERED and area >= FEWEST_SEEN * len(boxes)

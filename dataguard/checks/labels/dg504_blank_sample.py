@@ -1,7 +1,4 @@
-"""DG504: blank samples.
-
-Blank samples: constant images, empty sequences and strings. Standard library only.
-"""
+"""DG504: blank samples: constant images, empty sequences and strings, and boxes without area."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 
-MOST_AGAIN = 3
-"""At most this many blank samples are read again."""
-MOST_LABELS = 32
+MOST_REREAD = 3
+"""At most this many blank samples are read again: one that is blank again is enough."""
+MOST_MASK_VALUES = 32
 """An image with more values than this is no mask."""
 FEWEST_TOKENS = 8
 """The fewest integers in a row that count as a text."""
@@ -34,7 +31,7 @@ def blank(samples: Sequence[SampleRecord], summaries: Sequence[ValueSummary]) ->
     """
     numbers = [one for summary in summaries if summary.position is not None for one in summary.numbers]
     varied = {
-        one.path for one in numbers if one.low < one.high and (one.counts is None or len(one.counts) > MOST_LABELS)
+        one.path for one in numbers if one.low < one.high and (one.counts is None or len(one.counts) > MOST_MASK_VALUES)
     }
     found: dict[str, list[SampleRecord]] = defaultdict(list)
     for sample in samples:
@@ -82,7 +79,7 @@ def _is_text(leaf: LeafRecord) -> bool:
 def lasts(lab: Lab, samples: Sequence[SampleRecord]) -> bool:
     """Whether a sample is also blank when it is read alone: workers that share a file may spoil each other's reads."""
     indices = [sample.index for sample in samples if sample.blank and sample.index is not None]
-    return not indices or any(lab.dataset.is_blank(index) for index in indices[:MOST_AGAIN])
+    return not indices or any(lab.dataset.is_blank(index) for index in indices[:MOST_REREAD])
 
 
 def empty(samples: Sequence[SampleRecord]) -> dict[str, list[SampleRecord]]:
@@ -105,8 +102,8 @@ def _is_empty(leaf: LeafRecord) -> bool:
     return leaf.shown == "''" if leaf.kind == "str" else leaf.shape is not None and leaf.size == 0
 
 
-NATURE = 0.5
-"""A larger share of blank samples than this is a property of the data."""
+MOST_BLANK = 0.5
+"""A larger share of blank samples than this is a property of the data. Chosen: defects are the exception."""
 
 
 @check("DG504", "blank-sample", Severity.WARNING)
@@ -126,7 +123,7 @@ def dg504_blank_sample(lab: Lab) -> Judgement:
     for kinds in (blank(epoch.samples, epoch.value_summaries), empty(epoch.samples)):
         for fault, samples in kinds.items():
             count = f"{len(samples)} of {len(epoch.samples)} samples"
-            if len(samples) > NATURE * len(epoch.samples):
+            if len(samples) > MOST_BLANK * len(epoch.samples):
                 notes.append(f"{fault} in {count}: taken as normal for these data")
             elif are_placeholders(samples):
                 notes.append(f"{fault} in {count}, the same one: taken as a placeholder beside another input")

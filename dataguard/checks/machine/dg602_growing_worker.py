@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.machine.growth import TOO_MUCH, Growth, growth_of, memory_of, open_files, unseen_growth
+from dataguard.checks.machine.growth import FULL_SHARE, Growth, growth_of, memory_of, open_files, unseen_growth
 from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 from dataguard.machine.units import size, span
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from dataguard.lab.core.instrument import Reading
     from dataguard.lab.lab import Lab
 
-LEAST = 1 << 19
+LEAST_GROWTH = 1 << 19
 """Bytes that a process must grow by in each third of its reads; less is noise of its allocator."""
-MUCH = 0.1
-"""The share of memory above which cached data is noted."""
+NOTED_SHARE = 0.1
+"""The share of memory above which cached data is noted. Chosen, not derived."""
 
-NOTICED = 1 << 28
+SMALL_CACHE = 1 << 28
 """Bytes cached in all workers together up to which a dataset is small, and cached on purpose. Chosen, not derived."""
-FILE = 1 << 16
+FILE_BYTES = 1 << 16
 """The most bytes that an open file and its buffer take."""
-WARMING = 1 << 14
+WARMING_BYTES = 1 << 14
 """Bytes a sample that libraries may take in their first thousands of calls: 7 kB in 8,000 of `torchaudio.load`."""
 
 
@@ -38,23 +38,23 @@ def dg602_growing_worker(lab: Lab) -> Judgement:
         before they start.
     Links: https://docs.python.org/3/library/functools.html#functools.lru_cache
     """
-    growth = growth_of(lab, _allocated, LEAST, live=True)
+    growth = growth_of(lab, _allocated, LEAST_GROWTH, live=True)
     if growth is None:
         return Coverage(lab.resources.usage.exercised, unseen_growth(lab))
     files = open_files(lab)
-    if files is not None and growth.rate <= FILE * files.rate:
+    if files is not None and growth.rate <= FILE_BYTES * files.rate:
         return Coverage(growth.usage.exercised, "the growth comes from files left open: see DG604")
-    if growth.container is None and growth.rate < WARMING:
+    if growth.container is None and growth.rate < WARMING_BYTES:
         rate = f"{size(1000 * growth.rate)} per 1,000 samples"
         return Coverage(growth.usage.exercised, f"memory grows by {rate}, which no object of yours keeps")
     memory, needed = memory_of(lab), _needed(lab, growth)
-    if growth.is_too_much(lab, needed, None if memory is None else TOO_MUCH * memory):
+    if growth.is_too_much(lab, needed, None if memory is None else FULL_SHARE * memory):
         yield _finding(lab, growth, memory, needed, fits=False)
         return Coverage(growth.usage.exercised)
-    if lab.facts.num_workers and not growth.bounded and (needed or 0) > NOTICED:
+    if lab.facts.num_workers and not growth.bounded and (needed or 0) > SMALL_CACHE:
         yield _finding(lab, growth, memory, needed, fits=True)
         return Coverage(growth.usage.exercised)
-    share = f" of {size(memory)} of memory" if memory and needed and needed > MUCH * memory else ""
+    share = f" of {size(memory)} of memory" if memory and needed and needed > NOTED_SHARE * memory else ""
     cached = f"samples are cached{f' in {growth.container.path}' if growth.container else ''}"
     return Coverage(growth.usage.exercised, f"{cached}: {size(needed or 0)}{share} in all workers at the end")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHARE, MUCH = 0.1, 1 << 29
 """Copies of this share of memory or this many bytes, whichever is less, are worth a warning. Chosen, not derived."""
-LEAST = 1 << 16
+LEAST_COPIED = 1 << 16
 """Bytes that a worker must copy once it has settled; less is what the interpreter itself touches."""
 
 
@@ -49,7 +49,7 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
         return Coverage({"large containers": len(containers)}, _little(containers[0], f"at most {size(held)}"))
     usage = lab.resources.page_usage
     copied = usage.copied()
-    if not copied or min(total for _, total in copied) < LEAST:
+    if not copied or min(total for _, total in copied) < LEAST_COPIED:
         return Coverage(usage.exercised)
     rate = statistics.fmean(rate for rate, _ in copied)
     read = float("inf") if facts.persistent or not facts.length else facts.length / facts.num_workers

@@ -11,8 +11,9 @@ from dataguard.core.model import Coverage, Finding, Judgement, Location, Severit
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-CLOSED = 0.5
-"""The share of new files that must still be open after a garbage collection."""
+FEWEST_OPEN = 0.5
+"""The share of new files that must still be open after a garbage collection: others wait for their cycle to be
+collected."""
 
 
 @check("DG604", "leaking-handles", Severity.ERROR)
@@ -29,7 +30,7 @@ def dg604_leaking_handles(lab: Lab) -> Judgement:
     growth = open_files(lab)
     if growth is None:
         return Coverage(lab.resources.usage.exercised)
-    if growth.containers is not None and growth.containers.opened < CLOSED * growth.rate:
+    if growth.containers is not None and growth.containers.opened < FEWEST_OPEN * growth.rate:
         return Coverage(growth.usage.exercised, "files stay open until garbage collection")
     limit, needed = lab.machine.open_files, _needed(lab, growth)
     if growth.is_too_much(lab, needed, limit):

@@ -10,8 +10,8 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Se
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-FAR = 2
-"""Threads per core from which on workers are measured."""
+MEASURED_FROM = 2
+"""Threads per core from which on workers are measured: what decides is the measurement, which takes time."""
 CLEAR, ROUNDS = 1.5, 3
 """How many times as fast one thread each must be, in each of how many rounds."""
 
@@ -33,7 +33,7 @@ def dg605_oversubscribed_threads(lab: Lab) -> Judgement:
         raise NotApplicable(f"num_workers={facts.num_workers}: no other worker competes for the cores")
     epoch = lab.epoch
     threads = max((batch.threads for batch in epoch.batches), default=1)
-    if threads < 2 or facts.num_workers * threads < FAR * cores:
+    if threads < 2 or facts.num_workers * threads < MEASURED_FROM * cores:
         return Coverage(epoch.exercised)
     contention = lab.resources.thread_contention
     ratios = contention.ratios

@@ -1,7 +1,4 @@
-"""How memory and open files of a process grow as it reads, and how far. Standard library only.
-
-Memory and open files of each worker over the samples that it reads. Standard library only.
-"""
+"""How memory and open files of a process grow as it reads, how far, and the figures of it. Standard library only."""
 
 from __future__ import annotations
 
@@ -23,12 +20,13 @@ if TYPE_CHECKING:
     from dataguard.lab.machine.resource_observations import Usage
 
 
-_FILES = 2
+_LEAST_FILES = 2
 """Files that a process must open in each third of its reads; fewer may be temporary."""
-TOO_MUCH = 0.9
-"""The share of memory above which data that is kept does not fit."""
-_LIVE = 512
-"""Bytes of live objects per sample whose growth is examined for longer."""
+FULL_SHARE = 0.9
+"""The share of memory above which data that is kept does not fit: the model and other processes need some."""
+_LEAST_LIVE = 512
+"""Bytes of live objects per sample whose growth is examined for longer: smaller finds smaller leaks, and reads
+longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float, *, li
 
     def hints(usage: Usage) -> bool:
         """Whether a short measurement may show growth."""
-        in_use = live and _steady(usage, _in_use, _LIVE * usage.longest / 3)
+        in_use = live and _steady(usage, _in_use, _LEAST_LIVE * usage.longest / 3)
         return in_use or _steady(usage, measure, HINT * least)
 
     if not (hints(lab.resources.usage) and hints(lab.resources.settled_usage)):
@@ -106,7 +104,7 @@ def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float, *, li
 
 def open_files(lab: Lab) -> Growth | None:
     """The growth of the number of open files of a process."""
-    return growth_of(lab, lambda reading: reading.descriptors, _FILES)
+    return growth_of(lab, lambda reading: reading.descriptors, _LEAST_FILES)
 
 
 def _steady(usage: Usage, measure: Callable[[Reading], float], least: float) -> bool:
@@ -143,12 +141,12 @@ def unseen_growth(lab: Lab) -> str | None:
     trends = [trend(points, 0) for points in lab.resources.usage.points(lambda one: one.in_use or one.allocated)]
     rates = [one.rate for one in trends if one is not None and not one.steady]
     memory, length = memory_of(lab), lab.facts.length
-    if not rates or not memory or not length or max(rates) * length < TOO_MUCH * memory:
+    if not rates or not memory or not length or max(rates) * length < FULL_SHARE * memory:
         return None
     return f"growth below {size(max(rates))} per sample would not have been seen"
 
 
-_MB = 1e6
+_MEGABYTE = 1e6
 """Bytes in a megabyte, the unit of the axis."""
 
 
@@ -158,7 +156,7 @@ def allocated(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
     usage = lab.resources.longer_usage
     growth = max(readings[-1].allocated - readings[0].allocated for readings in usage.readings.values())
     summary = f"A worker grows by up to {size(growth)} while it reads {_samples(usage)} samples{_again(usage)}."
-    yield _plot("Memory of each worker", summary, "memory (MB)", usage, lambda one: one.allocated / _MB)
+    yield _plot("Memory of each worker", summary, "memory (MB)", usage, lambda one: one.allocated / _MEGABYTE)
 
 
 def copied(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
@@ -182,7 +180,7 @@ def open_files_figure(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
 
 
 def _private(reading: Reading) -> float | None:
-    return None if reading.pages is None else reading.pages.private / _MB
+    return None if reading.pages is None else reading.pages.private / _MEGABYTE
 
 
 def _plot(title: str, summary: str, unit: str, usage: Usage, measure: Callable[[Reading], float | None]) -> Plot:

@@ -1,7 +1,4 @@
-"""DG901: a model cannot learn a single batch by heart.
-
-How a model learned one batch, in words.
-"""
+"""DG901: a model cannot learn a single batch by heart."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from dataguard.checks.common.labels import VOID
 if TYPE_CHECKING:
     from dataguard.lab.model.calling import LossCall
 
-EXACT = 1e-3
-"""How far sums of probabilities may be from 1."""
+SUM_TOLERANCE = 1e-3
+"""How far sums of probabilities may be from 1: float16 has steps of that size around 1."""
 _ELEMENTWISE = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "a subtraction")
 _CHANCES = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 _HINTS = (
@@ -45,7 +45,7 @@ def mismatches(call: LossCall) -> Iterator[Mismatch]:
         yield from _broadcast(call)
     if name == "cross_entropy":
         yield from _of_cross_entropy(call)
-    if name == "nll_loss" and call.log_sums is not None and call.log_sums > 10 * EXACT:
+    if name == "nll_loss" and call.log_sums is not None and call.log_sums > 10 * SUM_TOLERANCE:
         holds = "probabilities" if _are_probabilities(call) else "logits"
         yield Mismatch(f"nll_loss gets {holds} and not their logarithms", "use cross_entropy with logits")
     if name == "binary_cross_entropy_with_logits" and out.activation == "sigmoid":
@@ -91,7 +91,7 @@ def _of_cross_entropy(call: LossCall) -> Iterator[Mismatch]:
             "cross_entropy gets the result of a sigmoid, and expects logits", "remove the sigmoid", ambiguous=True
         )
     sums = call.target_sums
-    if sums is not None and not all(abs(one - 1) < 10 * EXACT for one in sums):
+    if sums is not None and not all(abs(one - 1) < 10 * SUM_TOLERANCE for one in sums):
         yield Mismatch(
             f"cross_entropy gets targets that sum to {sums[0]:.3g} to {sums[1]:.3g} over the classes, not 1",
             "use binary_cross_entropy_with_logits for several classes per sample, else class indices",
@@ -101,7 +101,7 @@ def _of_cross_entropy(call: LossCall) -> Iterator[Mismatch]:
 
 def _are_probabilities(call: LossCall) -> bool:
     """Whether the outputs of each sample are in [0, 1] and sum to 1."""
-    return call.row_sums is not None and all(abs(one - 1) < EXACT for one in call.row_sums)
+    return call.row_sums is not None and all(abs(one - 1) < SUM_TOLERANCE for one in call.row_sums)
 
 
 def _classes(call: LossCall) -> int:

@@ -1,6 +1,7 @@
 """DG103: random augmentation that never varies.
 
-Draws that are the same for an index in every epoch, although no constant seeds them. Standard library only.
+The augmentation of an index may be frozen by a constant seed, a seed by index, a cache of augmented samples, or draws
+that are never applied; `by_index`, `by_cache` and `by_draw` find the last three, which no constant seed shows.
 """
 
 from __future__ import annotations

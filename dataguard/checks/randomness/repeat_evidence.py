@@ -1,8 +1,8 @@
-"""How a report words random numbers that repeat: what repeats, how that is known, and where. Standard library only.
+"""How a report describes random numbers that repeat: message, evidence, place, code to write instead, and figures.
 
-Code to suggest for a generator that repeats its random numbers. Standard library only.
-
-One item as each worker makes it in each epoch: clones are equal pictures. Standard library only.
+`message_of`, `evidence_of`, `advised` and `place_of` word a `Repeat`, between workers or between epochs; the `fix_of`
+functions suggest code for the generator that repeats; `across_workers` and `across_epochs` draw one item as each worker
+makes it in each epoch. Standard library only.
 """
 
 from __future__ import annotations

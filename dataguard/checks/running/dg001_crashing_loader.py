@@ -12,8 +12,9 @@ from dataguard.core.model import Coverage, Finding, Judgement, Severity, without
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-REPEATED = 5000
-"""How often a sample that rarely raises is read by the repro line."""
+REPRO_READS = 5000
+"""How often a sample that rarely raises is read by the repro line: an exception in one of a thousand reads occurs then
+with a probability of 99 %."""
 
 _MISSING = "the dataset refers to a file that does not exist"
 _NOT_THERE = "this file does not exist; a relative path starts at the folder where the command runs"
@@ -90,5 +91,5 @@ def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
         message=f"{incident.where} raised {incident.headline}" + (f", in {rate}" if rate else ""),
         evidence=without_empty(evidence),
         at=incident.location,
-        repro=lab.repro.incident(incident, times=REPEATED if rate else 1),
+        repro=lab.repro.incident(incident, times=REPRO_READS if rate else 1),
     )

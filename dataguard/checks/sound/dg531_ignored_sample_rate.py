@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.sound.sound_charts import Heard
 
-OFF = 0.01
-"""How far a rate may be off the declared one: half of what changes the pitch by a semitone is 0.03."""
+RATE_TOLERANCE = 0.01
+"""How far a rate may be off the declared one. Chosen: a sixth of a semitone, which changes the pitch by 0.06; usual
+rates differ by 0.088 at least."""
 
 
 @check("DG531", "ignored-sample-rate", Severity.ERROR, since="2026.3")
@@ -62,5 +63,5 @@ def _undeclared(lab: Lab, heard: Heard) -> dict[str, str]:
     return {
         path: f"has a sample rate of {hertz(round(rate))}, and the contract says {hertz(declared)}"
         for path, rate in rates
-        if declared and abs(rate / declared - 1) > OFF
+        if declared and abs(rate / declared - 1) > RATE_TOLERANCE
     }

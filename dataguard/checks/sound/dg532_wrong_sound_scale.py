@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 
 DEPTHS = {2.0**15: "16-bit", 2.0**23: "24-bit", 2.0**31: "32-bit"}
 """What full scale is as an integer."""
-NEAR = 3.2
+MOST_GAIN = 3.2
 """How far a scale may be off by a gain that is meant: 10 dB."""
 CUT, QUIETLY_CUT = 0.08, 0.1
 """The share of values at the ends of the range in tones that are clipped; in tones, it is below 0.02."""
 OVERFLOW, SMOOTH = 0.9, 0.6
 """The largest step, as a share of the range, where loud values change their sign, and that of soft tones at most."""
-SHIFTED = 0.05
-"""The share of full scale by which silence may be off zero."""
+MOST_OFFSET = 0.05
+"""The share of full scale by which silence may be off zero. Chosen: an offset of recordings is less, unsigned samples
+are off by half."""
 
 
 @check("DG532", "wrong-sound-scale", Severity.ERROR, since="2026.3")
@@ -61,7 +62,7 @@ def _scales(heard: Heard) -> Iterator[tuple[str, float, float]]:
     """What full scale and silence become in each leaf of floats that is not scaled to its own level."""
     for fit in heard.waveforms:
         quiet = heard.quiet.get(fit.path)
-        if fit.is_float and quiet is not None and abs(quiet / fit.full_scale - 1) < SHIFTED:
+        if fit.is_float and quiet is not None and abs(quiet / fit.full_scale - 1) < MOST_OFFSET:
             yield fit.path, fit.full_scale, fit.offset
     for spectrogram in heard.spectrograms:
         scale = spectrogram.full_scale(heard.amplitude)
@@ -74,15 +75,15 @@ def _slip(lab: Lab, scale: float) -> str:
     low, high = lab.settings.contract.get("value_range", (-1.0, 1.0))
     ratio = scale / max(abs(low), abs(high))
     for depth, name in DEPTHS.items():
-        if 1 / NEAR < ratio / depth < NEAR:
+        if 1 / MOST_GAIN < ratio / depth < MOST_GAIN:
             return f"holds {name} values that were never divided: full scale is {scale:,.0f}"
-        if 1 / NEAR < ratio * depth < NEAR:
+        if 1 / MOST_GAIN < ratio * depth < MOST_GAIN:
             return f"is divided by {depth:,.0f} once too often: full scale is {scale:.3g}"
     return ""
 
 
 def _offset(scale: float, offset: float) -> str:
-    return f"has silence at {offset:.3g}, not at 0" if abs(offset) > SHIFTED * scale else ""
+    return f"has silence at {offset:.3g}, not at 0" if abs(offset) > MOST_OFFSET * scale else ""
 
 
 def _distortion(loudness: Loudness) -> str:

@@ -1,7 +1,4 @@
-"""Findings about leaves that follow the sound of a file. Standard library only.
-
-What the model hears, beside its file. Standard library only.
-"""
+"""Findings about leaves that follow the sound of a file, and their figure. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from dataguard.core.figures import Pictures
 from dataguard.core.model import Finding, without_empty
 
 if TYPE_CHECKING:
-    from dataguard.core.model import Finding
     from dataguard.lab.lab import Lab
 
 

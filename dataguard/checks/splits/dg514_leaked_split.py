@@ -1,14 +1,14 @@
-"""DG514: samples that are in two splits.
-
-Windows of tokens or of a series that hold what another split holds (DG514). Standard library only.
-"""
+"""DG514: samples, or windows of tokens and series, that are in two splits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.sample_figures import MOST_SAMPLES
+from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.machine.units import counted
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from dataguard.lab.subject import Subject
 
 
-LEAKED = 0.25
-"""The share of windows from which on text is no common phrase, licence or template."""
-OVERLAPPING, FEWEST = 0.1, 8
+LEAKED_SHARE = 0.25
+"""The share of windows from which on text is no common phrase, licence or template. Chosen, not derived."""
+OVERLAPPING_SHARE, FEWEST_WINDOWS = 0.1, 8
 """The share of windows of a series from which on it is no calibration or other pattern; and the fewest of them."""
 
 
 def leaked_text(lab: Lab, other: Subject) -> Finding | None:
     """A finding if much of the text of a split is in an earlier one, too."""
     seen = observed_or_none(lambda: lab.splits.text_shared_with(other))
-    if seen is None or seen.pair is None or seen.windows < LEAKED * seen.of:
+    if seen is None or seen.pair is None or seen.windows < LEAKED_SHARE * seen.of:
         return None
     index, earlier = seen.pair
     one, two = other.facts.name, lab.facts.name
@@ -45,7 +45,7 @@ def leaked_text(lab: Lab, other: Subject) -> Finding | None:
 def leaked_series(lab: Lab, other: Subject) -> Finding | None:
     """A finding if windows of a series lie between those of an earlier split."""
     seen = observed_or_none(lambda: lab.splits.series_shared_with(other))
-    if seen is None or seen.pair is None or seen.windows < max(FEWEST, OVERLAPPING * seen.of):
+    if seen is None or seen.pair is None or seen.windows < max(FEWEST_WINDOWS, OVERLAPPING_SHARE * seen.of):
         return None
     index, earlier = seen.pair
     one, two = other.facts.name, lab.facts.name
@@ -58,7 +58,7 @@ def leaked_series(lab: Lab, other: Subject) -> Finding | None:
     )
 
 
-ALIAS = 0.95
+ALIAS_SHARE = 0.95
 """With at least this share of common samples, a test split is the validation split under another name."""
 
 
@@ -82,7 +82,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         seen = lab.splits.compared_with(other)
         shared, proven = _shared(seen)
         compared, repeated = max(compared, seen.samples), seen.repeated
-        if shared and other.facts.role != "train" and shared >= ALIAS * max(seen.samples, seen.others):
+        if shared and other.facts.role != "train" and shared >= ALIAS_SHARE * max(seen.samples, seen.others):
             notes.append(f"it is {other.facts.name} under another name")
         elif shared:
             yield _finding(lab, other, seen, shared, proven=proven)
@@ -140,3 +140,29 @@ def _open(lab: Lab, seen: Comparison, other: str) -> list[str]:
         return [f"all samples were compared with those of {other}, but random or equal ones cannot be matched"]
     few = counted(seen.samples, "samples were")
     return [f"only {few} compared with {seen.others} of {other}: use --all to compare all"]
+
+
+def leaked(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
+    """Samples that are in two splits, side by side."""
+    del findings
+    for other in lab.splits.earlier:
+        seen = lab.splits.compared_with(other)
+        same = {pair: None for match in seen.matches for pair in match.compared if pair.same}
+        pairs = list({(pair.earlier, pair.index): pair for pair in same}.values())[:MOST_SAMPLES]
+        if not pairs:
+            continue
+        one, two = lab.siblings[other.facts.name], lab
+        theirs = one.pictures.shown(*(pair.earlier for pair in pairs), view=View())
+        own = two.pictures.shown(*(pair.index for pair in pairs), view=View())
+        rows = [
+            (left.original or left.seen[0], right.original or right.seen[0])
+            for left, right in zip(theirs, own, strict=True)
+        ]
+        names = one.facts.name, two.facts.name
+        yield Pictures(
+            f"Samples that are both in {names[0]} and in {names[1]}",
+            "Each row shows one sample, as both splits hold it.",
+            tuple(f"{names[0]} {pair.earlier} = {names[1]} {pair.index}" for pair in pairs),
+            names,
+            tuple(rows),
+        )

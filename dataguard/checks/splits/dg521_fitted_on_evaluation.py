@@ -1,6 +1,7 @@
 """DG521: a scaler that has seen the evaluation data.
 
-Columns of several splits that look as if one scaler was fitted on all of them. Standard library only.
+Such columns have mean 0 and deviation 1, or a range of 0 to 1, over several splits together and not over the training
+split alone.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace
     from dataguard.lab.splits.index_contents import Groups
 
-FEWEST = 12
+FEWEST_GROUPS = 12
 """Fewer groups may be classes, or conditions that each split is meant to have."""
 _CLASSES = "groups are what the labels name: each is meant to be in both splits"
 _UNNAMED = "nothing names a patient, subject, speaker, session or group: set `group` in the contract"
@@ -70,7 +70,7 @@ def dg523_shared_group(lab: Lab) -> Judgement:
 def _may_be_groups(counts: Mapping[str, int]) -> bool:
     """Whether these are many groups of several samples, named by numbers as groups are and topics are not."""
     numbered = sum(any(letter.isdigit() for letter in name) for name in counts)
-    return FEWEST <= len(counts) <= sum(counts.values()) / 2 and numbered > len(counts) / 2
+    return FEWEST_GROUPS <= len(counts) <= sum(counts.values()) / 2 and numbered > len(counts) / 2
 
 
 def _restarts(own: Mapping[str, int], theirs: Mapping[str, int]) -> bool:

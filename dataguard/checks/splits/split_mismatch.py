@@ -1,6 +1,7 @@
 """Loaders that read splits of the same data, and how they differ. Standard library only.
 
-How the sound of two loaders differs that read splits of the same data. Standard library only.
+`splits_of` finds the loaders to compare and `mismatches` compares them: colours, normalization, sound, class indices,
+structure, and ranges of values. Each comparison returns a `Mismatch` or None.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from dataguard.lab.sound.tone_fits import SpectrogramFit, WaveformFit
 
 
-STEADY = 1e-3
-"""How far the rates of random states may differ in a loader that does not perturb the speed."""
+STEADY_RATE = 1e-3
+"""How far the rates of random states may differ in a loader that does not perturb the speed. Chosen, not derived."""
 OTHER_RATE = 0.01
-"""Chosen: ten times STEADY, and less than any two usual sample rates differ by (8.8 %)."""
-GAIN = 3.2
+"""Chosen: ten times STEADY_RATE, and less than any two usual sample rates differ by (8.8 %)."""
+MOST_GAIN = 3.2
 """A scale that differs by less may be a gain that is meant: 10 dB."""
 OTHER_BIN, OTHER_STEP = 0.75, 1.5
 """By how many bins a tone is moved, and by how much a louder chart moves logarithms, where spectrograms differ."""
@@ -65,11 +66,11 @@ def _waveform(
 ) -> tuple[str, str] | None:
     """What differs in a waveform, for each of the two loaders."""
     states = [(fit, draws.get(fit.path, ())), (before, other_draws.get(before.path, ()))]
-    if not all(len(drawn) and all(_near(one.rate, of.rate, STEADY) for one in drawn) for of, drawn in states):
+    if not all(len(drawn) and all(_near(one.rate, of.rate, STEADY_RATE) for one in drawn) for of, drawn in states):
         return None
     if not _near(fit.rate, before.rate, OTHER_RATE):
         return f"has a sample rate of {hertz(round(fit.rate))}", f"of {hertz(round(before.rate))}"
-    if not 1 / GAIN < fit.full_scale / before.full_scale < GAIN:
+    if not 1 / MOST_GAIN < fit.full_scale / before.full_scale < MOST_GAIN:
         return f"maps full scale to {fit.full_scale:.3g}", f"to {before.full_scale:.3g}"
     return None
 
@@ -103,13 +104,14 @@ def _measured_sound(fit: SpectrogramFit) -> str:
 
 T = TypeVar("T")
 
-NEAR, NEAR_JITTERED = 0.02, 0.06
+NEAR_EXACT, NEAR_JITTERED = 0.02, 0.06
 """How far apart two loaders may map black or white, as a share of the range between both."""
-DARKENED = 0.5
+DARKENED_SHARE = 0.5
 """The share of its range that jitter of a few levels may leave, if none of the draws kept white as it is."""
-APART = 40
-"""A range of values that is this many times wider than the other loader's is no coincidence."""
-FEWEST = 4
+RANGE_FACTOR = 40
+"""A range of values that is this many times wider than the other loader's is no coincidence: bytes and fractions
+differ by 255. A leaf must have as many values for its range to count."""
+FEWEST_SAMPLES = 4
 """The least number of samples that show which index a class name has."""
 _CHANNELS = (1, 3, 4)
 """Channels of grey, RGB and RGBA images."""
@@ -182,12 +184,12 @@ def _alike(one: Fit, two: Fit) -> bool:
     """Whether black and white are mapped to the same values, as far as jitter allows to see."""
     exact = one.exact and two.exact
     spans = [abs(255 * gain) for gain in (*one.gains, *two.gains)]
-    near = (NEAR if exact else NEAR_JITTERED) * max(spans)
+    near = (NEAR_EXACT if exact else NEAR_JITTERED) * max(spans)
     black, white = (
         max(abs(first - second) for first, second in zip(*ends, strict=True)) <= near
         for ends in ((one.offsets, two.offsets), (one.white, two.white))
     )
-    return black and (white or (not exact and min(spans) >= DARKENED * max(spans)))
+    return black and (white or (not exact and min(spans) >= DARKENED_SHARE * max(spans)))
 
 
 def _measured(fit: Fit) -> str:
@@ -261,7 +263,7 @@ def _function(pairs: Iterable[tuple[str | None, int | None]]) -> dict[str, int]:
             count += 1
     single = {name: next(iter(found)) for name, found in numbers.items() if len(found) == 1}
     own = len(set(single.values())) == len(single)
-    return single if own and len(single) > 1 and count >= max(FEWEST, 2 * len(single) - 1) else {}
+    return single if own and len(single) > 1 and count >= max(FEWEST_SAMPLES, 2 * len(single) - 1) else {}
 
 
 def _structure(lab: Lab, other: Lab) -> Mismatch | None:
@@ -323,7 +325,7 @@ def _ranges(lab: Lab, other: Lab) -> Mismatch | None:
     path, low, high = own
     _, below, above = theirs
     wide, narrow = max(high - low, above - below), min(high - low, above - below)
-    if narrow <= 0 or wide < APART * narrow:
+    if narrow <= 0 or wide < RANGE_FACTOR * narrow:
         return None
     there = f"{other.facts.name} from {below:.4g} to {above:.4g}"
     return Mismatch("values", f"has values from {low:.4g} to {high:.4g} in sample{path}, {there}")
@@ -336,6 +338,6 @@ def _range(lab: Lab) -> tuple[str, float, float] | None:
         return None
     largest = max(seen, key=lambda one: one.size)
     alike = [one for one in seen if one.path == largest.path]
-    if largest.size < APART or len(alike) < FEWEST:
+    if largest.size < RANGE_FACTOR or len(alike) < FEWEST_SAMPLES:
         return None
     return largest.path, min(one.low for one in alike), max(one.high for one in alike)

@@ -22,8 +22,9 @@ from dataguard.stats.coincidence import ORDERED
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-BARELY = 0.9
-"""The correlation of the places of samples in two epochs above which a shuffle buffer is too small for the stream."""
+BARELY_MIXED = 0.9
+"""The correlation of the places of samples in two epochs above which a shuffle buffer is too small for the stream.
+Chosen, not derived: it is only noted."""
 
 
 @check("DG206", "replayed-order", Severity.ERROR)
@@ -41,7 +42,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise NotApplicable(f"the role is {facts.role}: a fixed order does no harm")
     if facts.kind == "stream":
         order = lab.streams.stream_order
-        if order.correlation is not None and order.correlation > BARELY and not order.replayed:
+        if order.correlation is not None and order.correlation > BARELY_MIXED and not order.replayed:
             note = f"the stream barely mixes: the places of samples in two epochs correlate by {order.correlation:.2f}"
             return Coverage({"samples": order.samples}, f"{note}; use a larger shuffle buffer, or shuffle its shards")
         if not order.replayed:

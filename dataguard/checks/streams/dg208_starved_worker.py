@@ -10,7 +10,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, No
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-FEWEST = 4
+FEWEST_PER_WORKER = 4
 """Average number of samples per worker from which on an idle worker is not just due to a short stream. Chosen, not
 derived."""
 
@@ -43,7 +43,7 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
         looked = {"samples": sum(share.total for share in shards.ranks), "workers": workers, "ranks": len(shards.ranks)}
         places = [(worker, rank) for rank, share in enumerate(shards.ranks) for worker in share.empty_workers]
         idle = [f"worker {worker} of rank {rank}" for worker, rank in places]
-    if idle and looked["samples"] >= FEWEST * workers:
+    if idle and looked["samples"] >= FEWEST_PER_WORKER * workers:
         yield Finding(
             message=f"{', '.join(idle)} {'gets' if len(idle) == 1 else 'get'} no samples",
             evidence={

@@ -1,7 +1,4 @@
-"""DG209: a restored loader does not continue where it was interrupted.
-
-Whether a restored loader continues as it would have without an interruption. Standard library only.
-"""
+"""DG209: a restored loader does not continue as it would have without an interruption."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ if TYPE_CHECKING:
     from dataguard.lab.streams.resume import Batches, Point, Resumes, Run
 
 
-DISTINCT = 0.5
+DISTINCT_SHARE = 0.5
 """The share of batches that differ from all others in a leaf by which batches are recognised."""
-KNOWN = 0.9
+KNOWN_SHARE = 0.9
 """The share of samples that were read before, from which on other batches mean a different order."""
 
 
@@ -77,7 +74,7 @@ def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> s
         return None
     whole = expected if point.end else resumes.reference.epochs[point.epoch]
     fault = _misplaced(whole, len(whole) - len(expected), yielded, stable)
-    known = len(run.samples & resumes.reference.samples) > KNOWN * len(run.samples)
+    known = len(run.samples & resumes.reference.samples) > KNOWN_SHARE * len(run.samples)
     other = resumes.reseeded
     drawn = other is None or all(_leaf(resumes.reference, path) != _leaf(other, path) for path in wrong)
     if fault is None and not known and drawn:
@@ -88,7 +85,7 @@ def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> s
 def _identifies(run: Run, path: str) -> bool:
     """Whether most batches of an epoch differ in a leaf."""
     leaf = _only(run.epochs[0], path)
-    return len(set(leaf)) > DISTINCT * len(leaf) and len(set(leaf)) > 1
+    return len(set(leaf)) > DISTINCT_SHARE * len(leaf) and len(set(leaf)) > 1
 
 
 def _misplaced(epoch: Batches, after: int, yielded: Batches, stable: Sequence[str]) -> str | None:

@@ -19,7 +19,7 @@ FEWEST_SHINGLES = 64
 """The fewest shingles of each worker. Chosen: shares of fewer have a standard error of more than a sixteenth."""
 _SAME_TEXT, _REPEATED = 0.5, 0.1
 """The shares of shingles in common of workers that read one text, and of those that each read their own."""
-_LONG = 16
+_LONG_RUN = 16
 """Samples in a row that two workers do not both yield by chance, if these have some variety."""
 
 
@@ -100,7 +100,7 @@ def _doubled(shared: StreamTrace, alone: StreamTrace) -> int:
         return 0
     first, second = shared.by_worker[:2]
     length = min(len(first), len(second))
-    if length >= _LONG and first[:length] == second[:length] and len(set(first)) > _LONG // 4:
+    if length >= _LONG_RUN and first[:length] == second[:length] and len(set(first)) > _LONG_RUN // 4:
         return shared.scaled(length)
     if not (shared.ended and alone.ended):
         return shared.scaled(_overlap(set(first), set(second), alone))

@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 
 NO_RANK = "are read by no rank"
 CUT = "are cut off before each shuffle, so that no epoch has them"
-FEWEST = 16
-"""Samples of an endless stream that every worker has to pass, before one of them counts as missing."""
+FEWEST_PASSED = 16
+"""Samples of an endless stream that every worker has to pass, before one of them counts as missing: it may only be
+late."""
 
-EPOCHS = 10
-"""Epochs in which the same indices must be lost."""
+LOST_EPOCHS = 10
+"""Epochs in which the same indices must be lost: more exclude coincidence in smaller datasets, and take longer."""
 MOST_INDICES = 1 << 20
 """An epoch of more indices takes long to draw several times."""
-CHANCE = 9
+CHANCE_FACTOR = 9
 """How many times the square root of the samples are lost by more than where streams are mixed: odds of 1e-9."""
-MOST_KNOWN = 0.6
-"""The share of the samples of several processes that has to be recognised, if the others are new by chance."""
+FEWEST_KNOWN = 0.6
+"""The share of the samples of several processes that has to be recognised, if the others are new by chance. Chosen:
+most of them, so that what is missing is not what is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def in_every_order(lab: Lab, loss: Loss) -> Loss:
     """The loss of map-style ranks, `reshuffled` if several epochs in other orders lose the same indices."""
     if loss.of > MOST_INDICES or not excused(loss, lab.facts, lab.ranks.world):
         return loss
-    unread = observed_or_none(lambda: lab.ranks.unread(EPOCHS))
+    unread = observed_or_none(lambda: lab.ranks.unread(LOST_EPOCHS))
     if unread is None or not lost_in_all(*unread, loss.of):
         return loss
     lost = unread[0][0]
@@ -170,7 +172,7 @@ def find_loss(
     if not all(first.ended and second.ended for first, second in epochs):
         raise Undecided("one of two epochs ends, the other does not")
     loss = _loss_of(epochs)
-    if loss.samples > CHANCE * math.sqrt(loss.of) and all(map(_repeats, *epochs)):
+    if loss.samples > CHANCE_FACTOR * math.sqrt(loss.of) and all(map(_repeats, *epochs)):
         return replace(loss, same=True)
     random = loss.samples and (_varies(one(seeded=False, twice=True)) or any(starmap(_drawn, epochs)))
     if random and not is_fixed():
@@ -210,7 +212,7 @@ def _drawn(shared: StreamTrace, alone: StreamTrace) -> bool:
     So it is where streams are mixed by chance, until the first of them has no more.
     """
     common = (shared.counts & alone.counts).total()
-    return not recognised(shared, alone) and common >= MOST_KNOWN * shared.counts.total()
+    return not recognised(shared, alone) and common >= FEWEST_KNOWN * shared.counts.total()
 
 
 def _repeats(first: StreamTrace, second: StreamTrace) -> bool:
@@ -251,7 +253,7 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], one: Callable[...,
         whole = all(map(_known_throughout, read, repeat(places)))
         ordered = all(worker == sorted(worker) for worker in passed)
         horizon = min((worker[-1] for worker in passed if worker), default=0)
-        if len(places) == len(order) and whole and ordered and horizon >= FEWEST:
+        if len(places) == len(order) and whole and ordered and horizon >= FEWEST_PASSED:
             lost = [place for place in range(horizon) if place not in found]
             first = alone.shown(lost[0], order[lost[0]]) if lost else None
             return Loss(len(lost), horizon, bool(lost), first)

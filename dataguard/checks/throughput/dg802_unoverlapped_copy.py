@@ -10,10 +10,10 @@ from dataguard.core.model import Coverage, Finding, Judgement, Severity, without
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-_NOTABLE = 0.05
+_NOTABLE_SHARE = 0.05
 """The smallest share of the step that a copy must take to be reported. Chosen, not derived."""
-_OVERLAP = 0.5
-"""The share of a copy that has to overlap with computation."""
+_FEWEST_OVERLAP = 0.5
+"""The share of a copy that has to overlap with computation. Chosen, not derived."""
 
 
 @check("DG802", "unoverlapped-copy", Severity.WARNING)
@@ -31,7 +31,12 @@ def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
     delivered = lab.throughput.copies
     copying = delivered.copying
     looked = Coverage({"bytes": delivered.count})
-    if copying is None or copying.alone < _NOTABLE * step or copying.overlap >= _OVERLAP or not delivered.unpinned:
+    if (
+        copying is None
+        or copying.alone < _NOTABLE_SHARE * step
+        or copying.overlap >= _FEWEST_OVERLAP
+        or not delivered.unpinned
+    ):
         return looked
     yield Finding(
         message=f"copying a batch takes {copying.alone * 1e3:.3g} ms, of which {copying.overlap:.0%} overlaps compute",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.measured import LoaderTimes
 
-_WORTH = 1.1
+_WORTH_FACTOR = 1.1
 """A setting must be at least this many times as fast to be reported. Chosen: twice the margin of timing
 comparisons."""
 
@@ -45,7 +45,7 @@ def dg803_slow_worker_count(lab: Lab) -> Judgement:
     ratio = times.ratio(times.workers, own, best)
     if ratio is None or not ratio.slower:
         raise Undecided(_cannot_tell(own, best))
-    if ratio.least >= _WORTH:
+    if ratio.least >= _WORTH_FACTOR:
         yield Finding(
             message=f"{best} would be {ratio.measured:.2f} times as fast as {own} "
             f"(99.8% confidence interval: {ratio.least:.2f} to {ratio.most:.2f})",

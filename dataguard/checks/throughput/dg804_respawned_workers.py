@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.epoch_trace import EpochTrace
 
-_SHARE = 0.3
+_START_SHARE = 0.3
 """The share of an epoch that starting workers must take to be reported. Chosen, not derived."""
 _SAVED, _EPOCH = 0.5, 1.0
 """The fewest seconds to save, and of an epoch beyond its start: a shorter one is a test run."""
@@ -43,12 +43,12 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     rest = _rest(lab, epoch)
     if rest is None:
         raise Undecided("starting an epoch is slow, but the length of the epoch is unknown")
-    if rest < _EPOCH or epoch.ride.start_seconds < _SHARE * (epoch.ride.start_seconds + rest):
+    if rest < _EPOCH or epoch.ride.start_seconds < _START_SHARE * (epoch.ride.start_seconds + rest):
         return looked
     lab.afford("starts", 5 * epoch.ride.start_seconds)
     starts = lab.throughput.starts
     saved = min(starts.own) - max(starts.persistent)
-    if saved < _SAVED or saved < _SHARE * (saved + rest):
+    if saved < _SAVED or saved < _START_SHARE * (saved + rest):
         return looked
     usual, later = statistics.median(starts.own), statistics.median(starts.persistent)
     yield Finding(

@@ -10,8 +10,8 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Se
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-FEWEST = 8
-"""Padded rows that are needed: what holds for fewer may be chance."""
+FEWEST_ROWS = 8
+"""Padded rows that are needed: what holds by chance in half of all rows holds in eight with odds of 1 in 256."""
 
 
 @check("DG421", "padding-in-loss", Severity.ERROR, since="2026.3")
@@ -31,7 +31,7 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
     seen = read.padding
     if seen is None:
         raise NotApplicable("no row is padded where the batch has a mask and labels that are tokens")
-    if seen.rows >= FEWEST and seen.labelled == seen.rows and not (seen.apart and seen.ignores):
+    if seen.rows >= FEWEST_ROWS and seen.labelled == seen.rows and not (seen.apart and seen.ignores):
         labels = f"batch{read.names['labels']}"
         where = "end in" if seen.apart else "carry labels where the mask is 0: padding,"
         yield Finding(

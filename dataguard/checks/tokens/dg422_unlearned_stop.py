@@ -10,8 +10,9 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, No
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-FEWEST = 8
-"""How often the token must be seen without a label."""
+FEWEST_STOPS = 8
+"""How often the token must be seen without a label: what holds by chance each second time holds eight times with odds
+of 1 in 256."""
 
 
 @check("DG422", "unlearned-stop", Severity.ERROR, since="2026.3")
@@ -38,14 +39,14 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
     if seen is None:
         raise NotTested("the end token is unknown: no tokenizer found, and none in the contract (eos)")
     known_end = read.vocabulary.eos is not None
-    if not seen.learned and seen.hidden >= FEWEST:
+    if not seen.learned and seen.hidden >= FEWEST_STOPS:
         kind = "both the padding and the end token" if seen.padding else "the end token"
         yield Finding(
             message=f"token {seen.name} is {kind}; it follows a learned token {seen.hidden} times, and "
             "its label is ignored each time",
             evidence=without_empty({"without a label": seen.hidden, "with a label": seen.learned, "a row": seen.shown}),
         )
-    elif known_end and not seen.learned and seen.ended >= FEWEST and not seen.alike:
+    elif known_end and not seen.learned and seen.ended >= FEWEST_STOPS and not seen.alike:
         yield Finding(
             message=f"none of {seen.ended} rows that end before the full width has the label {seen.name}, the end "
             "token, and they do not end in any other token in common",

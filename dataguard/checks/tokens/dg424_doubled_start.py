@@ -11,8 +11,8 @@ from dataguard.machine.units import counted
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-FEWEST = 8
-"""Rows that are needed."""
+FEWEST_ROWS = 8
+"""Rows that are needed: what holds by chance in half of all rows holds in eight with odds of 1 in 256."""
 
 
 @check("DG424", "doubled-start", Severity.WARNING, since="2026.3")
@@ -30,7 +30,7 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
     if seen is None:
         raise NotTested("the start token is unknown or pads rows: no tokenizer found, and none in the contract (bos)")
     if seen.rows and seen.twice == seen.rows:
-        if seen.rows < FEWEST:
+        if seen.rows < FEWEST_ROWS:
             raise Undecided(f"only {counted(seen.rows, 'rows')} seen")
         yield Finding(
             message=f"all {seen.rows} rows begin with {seen.name} twice",

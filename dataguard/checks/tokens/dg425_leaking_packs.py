@@ -10,8 +10,8 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Se
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-FEWEST = 8
-"""Starts of documents that are needed."""
+FEWEST_STARTS = 8
+"""Starts of documents that are needed: what holds by chance for half of them holds for eight with odds of 1 in 256."""
 
 
 @check("DG425", "leaking-packs", Severity.ERROR, since="2026.3")
@@ -37,7 +37,7 @@ def dg425_leaking_packs(lab: Lab) -> Judgement:
             "no row holds several documents: no positions restart"
             + ("" if packing else ', and the contract does not declare packing = "separate"')
         )
-    if seen.open >= FEWEST and seen.open == seen.restarts:
+    if seen.open >= FEWEST_STARTS and seen.open == seen.restarts:
         split = "nothing but the end token separates them" if seen.by_stop else "the mask is open between them"
         yield Finding(
             message=f"all {seen.open} later documents in {seen.rows} packed rows of batch{read.names['tokens']} see "
@@ -45,7 +45,7 @@ def dg425_leaking_packs(lab: Lab) -> Judgement:
             evidence=without_empty({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown}),
             ambiguous=seen.alone,
         )
-    elif seen.labelled >= FEWEST and seen.labelled == seen.restarts and not seen.same:
+    elif seen.labelled >= FEWEST_STARTS and seen.labelled == seen.restarts and not seen.same:
         yield Finding(
             message=f"the first token of all {seen.labelled} later documents in packed rows is the label of the token "
             "before it, in another document",

@@ -11,8 +11,8 @@ from dataguard.machine.units import counted
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-FEWEST = 8
-"""Rows with all placeholders that are needed."""
+FEWEST_ROWS = 8
+"""Rows with all placeholders that are needed: one length in so many rows is no coincidence."""
 
 
 @check("DG426", "cut-image-tokens", Severity.ERROR, since="2026.3")
@@ -27,7 +27,7 @@ def dg426_cut_image_tokens(lab: Lab) -> Judgement:
     """
     read = lab.tokens.read
     seen = read.images
-    if seen is None or seen.rows < FEWEST:
+    if seen is None or seen.rows < FEWEST_ROWS:
         raise NotApplicable("no rows beside images have the same number of one placeholder token")
     if seen.cut and seen.place:
         batch, row = seen.place

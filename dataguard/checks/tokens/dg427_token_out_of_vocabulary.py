@@ -11,7 +11,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotTested, Severi
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
-DISTINCT = 8
+FEWEST_IDS = 8
 """So many different ids beyond a tokenizer's are those of another one; a few may be placeholders that were added."""
 
 
@@ -42,7 +42,7 @@ def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
             message=f"ids of batch{read.names['tokens']} go up to {seen.largest:,}, but the largest embedding of the "
             f"model takes {embedded:,} ids",
         )
-    elif embedded is None and seen.place and (declared or seen.distinct >= DISTINCT):
+    elif embedded is None and seen.place and (declared or seen.distinct >= FEWEST_IDS):
         batch, row = seen.place
         source = "the contract" if declared else str(vocabulary.where)
         yield Finding(

@@ -53,7 +53,7 @@ from dataguard.lab.sound.tone_fits import channels_of
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
-from dataguard.settings.target_spelling import shown as shown_target
+from dataguard.settings.target_spelling import shown_target
 from dataguard.targets.variants import Loader
 
 EPOCHS = 2

@@ -11,7 +11,7 @@ from dataguard.core.model import Doc, Report, Result, Severity, Status
 from dataguard.render.ci.project import bounded, clean, thresholds
 from dataguard.render.escapes import without_commands
 from dataguard.render.text import render_result
-from dataguard.settings.target_spelling import shown
+from dataguard.settings.target_spelling import shown_target
 
 _NOT_XML = re.compile("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONGEST = 50_000
@@ -24,7 +24,7 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
     root = Xml.Element("testsuites", name="dataguard")
     suites: dict[str, Xml.Element] = {}
     for result in report.results:
-        name = ":".join(filter(None, (shown(result.target) or ", ".join(report.targets), result.loader)))
+        name = ":".join(filter(None, (shown_target(result.target) or ", ".join(report.targets), result.loader)))
         if name not in suites:
             suites[name] = Xml.SubElement(root, "testsuite", name=_clean(name))
         suites[name].append(_case(result, docs.get(result.code), fail_on, undecided_fails=undecided_fails))

@@ -1,6 +1,7 @@
 """Figures as the templates draw them: positions in percent, paths, and images as data URIs.
 
-Scales and ticks of charts, and fewer points where there are more than a reader can tell apart.
+`FigureRenderer` draws the figures of one page. Charts have linear scales (`Axis`), and fewer points where there are
+more than a reader can distinguish.
 """
 
 from __future__ import annotations

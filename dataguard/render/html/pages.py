@@ -1,9 +1,4 @@
-"""The HTML page of `dataguard bench`: which setting is faster, a chart of the worker counts, where the time goes.
-
-The HTML pages of `dataguard doctor` and `dataguard list`.
-
-The HTML page of `dataguard show`.
-"""
+"""The HTML pages of `dataguard bench`, `doctor`, `list` and `show`; that of a scan is in `report.py`."""
 
 from __future__ import annotations
 

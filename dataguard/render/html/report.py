@@ -1,6 +1,6 @@
 """The HTML page of a scan: the verdict, the findings worst first, and what else there is to know.
 
-Evidence, settings and places as rows of a table: short values in one line, long ones folded.
+Evidence and settings are rows of tables: short values in one line, long ones folded.
 """
 
 from __future__ import annotations

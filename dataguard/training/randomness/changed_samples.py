@@ -1,6 +1,7 @@
-"""Whether samples fade or grow from epoch to epoch: reading them changes the data that the dataset stores.
+"""Samples of training followed from epoch to epoch: whether they are random, and whether they fade or grow.
 
-Whether samples are random: a few of them are compared between epochs, row by row of their batches.
+`SampleRows` compares a few rows of batches between epochs. `ChangedSamples` finds samples that move in one direction:
+reading them changes the data that the dataset stores (DG307).
 """
 
 from __future__ import annotations

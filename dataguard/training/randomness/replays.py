@@ -4,12 +4,9 @@ Three things must hold: a generator has the same state when two workers start, b
 setting a seed in between, and samples vary between epochs. Torch's own seeding makes all states differ, so that a
 loader without an own `worker_init_fn` or generator is judged by two comparisons of bytes.
 
-The states of random generators: whether two are the same, and whether one is a later state of another.
-
-Inside workers: the states of random generators when a worker starts, and after it drew from them.
-
 `StartRecord` replaces `worker_init_fn` while torch starts the workers, runs the user's own first, and leaves
-`get_worker_info().dataset` as it is. What it records travels in a file, as batches belong to the user.
+`get_worker_info().dataset` as it is. What it records of the states of generators travels in files, as batches belong to
+the user; `Replays` reads them in the main process. `State` says whether one state is a later one of another.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dataguard.checks.machine.dg601_shm_headroom import PAGE, Flight, _leaf_bytes, flight_of
+from dataguard.checks.machine.dg601_shm_headroom import PAGE_BYTES, Flight, _leaf_bytes, flight_of
 from dataguard.lab.core.records import LeafRecord
 
 
@@ -37,7 +37,7 @@ def lab_of(sizes: Sequence[int], trial: int | None = None, samples: Sequence[int
     )
 
 
-QUEUES = PAGE * (3 * 3 + 5)
+QUEUES = PAGE_BYTES * (3 * 3 + 5)
 
 
 @pytest.mark.parametrize(

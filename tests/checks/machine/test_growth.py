@@ -9,7 +9,7 @@ import pytest
 
 from dataguard.checks.machine import dg602_growing_worker, dg604_leaking_handles
 from dataguard.checks.machine.dg601_shm_headroom import dg601_shm_headroom, flight_of
-from dataguard.checks.machine.dg602_growing_worker import FILE
+from dataguard.checks.machine.dg602_growing_worker import FILE_BYTES
 from dataguard.checks.machine.dg603_copied_dataset import _is_inside
 from dataguard.checks.machine.growth import Growth, unseen_growth
 from dataguard.core.model import Undecided
@@ -63,7 +63,7 @@ def test_a_stream_may_still_fill_its_buffer() -> None:
         growth.is_too_much(lab, 11, 10)
 
 
-@pytest.mark.parametrize("rate", [1.5 * FILE, 2 * FILE])
+@pytest.mark.parametrize("rate", [1.5 * FILE_BYTES, 2 * FILE_BYTES])
 def test_memory_that_open_files_take(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two files stay open for each sample."""
     memory, files = (Growth(one, leaks=False, usage=USAGE, containers=None) for one in (rate, 2.0))

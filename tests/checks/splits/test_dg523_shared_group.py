@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dataguard.checks.splits.dg523_shared_group import FEWEST, _are_labels, _may_be_groups, _restarts
+from dataguard.checks.splits.dg523_shared_group import FEWEST_GROUPS, _are_labels, _may_be_groups, _restarts
 from dataguard.lab.core.records import LeafRecord, Numbers, ValueSummary
 from dataguard.lab.splits.index_contents import Groups
 
@@ -16,10 +16,10 @@ GROUPS = Groups("speaker", {0: "S1", 1: "S1", 2: "S2"})
 @pytest.mark.parametrize(
     ("names", "times", "judged"),
     [
-        ([f"S{number}" for number in range(FEWEST)], 2, True),
-        ([f"S{number}" for number in range(FEWEST)], 1, False),
-        ([f"S{number}" for number in range(FEWEST - 1)], 9, False),
-        ([f"topic {chr(97 + number)}" for number in range(FEWEST)], 2, False),
+        ([f"S{number}" for number in range(FEWEST_GROUPS)], 2, True),
+        ([f"S{number}" for number in range(FEWEST_GROUPS)], 1, False),
+        ([f"S{number}" for number in range(FEWEST_GROUPS - 1)], 9, False),
+        ([f"topic {chr(97 + number)}" for number in range(FEWEST_GROUPS)], 2, False),
     ],
 )
 def test_many_numbered_groups_of_several_samples(names: list[str], times: int, judged: bool) -> None:

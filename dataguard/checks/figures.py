@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dataguard.checks.figures import loader, samples
+from dataguard.checks.common import sample_figures
 from dataguard.checks.geometry import alignment
+from dataguard.checks.images import normalization_figures
 from dataguard.checks.machine import growth
 from dataguard.checks.randomness import repeat_evidence
 from dataguard.checks.sound import sound_findings
+from dataguard.checks.splits import dg514_leaked_split
+from dataguard.checks.streams import share_figures
+from dataguard.checks.throughput import time_figures
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
 
@@ -25,33 +29,33 @@ BUILDERS: Mapping[str, Sequence[Builder]] = {
     "DG102": (repeat_evidence.across_epochs,),
     "DG103": (repeat_evidence.everywhere,),
     "DG107": (repeat_evidence.across_epochs,),
-    "DG201": (loader.by_worker,),
-    "DG202": (loader.by_rank, loader.overlap),
-    "DG203": (loader.by_rank,),
-    "DG206": (loader.two_epochs,),
-    "DG207": (loader.two_epochs,),
-    "DG208": (loader.by_worker, loader.by_rank),
-    "DG501": (samples.non_finite,),
-    "DG504": (samples.blank,),
-    "DG505": (samples.restored,),
-    "DG506": (samples.as_expected,),
-    "DG507": (samples.statistics, samples.as_expected),
-    "DG508": (samples.of_file,),
-    "DG509": (samples.of_file,),
-    "DG510": (samples.of_file,),
+    "DG201": (share_figures.by_worker,),
+    "DG202": (share_figures.by_rank, share_figures.overlap),
+    "DG203": (share_figures.by_rank,),
+    "DG206": (share_figures.two_epochs,),
+    "DG207": (share_figures.two_epochs,),
+    "DG208": (share_figures.by_worker, share_figures.by_rank),
+    "DG501": (sample_figures.non_finite,),
+    "DG504": (sample_figures.blank,),
+    "DG505": (normalization_figures.restored,),
+    "DG506": (normalization_figures.as_expected,),
+    "DG507": (normalization_figures.statistics, normalization_figures.as_expected),
+    "DG508": (sample_figures.of_file,),
+    "DG509": (sample_figures.of_file,),
+    "DG510": (sample_figures.of_file,),
     "DG511": (alignment.blended,),
     "DG512": (alignment.misaligned_masks_figure, alignment.misaligned_boxes),
-    "DG514": (samples.leaked,),
+    "DG514": (dg514_leaked_split.leaked,),
     "DG531": (sound_findings.beside_original,),
     "DG532": (sound_findings.beside_original,),
     "DG533": (sound_findings.beside_original,),
-    "DG601": (loader.workers,),
+    "DG601": (time_figures.workers,),
     "DG602": (growth.allocated,),
     "DG603": (growth.copied,),
     "DG604": (growth.open_files_figure,),
-    "DG605": (loader.workers,),
-    "DG801": (loader.training_loop, loader.workers),
-    "DG803": (loader.sweep,),
+    "DG605": (time_figures.workers,),
+    "DG801": (time_figures.training_loop, time_figures.workers),
+    "DG803": (time_figures.sweep,),
 }
 """They read what was observed for the verdict; only `lab.pictures` observes more, where pictures are wanted."""
 

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dataguard.checks import CATALOGUE
-from dataguard.checks.figures import registry
+from dataguard.checks import CATALOGUE, figures
 from dataguard.core.figures import Figure, Matrix, Picture, Pictures, Plot, Swatches, Timeline
 from dataguard.core.model import Check, Coverage, Finding, Judgement, Result, Severity, Status, Undecided
 from dataguard.engine import scan
@@ -53,7 +52,7 @@ def pixels(png: bytes | None) -> np.ndarray:
 
 
 def test_every_code_is_one_of_the_catalogue() -> None:
-    assert set(registry.BUILDERS) <= {check.code for check in CATALOGUE}
+    assert set(figures.BUILDERS) <= {check.code for check in CATALOGUE}
 
 
 @pytest.mark.scan
@@ -209,7 +208,7 @@ def judged(builder: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Resu
         yield Finding("it fails")
         return Coverage({})
 
-    monkeypatch.setattr(registry, "BUILDERS", {"DG101": (builder,)})
+    monkeypatch.setattr(figures, "BUILDERS", {"DG101": (builder,)})
     check = Check("DG101", "cloned-worker-rng", Severity.ERROR, CATALOGUE[0].doc, fails)
     cache = ObservationCache(Settings(), Path())
     lab: Any = SimpleNamespace(settings=Settings(), repro=Repro("a:x", "x"), cache=cache)
@@ -233,7 +232,7 @@ def test_a_bug_of_ours_is_not_hidden_from_tests(monkeypatch: pytest.MonkeyPatch)
     def breaks(*_: object) -> Any:
         raise ValueError("a bug of ours")
 
-    monkeypatch.setattr(registry, "BUILDERS", {"DG101": (breaks,)})
+    monkeypatch.setattr(figures, "BUILDERS", {"DG101": (breaks,)})
     lab: Any = SimpleNamespace()
     with pytest.raises(ValueError, match="a bug of ours"):
-        registry.figures_of("DG101", lab, ())
+        figures.figures_of("DG101", lab, ())
