@@ -1,8 +1,7 @@
-"""Observations of a loader's image files: what they are, and how samples change when files are replaced.
+"""Observations of a loader's image files, for `lab.files`: EXIF orientation, 16-bit values, and pixel modes.
 
-Whether a loader applies the EXIF orientation of images.
-
-16-bit files: which of their values are kept in a sample.
+Each observation reads a few of the surveyed samples again with changed files (`file_survey`): another orientation, or
+other 16-bit values. Trials of pixel modes are in `pixel_modes`.
 """
 
 from __future__ import annotations

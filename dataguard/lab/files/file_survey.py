@@ -1,11 +1,9 @@
-"""The files of samples, and their headers.
+"""The files that samples are read from, and samples read with other files in place of their own.
 
-Reading a sample stops when its last file is passed to a decoder, so that hundreds of files can be surveyed in the time
-that decoding a few of them takes.
-
-Reads samples with other files than their own, each time in a new fork, so that no cache is used.
-
-The image leaves of samples that are read with other files.
+A survey reads samples only until their last file is passed to a decoder, so that hundreds of files are known in the
+time that decoding a few of them takes. `SwappedFileReader` then reads single samples with one file replaced, each read
+in a fork of its own, so that nothing an earlier read has cached is used. What it looks at in a sample is given to it as
+a function: `image_leaf` for images, `values_of` in `lab.sound` for sound.
 """
 
 from __future__ import annotations
@@ -44,8 +42,11 @@ from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
+T = TypeVar("T")
 H = TypeVar("H")
 """The header of a file."""
+P = TypeVar("P")
+"""What is looked at of a leaf, such as its pixels."""
 SampleIndex = Any
 """The index of a sample, or its position in a stream."""
 WITHOUT = 8
@@ -182,12 +183,6 @@ def survey_build(build: Callable[[], Loader], folder: Path, media: Media[H]) -> 
     samples = tuple(SampleFiles(index, (file,)) for index, file in enumerate(files))
     modules = dict.fromkeys(one.module for one in media.decoders if one.module in sys.modules)
     return FileSurvey(samples, tuple(modules), len(samples)), seconds
-
-
-"""The header of a file."""
-T = TypeVar("T")
-P = TypeVar("P")
-"""What is looked at of a leaf, such as its pixels."""
 
 
 class Bypassed(NotApplicable):

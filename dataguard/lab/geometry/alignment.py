@@ -1,6 +1,7 @@
 """Where image and mask leaves come from in each draw of the transforms, and how far they are misaligned.
 
-Which values a mask leaf holds after its source was replaced by charts of two values.
+`ChartedDraws` reads samples with all charts under one random state after another, and finds the leaves that follow the
+image and those that follow its mask. `mask_values_of` finds which values a mask leaf holds whose source held two.
 """
 
 from __future__ import annotations

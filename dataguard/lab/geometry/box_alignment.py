@@ -1,11 +1,8 @@
 """Whether boxes and points move with their image.
 
 Charts show where an image comes from in each draw, and so where its boxes come from: a box must have the same source
-position in all draws, and the position that it has when the dataset's transforms are bypassed.
-
-Boxes and points in a sample: tables of numbers, and the box formats that they may have.
-
-The source positions of boxes and points in one draw, and whether they are the same in another draw.
+position in all draws, and the position that it has when the dataset's transforms are bypassed. Boxes are found in a
+sample as tables of numbers (`tables_of`), which are tried in each format that they may have (`BoxFormat`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads samples of one loader repeatedly, with their images replaced by charts.
 
-Replaces the images that a dataset caches in memory, one for each index, during one read.
-
-Caches are copied before anything is written, because arrays may be memory-mapped from the user's files or shared.
+Charts replace what decoders return, arrays that become Pillow images, what the dataset's transforms are called with, or
+what the dataset caches in memory for the index that is read. Caches are copied before anything is written to them,
+because arrays may be memory-mapped from the user's files or shared.
 """
 
 from __future__ import annotations

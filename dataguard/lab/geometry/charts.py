@@ -1,13 +1,14 @@
-"""Charts that encode the position of every pixel: vertical and horizontal stripes, as in structured light.
+"""Charts that encode the position of every pixel, and the images and masks that they replace.
 
-Each pixel of a sample is light or dark in each chart. These bits are the number of its stripe in Gray code, so that a
-pixel between two stripes is off by one at most. Cropping, flipping, rotating and resizing move the numbers; brightness,
-contrast and normalization do not change them; erased or filled pixels have none.
+The charts are vertical and horizontal stripes, as in structured light. Each pixel of a sample is light or dark in each
+chart; these bits are the number of its stripe. Cropping, flipping, rotating and resizing move the numbers; brightness,
+contrast and normalization do not change them; erased or filled pixels have none. `located` decodes the source position
+of each point of a leaf, `pose_of` fits a map from the leaf to the image to them, and `displacement` compares two
+leaves.
 
-Distinguishes images from their masks (or depth maps), and replaces both by charts.
-
-An image has colours, or many values; a mask has one channel, or a few values in flat areas. The charts of a mask use
-two of its own values, so that the user's code still works on them.
+`ChartPainter` puts charts in place of images and of their masks (or depth maps). An image has colours, or many values;
+a mask has one channel, or a few values in flat areas. The charts of a mask use two of its own values, so that the
+user's code still works on them.
 """
 
 from __future__ import annotations

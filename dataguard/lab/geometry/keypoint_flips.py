@@ -1,9 +1,8 @@
-"""Keypoints and masks of a sample in several random states: whether left and right are swapped when they are flipped.
+"""Whether keypoints and classes of masks with a left and a right side are swapped when a sample is flipped.
 
-Points that keep their order are mapped from one state to another by an affine map; if left and right are swapped, so
-are the points of each pair. A map with a negative determinant is a flip, so no image needs to be compared.
-
-Masks of one sample in several random states: whether left and right classes are swapped where they are flipped.
+A sample is read in several random states. Points that keep their order are mapped from one state to another by an
+affine map; if left and right are swapped, so are the points of each pair. A map with a negative determinant is a flip,
+so no image needs to be compared. Masks are compared with themselves, flipped, with classes kept and swapped.
 """
 
 from __future__ import annotations

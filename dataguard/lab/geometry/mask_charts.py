@@ -4,16 +4,9 @@ Charts replace what decoders return, what the dataset's transforms are called wi
 memory: the first of these that has an image. The same sample is read with every chart while all RNGs are frozen, so
 that all charts get the same crop, flip and jitter.
 
-Two images of a sample that belong together, such as a photograph in two sizes: one serves as the other's mask.
-
-Each sample reads two images, always the same ones, whose contents resemble each other and no other image. Two views of
-one file are no pair, nor are samples with numbers that follow the draw, as if they said how the views differ.
-
-Two leaves that show one part of one image in two sizes, such as a pair for super-resolution cut from one file.
-
-Two views for contrastive learning come from one file too, but from different parts of it. Leaves that show the same
-part in every draw belong together if that part is drawn at random, or if the sample holds nothing that could be learned
-but images.
+A sample without a mask may hold two images that belong together. Of two that are read from two files, such as a
+photograph and its depth map, the second serves as the mask (`pair_rule`). Two leaves that show one image in two sizes,
+such as a pair for super-resolution, are compared with each other (`run_sized_pairs`).
 """
 
 from __future__ import annotations

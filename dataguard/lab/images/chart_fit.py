@@ -2,12 +2,10 @@
 
 A constant colour survives cropping, flipping and resizing. Colour jitter changes it, but black and white stay exact in
 draws where jitter is clipped at the ends of the range: the extremes of several draws give offset and gain.
+`response_to` finds the colours in one sample, `fit` compares the responses to all charts.
 
-The colours of the leaves of a sample whose images were replaced by a chart.
-
-The normalization statistics of pretrained weights, as timm and torchvision report them.
-
-A library is imported if the user names it, in a disposable process. Nothing is downloaded.
+`statistics_of` looks up the statistics of pretrained weights, with which fits are compared. It imports the library that
+the user names, in a disposable process; nothing is downloaded.
 """
 
 from __future__ import annotations

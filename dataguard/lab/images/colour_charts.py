@@ -1,7 +1,5 @@
 """Colour charts: the response of a loader to images of known colours, for `lab.images`.
 
-Reads samples of one loader with their images replaced by colour charts.
-
 Charts replace what decoders return while a sample is read or, if samples are cached, while the loader is built. If
 nothing is decoded, they replace arrays passed to `Image.fromarray` or to the dataset's own transforms; the channel
 order is then unknown.

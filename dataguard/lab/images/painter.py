@@ -1,11 +1,11 @@
-"""Replaces what image decoders return by charts of one colour, for decoders that the user's code has imported.
+"""Images in the containers that pipelines use, and their replacement by charts of one colour.
 
-Each decoder has its own channel order and layout. A chart is the decoded image with all pixels replaced, so that size,
-dtype and metadata stay the same. Masks and other images of one channel, and palettes, are not replaced.
+Containers are Pillow images, arrays, tensors and torchvision's tv_tensors. None is imported: one that the user's code
+has not imported does not occur.
 
-Images in the containers that pipelines use: Pillow images, arrays, tensors and torchvision's tv_tensors.
-
-Nothing is imported: a container that the user's code has not imported does not occur.
+`Painter` replaces what image decoders return. Each decoder has its own channel order and layout. A chart is the decoded
+image with all pixels replaced, so that size, dtype and metadata stay the same. Masks and other images of one channel,
+and palettes, are not replaced.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""One item as each worker makes it in each epoch: a contact sheet.
+"""Pictures of samples, for findings that can be seen: `lab.pictures`.
 
-A sample as files hold it, and as the model sees it.
-
-Sound as images: the waveform and spectrogram of a file, and of what the model hears.
-
-Pictures of samples, for findings that can be seen; see `Lab.pictures`.
-
-They have a budget of their own, so that no verdict depends on whether they are made.
+They are a sample as its image or sound files hold it and as the model sees or hears it, and one item as each worker
+makes it in each epoch (a contact sheet). They have a budget of their own, so that no verdict depends on whether they
+are made.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Single samples and batches as a reader sees them: each leaf in words, and pictures of its images.
 
-Images of any kind as small PNG files, and masks and boxes that are laid over them.
-
-Pillow is imported here, and so only in processes that make pictures.
+Images of any kind become small PNG files, with masks and boxes laid over them. Pillow is imported inside the functions
+that need it, and so only in processes that make pictures.
 """
 
 from __future__ import annotations

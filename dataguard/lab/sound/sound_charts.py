@@ -2,11 +2,7 @@
 
 Charts are files of steady tones that decoders get in place of the user's: with the same number of channels, and with
 whatever sample rate the question needs. So every decoder is tested with its own conventions, and what arrives in the
-sample is compared with what was in the file.
-
-How the leaves of a sample follow the tones that are put in place of its sound file.
-
-Reads a sample with tones in place of its sound file, in a disposable process.
+sample is compared with what was in the file. Each sample is read in a disposable process.
 """
 
 from __future__ import annotations
