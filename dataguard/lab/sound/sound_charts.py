@@ -24,8 +24,8 @@ from dataguard.lab.core.leaves import array_of
 from dataguard.lab.decoding.file_substitution import SOUNDS
 from dataguard.lab.decoding.sound_files import SoundHeader, decoded_sound
 from dataguard.lab.files.file_survey import (
+    BUDGET_SHARE,
     FULLY_READ,
-    SHARE,
     FileSurvey,
     SampleOutput,
     SwappedFileReader,
@@ -358,7 +358,7 @@ class Sound:
         subject = self._subject
         indices = subject.epoch.asked(SURVEYED) if subject.facts.kind == "map" else ()
         subject.afford_reads("sound files", FULLY_READ + 1)
-        seconds = SHARE * subject.settings.budget
+        seconds = BUDGET_SHARE * subject.settings.budget
         found: FileSurvey[SoundHeader] = subject.vary(
             "sound files", lambda folder: survey_files(subject.build, folder, indices, seconds, SOUNDS)
         )
