@@ -14,10 +14,11 @@ from dataguard.lab.decoding.image_files import ALPHA, CMYK, PALETTE, RGB, as_rgb
 from dataguard.lab.files.file_survey import ImageFile, ImageLeaf, ImageReader, ImageSurvey, SampleIndex
 
 TRANSPARENT_SHARE = 0.02
-"""The smallest share of fully transparent pixels whose colours matter: smaller finds more, larger ignores soft
-corners."""
+"""The smallest share of fully transparent pixels whose colours matter: smaller finds more, larger ignores more edges
+and corners."""
 UNIFORM_SHARE = 0.9
-"""The share of them that has one colour if that is a background, on which a lossy editor leaves some others."""
+"""The share of them that has one colour if that is a background: smaller takes more for a background, larger finds
+more."""
 FLAT_DEVIATION = 2.0
 """The largest standard deviation of colours, from 0 to 255, in an image with shapes in its alpha channel only: rounding
 and lossy compression of one colour stay below it."""

@@ -35,79 +35,13 @@ from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
-_MOST_BYTES = 1 << 27
-"""Larger arrays are not copied."""
-_FEW = 16
-"""Tuples and dictionaries with at most this many entries are searched for arrays, as in `TensorDataset.tensors`."""
-
-
-def copy_cached_images(dataset: Any) -> None:
-    """Copy the arrays that may hold images, in the dataset and in those that it wraps."""
-    for _, part in wrapped_by(dataset, by_name):
-        state = getattr(part, "__dict__", {})
-        state.update({name: _copied(held) for name, held in state.items()})
-
-
-def _copied(held: Any) -> Any:
-    if isinstance(held, np.ndarray) and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
-        return np.array(held)
-    if type(held) is torch.Tensor and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
-        return held.clone()
-    if type(held) in (tuple, list) and len(held) <= _FEW:
-        return type(held)(_copied(one) for one in held)
-    if type(held) is dict and len(held) <= _FEW:
-        return {key: _copied(one) for key, one in held.items()}
-    return list(held) if type(held) is list else held
-
-
-@contextlib.contextmanager
-def replaced_in_cache(dataset: Any, index: Any, paint: Callable[[Any, str], Any]) -> Iterator[None]:
-    """Replace the cached images of an index by what `paint` returns for them."""
-    dataset, index = base_of(dataset, index)
-    replaced = []
-    try:
-        for name, cache in _caches(dataset):
-            replaced += _replaced(cache, index, partial(_named, paint, name))
-        yield
-    finally:
-        for cache, before in replaced:
-            cache[index] = before
-
-
-def _named(paint: Callable[[Any, str], Any], name: str, image: Any) -> Any:
-    return paint(image, name)
-
-
-def _caches(dataset: Any) -> Iterator[tuple[str, Any]]:
-    """Everything that has as many entries as the dataset has samples."""
-    length = len(dataset)
-    for name, held in getattr(dataset, "__dict__", {}).items():
-        inner = list(held.values()) if type(held) is dict else held if type(held) in (tuple, list) else []
-        for cache in (held, *(inner if len(inner) <= _FEW else [])):
-            if isinstance(cache, list | np.ndarray | torch.Tensor) and len(cache) == length:
-                yield name, cache
-
-
-def _replaced(cache: Any, index: Any, paint: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
-    """Replace one entry; return what to restore, and where."""
-    try:
-        entry = cache[index]
-        if not any(is_image(leaf) for _, leaf in iter_leaves(entry)):
-            return []
-        before = entry.copy() if isinstance(cache, np.ndarray) else entry
-        before = entry.clone() if isinstance(cache, torch.Tensor) else before
-        cache[index] = replace_images(entry, paint)
-    except Exception:  # noqa: BLE001 - the index does not fit, or it is read-only
-        return []
-    return [(cache, before)]
-
-
 ORIGINALS, FEWEST_ORIGINALS = 6, 2
-"""Samples that are read without charts, to distinguish images from masks, and how many of those that take long."""
-_LONG = 2.5
-"""Seconds after which the fewest of them are enough."""
-_QUICK = 0.1
-"""A loader that is built in fewer seconds may be rebuilt for every read."""
+"""Samples that are read without charts, to distinguish images from masks, and how many of those that take long: more
+see masks of other labels, fewer take less time."""
+_LONG_SECONDS = 2.5
+"""Seconds after which the fewest of them are enough: a limit of time."""
+_QUICK_SECONDS = 0.1
+"""A loader that is built in fewer seconds may be rebuilt for every read: for up to ten draws of nine, 9 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +77,7 @@ class ChartedReader:
         self._outputs: list[Any] = []
         started = time.monotonic()
         self._rebuild()
-        self._is_quick = time.monotonic() - started < _QUICK
+        self._is_quick = time.monotonic() - started < _QUICK_SECONDS
         self.collated = batched and self._loader.collate_fn is not default_collate
 
     def _rebuild(self) -> None:
@@ -177,7 +111,7 @@ class ChartedReader:
         started = time.monotonic()
         samples = [self.read(0, 0)]
         for number in range(1, ORIGINALS if samples[0].inputs else 1):
-            if number >= FEWEST_ORIGINALS and time.monotonic() - started > _LONG:
+            if number >= FEWEST_ORIGINALS and time.monotonic() - started > _LONG_SECONDS:
                 break
             samples.append(self.read(number, 0))
         return samples
@@ -297,3 +231,71 @@ def _built(build: Callable[..., Loader], folder: Path, draws: int) -> tuple[Load
 
 def _unchanged(image: Any, _: str, __: bool) -> Any:
     return image
+
+
+_MOST_BYTES = 1 << 27
+"""Larger arrays, of 128 MiB, are not copied: a limit of memory."""
+_FEW_ENTRIES = 16
+"""Tuples and dictionaries with at most this many entries are searched for arrays, as in `TensorDataset.tensors`: longer
+ones are lists of samples."""
+
+
+def copy_cached_images(dataset: Any) -> None:
+    """Copy the arrays that may hold images, in the dataset and in those that it wraps."""
+    for _, part in wrapped_by(dataset, by_name):
+        state = getattr(part, "__dict__", {})
+        state.update({name: _copied(held) for name, held in state.items()})
+
+
+def _copied(held: Any) -> Any:
+    if isinstance(held, np.ndarray) and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
+        return np.array(held)
+    if type(held) is torch.Tensor and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
+        return held.clone()
+    if type(held) in (tuple, list) and len(held) <= _FEW_ENTRIES:
+        return type(held)(_copied(one) for one in held)
+    if type(held) is dict and len(held) <= _FEW_ENTRIES:
+        return {key: _copied(one) for key, one in held.items()}
+    return list(held) if type(held) is list else held
+
+
+@contextlib.contextmanager
+def replaced_in_cache(dataset: Any, index: Any, paint: Callable[[Any, str], Any]) -> Iterator[None]:
+    """Replace the cached images of an index by what `paint` returns for them."""
+    dataset, index = base_of(dataset, index)
+    replaced = []
+    try:
+        for name, cache in _caches(dataset):
+            replaced += _replaced(cache, index, partial(_named, paint, name))
+        yield
+    finally:
+        for cache, before in replaced:
+            cache[index] = before
+
+
+def _named(paint: Callable[[Any, str], Any], name: str, image: Any) -> Any:
+    return paint(image, name)
+
+
+def _caches(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Everything that has as many entries as the dataset has samples."""
+    length = len(dataset)
+    for name, held in getattr(dataset, "__dict__", {}).items():
+        inner = list(held.values()) if type(held) is dict else held if type(held) in (tuple, list) else []
+        for cache in (held, *(inner if len(inner) <= _FEW_ENTRIES else [])):
+            if isinstance(cache, list | np.ndarray | torch.Tensor) and len(cache) == length:
+                yield name, cache
+
+
+def _replaced(cache: Any, index: Any, paint: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+    """Replace one entry; return what to restore, and where."""
+    try:
+        entry = cache[index]
+        if not any(is_image(leaf) for _, leaf in iter_leaves(entry)):
+            return []
+        before = entry.copy() if isinstance(cache, np.ndarray) else entry
+        before = entry.clone() if isinstance(cache, torch.Tensor) else before
+        cache[index] = replace_images(entry, paint)
+    except Exception:  # noqa: BLE001 - the index does not fit, or it is read-only
+        return []
+    return [(cache, before)]
