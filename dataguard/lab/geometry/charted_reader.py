@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,7 @@ from dataguard.lab.core.source_location import standing_in
 from dataguard.lab.decoding.decoders import Gives, giving
 from dataguard.lab.geometry.charts import ChartPainter, InputImage
 from dataguard.lab.images.painter import Painter, is_image, planes_of, replace_images
-from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.sample_reader import Reader, collated_alone
-from dataguard.lab.rng.rng_discovery import SEED, seeded
+from dataguard.lab.reading.sample_reader import Reader
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
@@ -70,7 +67,9 @@ class ChartedReader:
         self.bypass = False
         self._patches = Painter(self.painter.paint, giving(Gives.PIXELS, Gives.ARRAY))
         self._patches.install()
-        self._build = partial(_built, build, folder, draws)
+        self._build = build
+        self._folder = folder
+        self._draws = draws
         self._indices = indices
         self._source = "decoders"
         self._in_callable = self._rebuilds = False
@@ -78,15 +77,15 @@ class ChartedReader:
         started = time.monotonic()
         self._rebuild()
         self._is_quick = time.monotonic() - started < _QUICK_SECONDS
-        self.collated = batched and self._loader.collate_fn is not default_collate
+        self.collated = batched and self._reader.loader.collate_fn is not default_collate
 
     def _rebuild(self) -> None:
         """Build the loader, and wrap its dataset's own callables."""
-        self._loader, self._reader = self._build()
-        for state, name, held in callables_of(self._loader.dataset, by_name):
+        self._reader = Reader(self._build(), self._folder, self._draws)
+        for state, name, held in callables_of(self._reader.dataset, by_name):
             state[name] = standing_in(held, _StandIn(held, self, name))
         if self._source == "memory":
-            copy_cached_images(self._loader.dataset)
+            copy_cached_images(self._reader.dataset)
 
     def sources(self) -> Iterator[str]:
         """Try the sources of images one after the other, in the order in which a pipeline uses them.
@@ -163,13 +162,9 @@ class ChartedReader:
 
     def _read(self, number: int, draw: int) -> Any:
         """A sample, or a batch of it alone if the user's own collate_fn makes one."""
-        if self._indices:
-            sample = self._sample(number, draw)
-        else:
-            with gate("sample"), seeded(SEED + draw):
-                sample = next(islice(iter(self._loader.dataset), number % 4, None))
+        sample = self._sample(number, draw) if self._indices else self._reader.read_streamed(number % 4, draw)
         if self.collated:
-            sample, batched = collated_alone(self._loader, sample, SEED + draw)
+            sample, batched = self._reader.collated(sample, draw)
             self.collated = batched or self.bypass
         return sample
 
@@ -177,7 +172,7 @@ class ChartedReader:
         index = self._index(number)
         if self._source != "memory":
             return self._reader.read(index, draw)
-        with replaced_in_cache(self._loader.dataset, index, self.painter.paint):
+        with replaced_in_cache(self._reader.dataset, index, self.painter.paint):
             return copy.deepcopy(self._reader.read(index, draw))  # it may be a view of the cache, which is restored now
 
     def call_through(
@@ -222,11 +217,6 @@ class _StandIn:
         if name == "_original":  # not set yet: this object is being copied
             raise AttributeError(name)
         return getattr(self._original, name)
-
-
-def _built(build: Callable[..., Loader], folder: Path, draws: int) -> tuple[Loader, Reader]:
-    loader = build()
-    return loader, Reader(loader, folder, draws)
 
 
 def _unchanged(image: Any, _: str, __: bool) -> Any:

@@ -21,7 +21,7 @@ import torch
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
-from dataguard.lab.images.painter import SMALLEST, is_image, planes_of
+from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
 
@@ -309,7 +309,7 @@ def _state(sample: Any) -> tuple[dict[str, np.ndarray], set[tuple[str, bytes]]]:
             beside.add((path, describe(path, leaf).digest))
             continue
         planes = planes_of(leaf if not isinstance(leaf, torch.Tensor) else array_of(leaf))
-        if len(planes) == 1 and planes.dtype.kind in "iu" and min(planes.shape[-2:]) >= SMALLEST:
+        if len(planes) == 1 and planes.dtype.kind in "iu" and min(planes.shape[-2:]) >= SMALLEST_SIDE:
             masks[path] = planes[0].astype(np.int64)
     return masks, beside
 

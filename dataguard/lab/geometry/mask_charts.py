@@ -48,7 +48,7 @@ from dataguard.lab.geometry.keypoint_flips import (
     find_sides,
     names_sides,
 )
-from dataguard.lab.images.painter import SMALLEST, is_image, planes_last
+from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
@@ -120,7 +120,7 @@ class Geometry:
 def _is_image(leaf: LeafRecord) -> bool:
     """Whether a leaf has the shape of an image."""
     shape = leaf.shape or ()
-    return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST))
+    return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST_SIDE))
 
 
 def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
