@@ -1,8 +1,7 @@
-"""Observations of a loader's image files: what they are, and how samples change when files are replaced.
+"""Observations of a loader's image files, for `lab.files`: EXIF orientation, 16-bit values, and pixel modes.
 
-Whether a loader applies the EXIF orientation of images.
-
-16-bit files: which of their values are kept in a sample.
+Each observation reads a few of the surveyed samples again with changed files (`file_survey`): another orientation, or
+other 16-bit values. Trials of pixel modes are in `pixel_modes`.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import IMAGES
 from dataguard.lab.decoding.image_files import as_rgb, decoded, in_format_of, png, with_orientation
 from dataguard.lab.files.file_survey import (
+    BUDGET_SHARE,
     FULLY_READ,
-    SHARE,
     ImageFile,
     ImageLeaf,
     ImageOutput,
@@ -37,10 +36,83 @@ from dataguard.lab.files.file_survey import (
 from dataguard.lab.files.pixel_modes import Modes, try_modes, unusual_files
 from dataguard.lab.subject import Subject
 
+T = TypeVar("T")
+
+MOST_SURVEYED = 400
+"""How many samples are surveyed, if the time allows: more find modes and rotations that few files have."""
+TRIAL_READS = 16
+"""About how many reads a trial needs: a bound on its time, by which it is afforded."""
+
+
+class Files:
+    """Observations of image files; each observation is made once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def survey(self) -> ImageSurvey:
+        """The files of samples. Raises NotApplicable if none is passed to a known decoder."""
+        subject = self._subject
+        subject.need_images()
+        indices = self._indices
+        subject.afford_reads("files", (FULLY_READ + 1))
+        seconds = BUDGET_SHARE * subject.settings.budget
+        found: ImageSurvey = subject.vary(
+            "files", lambda folder: survey_files(subject.build, folder, indices, seconds, IMAGES)
+        )
+        if not found.files:
+            raise NotApplicable("no image file is passed to a known decoder while a sample is read")
+        return found
+
+    @property
+    def orientations(self) -> OrientationTrials:
+        """How samples respond to the EXIF orientation of their files."""
+        survey = self.survey
+        return self._try("orientations", lambda reader: try_orientations(reader, survey))
+
+    @property
+    def depth(self) -> Depth:
+        """How a sample responds to the values of its 16-bit file. Raises NotApplicable if there is none."""
+        candidates = files_with_16_bits(self.survey)
+        return self._try("depth", lambda reader: find_depth(reader, candidates))
+
+    @property
+    def modes(self) -> Modes:
+        """How samples respond to palette, alpha, CMYK and grey files. Raises NotApplicable if there are none."""
+        facts, survey = self._subject.facts, self.survey
+        pairs, batched = unusual_files(survey), facts.batched and facts.batch_size != 1
+        return self._try("modes", lambda reader: try_modes(reader, survey, pairs, batched=batched))
+
+    def _try(self, key: str, run: Callable[[ImageReader], T]) -> T:
+        subject, survey = self._subject, self.survey
+        reads = TRIAL_READS if subject.facts.kind == "map" else TRIAL_READS * len(survey.samples)
+        subject.afford_reads(("files", key), reads)
+
+        def look(folder: Path) -> T:
+            return run(ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf))
+
+        return alone_if_bypassed(subject, f"files: {key}", look)
+
+    @property
+    def _indices(self) -> Sequence[Index]:
+        """The indices that an epoch used; none for a stream.
+
+        No others: samples that the user's code caches on disk must be cached from their real files.
+        """
+        subject = self._subject
+        if subject.facts.kind != "map":
+            return ()
+        return subject.epoch.asked(MOST_SURVEYED)
+
+
 MOST_ROTATED = 2
-"""How many files are tried, each with another orientation."""
-SAME, OTHER = 0.9, 0.5
-"""The smallest correlation of two images that show the same, and the largest one of two that do not."""
+"""How many files are tried, each with another orientation: each takes two reads or more."""
+SAME_CORRELATION, OTHER_CORRELATION = 0.9, 0.5
+"""The smallest correlation of two images that show the same, and the largest one of two that do not.
+
+What lies between is not reported: a narrower gap finds more, and may take a symmetric image for a rotated one.
+"""
 UPSIDE_DOWN = 3
 """The orientation that a file gets which has none: the image keeps its size, and so still fits the sample's mask."""
 TO_UPRIGHT: Mapping[int, Callable[[np.ndarray], np.ndarray]] = {
@@ -52,7 +124,7 @@ TO_UPRIGHT: Mapping[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda stored: np.rot90(stored, 2).swapaxes(0, 1),
     8: np.rot90,
 }
-"""Rotates or flips stored pixels to upright, by orientation."""
+"""Rotates or flips stored pixels to upright, by orientation, as EXIF defines them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +217,13 @@ def _misrotated(reader: ImageReader, file: ImageFile, content: bytes, seen: Imag
     with suppress(Undecided):  # its decoder does not support PNG
         right = reader.read_swapped(file, content, png(upright)).shown
         wrong = reader.read_swapped(file, content, png(np.ascontiguousarray(upright[::-1, ::-1]))).shown
-        both = [path for path in seen.shown if path in right and path in wrong]
-        shown = [(path, seen.shown[path]) for path in both]
-        found = [
-            path
-            for path, one in shown
-            if _correlation(one, wrong[path]) > SAME and _correlation(one, right[path]) < OTHER
-        ]
-        return tuple(f"{seen.root}{path}" for path in found)
+        compared = [(path, leaf) for path, leaf in seen.shown.items() if path in right and path in wrong]
+        return tuple(
+            f"{seen.root}{path}"
+            for path, leaf in compared
+            if _correlation(leaf, wrong[path]) > SAME_CORRELATION
+            and _correlation(leaf, right[path]) < OTHER_CORRELATION
+        )
     return ()
 
 
@@ -176,20 +247,25 @@ def _another_file(survey: ImageSurvey, file: ImageFile) -> ImageFile:
 
 
 MOST_DEEP_FILES = 8
-"""How many files are read to find one whose values need more than 8 bits, and the largest value."""
+"""How many files are read to find one whose values need more than 8 bits, and the largest value: a bound on the
+time."""
 BYTE, HALF = 255, 32767
 """The largest value of uint8 and of int16."""
-BELOW = (BYTE - 55, BYTE - 100)
-"""Values that fit into 8 bits."""
+CUT_VALUES = (BYTE - 55, BYTE - 100)
+"""Two values that fit into 8 bits, and at which files are cut: where cutting at the second changes the sample again,
+the sample follows small values, and not only a threshold close to the first."""
 KEPT_SHARE = 0.01
-"""The smallest share of pixels above a limit that matters."""
+"""The smallest share of pixels above a limit that matters: smaller finds more, larger ignores a few bright pixels."""
 FEWEST_VALUES = 512
-"""A file with fewer values may be a mask of object ids, of which some bits have a meaning."""
-LARGEST = 65535
-TOLERANCE = 1e-3
-"""How far values may be off a straight line, as a share of its span."""
+"""A file with fewer values may be a mask of object ids, of which some bits have a meaning; 8 bits hold half as many."""
+LARGEST_VALUE = 65535
+"""The largest value of uint16."""
+LINE_TOLERANCE = 1e-3
+"""How far values may be off a straight line, as a share of its span: rounding to 8 bits is off by up to 0.002."""
 LEVELS = (1_000, 20_000, 30_000, 40_000, 60_000)
-"""The values of uniform images that replace a file, to measure its curve."""
+"""The values of uniform images that replace a file, to measure its curve: three within int16, and two beyond."""
+VANISHING = 1e-4
+"""The largest value of a curve after a division by the 32-bit range, of which 65535 is at most 3e-5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +287,14 @@ class Curve:
         """The difference between 0 and 65535 as floats, if all values are on one straight line."""
         gain, offset = np.polyfit(LEVELS, self.values, 1)
         error = np.abs(np.polyval((gain, offset), LEVELS) - self.values).max()
-        is_linear = "float" in self.dtype and error < TOLERANCE * abs(gain) * LEVELS[-1]
-        return float(gain) * LARGEST if is_linear else None
+        is_linear = "float" in self.dtype and error < LINE_TOLERANCE * abs(gain) * LEVELS[-1]
+        return float(gain) * LARGEST_VALUE if is_linear else None
 
     @property
     def vanishes(self) -> bool:
         """Whether all values are close to zero, as after a division by the 32-bit range."""
         growing = all(one < two for one, two in pairwise(self.values))
-        return growing and "float" in self.dtype and max(map(abs, self.values)) < 1e-4
+        return growing and "float" in self.dtype and max(map(abs, self.values)) < VANISHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +302,8 @@ class Depth:
     """How a sample responds to the values of its 16-bit file.
 
     `above` and `upper` are the shares of its pixels above 255 and 32767, `largest` its largest value and `brightest`
-    that of a few files. The sample stays
-    the same if values above 255 become 255 (`clipped`), if the upper 8 bits are cleared (`wrapped`), or if the lower 8
-    bits are cleared (`reduced`). `curves` are those of image leaves.
+    that of a few files. The sample stays the same if values above 255 become 255 (`clipped`), if the upper 8 bits are
+    cleared (`wrapped`), or if the lower 8 bits are cleared (`reduced`). `curves` are those of image leaves.
     """
 
     files: int
@@ -288,7 +363,7 @@ def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndar
 
     def follows_low() -> bool:
         """Whether values below the limit have an effect, and not only a threshold close to it."""
-        some, less = (given(lambda values, most=most: np.minimum(values, most)) for most in BELOW)  # type: ignore[misc]
+        some, less = (given(lambda values, most=most: np.minimum(values, most)) for most in CUT_VALUES)  # type: ignore[misc]
         return bool(original.differing_leaves(some)) and bool(some.differing_leaves(less))
 
     clipped = is_unaffected_by(lambda values: np.minimum(values, BYTE)) and follows_low()
@@ -296,7 +371,7 @@ def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndar
     wrapped = many_values and not clipped and is_unaffected_by(lambda values: values & BYTE)
     reduced = many_values and not (clipped or wrapped) and is_unaffected_by(lambda values: values & ~np.uint16(BYTE))
     if wrapped or reduced:
-        if is_unaffected_by(lambda values: 65535 - values):
+        if is_unaffected_by(lambda values: LARGEST_VALUE - values):
             raise NotApplicable("nothing in the sample follows the pixel values of its file")
     elif not clipped and not is_unaffected_by(lambda values: values):
         raise Undecided("the sample varies between reads under the same random state")
@@ -320,73 +395,3 @@ def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndar
 
 def _curve(path: str, root: str, images: Sequence[ImageLeaf]) -> Curve:
     return Curve(f"{root}{path}", images[0].dtype, tuple(one.middle for one in images))
-
-
-T = TypeVar("T")
-
-MOST = 400
-"""How many samples are surveyed."""
-READS = 16
-"""How many samples an observation reads with replaced files."""
-
-
-class Files:
-    """Observations of image files; each observation is made once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-
-    @property
-    def survey(self) -> ImageSurvey:
-        """The files of samples. Raises NotApplicable if none is passed to a known decoder."""
-        subject = self._subject
-        subject.need_images()
-        indices = self._indices
-        subject.afford_reads("files", (FULLY_READ + 1))
-        seconds = SHARE * subject.settings.budget
-        found: ImageSurvey = subject.vary(
-            "files", lambda folder: survey_files(subject.build, folder, indices, seconds, IMAGES)
-        )
-        if not found.files:
-            raise NotApplicable("no image file is passed to a known decoder while a sample is read")
-        return found
-
-    @property
-    def orientations(self) -> OrientationTrials:
-        """How samples respond to the EXIF orientation of their files."""
-        survey = self.survey
-        return self._try("orientations", lambda reader: try_orientations(reader, survey))
-
-    @property
-    def depth(self) -> Depth:
-        """How a sample responds to the values of its 16-bit file. Raises NotApplicable if there is none."""
-        candidates = files_with_16_bits(self.survey)
-        return self._try("depth", lambda reader: find_depth(reader, candidates))
-
-    @property
-    def modes(self) -> Modes:
-        """How samples respond to palette, alpha, CMYK and grey files. Raises NotApplicable if there are none."""
-        facts, survey = self._subject.facts, self.survey
-        pairs, batched = unusual_files(survey), facts.batched and facts.batch_size != 1
-        return self._try("modes", lambda reader: try_modes(reader, survey, pairs, batched=batched))
-
-    def _try(self, key: str, run: Callable[[ImageReader], T]) -> T:
-        subject, survey = self._subject, self.survey
-        reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
-        subject.afford_reads(("files", key), reads)
-
-        def look(folder: Path) -> T:
-            return run(ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf))
-
-        return alone_if_bypassed(subject, f"files: {key}", look)
-
-    @property
-    def _indices(self) -> Sequence[Index]:
-        """The indices that an epoch used; none for a stream.
-
-        No others: samples that the user's code caches on disk must be cached from their real files.
-        """
-        subject = self._subject
-        if subject.facts.kind != "map":
-            return ()
-        return subject.epoch.asked(MOST)

@@ -1,11 +1,9 @@
-"""The files of samples, and their headers.
+"""The files that samples are read from, and samples read with other files in place of their own.
 
-Reading a sample stops when its last file is passed to a decoder, so that hundreds of files can be surveyed in the time
-that decoding a few of them takes.
-
-Reads samples with other files than their own, each time in a new fork, so that no cache is used.
-
-The image leaves of samples that are read with other files.
+A survey reads samples only until their last file is passed to a decoder, so that hundreds of files are known in the
+time that decoding a few of them takes. `SwappedFileReader` then reads single samples with one file replaced, each read
+in a fork of its own, so that nothing an earlier read has cached is used. What it looks at in a sample is given to it as
+a function: `image_leaf` for images, `values_of` in `lab.sound` for sound.
 """
 
 from __future__ import annotations
@@ -44,20 +42,25 @@ from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
+T = TypeVar("T")
 H = TypeVar("H")
 """The header of a file."""
+P = TypeVar("P")
+"""What is looked at of a leaf, such as its pixels."""
 SampleIndex = Any
 """The index of a sample, or its position in a stream."""
-WITHOUT = 8
+FEWEST_WITHOUT_FILES = 8
 """After this many samples without any file, the others are assumed to have none either.
 
-Fewer are enough if no module with a decoder is imported."""
-MOST_OF_STREAM = 24
-"""How many samples of a stream are read: they must be read completely."""
-SHARE = 0.02
-"""The share of the budget after which no more samples are read."""
+More find files that only later samples have; each is one more whole read of a loader without files. `FULLY_READ` are
+enough if no module with a decoder is imported.
+"""
+MOST_STREAM_SAMPLES = 24
+"""How many samples of a stream are read: each must be read completely, which takes as long as training on it."""
+BUDGET_SHARE = 0.02
+"""The share of the budget after which no more samples are read: 1.2 s of the default 60."""
 FULLY_READ = 2
-"""How many samples are read completely, to find out how many files one has."""
+"""How many samples are read completely, to find out how many files one has: the most of two, as one may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +103,22 @@ class FileSurvey(Generic[H]):
         """The files whose headers could be read, each once."""
         found: dict[str, MediaFile[H]] = {}
         for sample in self.samples:
-            for position, one in enumerate(sample.decoded):
-                if one.header is not None:
-                    found.setdefault(one.name, MediaFile(sample.index, position, one.name, one.header))
+            for position, file in enumerate(sample.decoded):
+                if file.header is not None:
+                    found.setdefault(file.name, MediaFile(sample.index, position, file.name, file.header))
         return list(found.values())
 
     def of_samples(self, position: int) -> list[MediaFile[H]]:
         """The file at this position of each sample, if its header could be read; samples may share one."""
-        found = [(sample.index, sample.decoded[position]) for sample in self.samples if position < len(sample.decoded)]
-        return [MediaFile(index, position, one.name, one.header) for index, one in found if one.header is not None]
+        decoded = [(one.index, one.decoded[position]) for one in self.samples if position < len(one.decoded)]
+        return [
+            MediaFile(index, position, file.name, file.header) for index, file in decoded if file.header is not None
+        ]
 
     def others(self, file: MediaFile[H]) -> list[H]:
         """The headers of the other files in the sample of a file."""
         (sample,) = (sample for sample in self.samples if sample.index == file.index)
-        return [one.header for one in sample.decoded if one.header is not None and one.name != file.name]
+        return [other.header for other in sample.decoded if other.header is not None and other.name != file.name]
 
 
 ImageFile = MediaFile[Header]
@@ -137,7 +142,7 @@ def survey_files(
                 started = time.monotonic()
             samples.append(SampleFiles(index, tuple(substitution.files)))
             substitution.install()  # it may have imported decoders
-            without = WITHOUT if any(one.module in sys.modules for one in media.decoders) else FULLY_READ
+            without = FEWEST_WITHOUT_FILES if any(one.module in sys.modules for one in media.decoders) else FULLY_READ
             if len(samples) >= without and not any(sample.decoded for sample in samples):
                 break
             if substitution.enough and not samples[-1].decoded:
@@ -157,7 +162,7 @@ def _reads(
     """Read sample after sample, and yield the index after each. Errors of single samples are ignored."""
     if not indices:
         with suppress(Exception):
-            for position, _ in enumerate(islice(iter(loader.dataset), MOST_OF_STREAM)):
+            for position, _ in enumerate(islice(iter(loader.dataset), MOST_STREAM_SAMPLES)):
                 yield position
                 substitution.files.clear()
         return
@@ -182,12 +187,6 @@ def survey_build(build: Callable[[], Loader], folder: Path, media: Media[H]) -> 
     samples = tuple(SampleFiles(index, (file,)) for index, file in enumerate(files))
     modules = dict.fromkeys(one.module for one in media.decoders if one.module in sys.modules)
     return FileSurvey(samples, tuple(modules), len(samples)), seconds
-
-
-"""The header of a file."""
-T = TypeVar("T")
-P = TypeVar("P")
-"""What is looked at of a leaf, such as its pixels."""
 
 
 class Bypassed(NotApplicable):
@@ -273,11 +272,11 @@ class SwappedFileReader(Generic[H, P]):
 
     def read(self, index: SampleIndex) -> SampleOutput[H, P]:
         """A sample with its own files, and their contents. Raises Undecided if the user's code raises."""
-        seen = in_fork(lambda: self._output(index))
-        if seen is None:
+        output = in_fork(lambda: self._output(index))
+        if output is None:
             raise Undecided("a second read of the sample alone raises")
-        self._reads[index] = seen
-        return seen
+        self._reads[index] = output
+        return output
 
     def read_swapped(self, file: MediaFile[H], content: bytes, other: bytes, draw: int = 0) -> SampleOutput[H, P]:
         """A sample with the file of this content replaced by another one, under the RNG state of this draw.
@@ -294,13 +293,13 @@ class SwappedFileReader(Generic[H, P]):
 
         for _ in range(ATTEMPTS):
             with opens_of(name) as opened:
-                seen = in_fork(run)
-            if seen is None:
+                output = in_fork(run)
+            if output is None:
                 raise Undecided("the sample cannot be read with a substitute for its file")
-            if not seen.substituted:
+            if not output.substituted:
                 raise Undecided("a second read of the sample does not open its file, which may be cached")
-            if not (opened.seen and seen.by_path):
-                return seen
+            if not (opened.seen and output.by_path):
+                return output
         raise Bypassed(f"a library opens {Path(name).name} itself, past its decoder, so it cannot be replaced")
 
     def collates(self, indices: Sequence[SampleIndex]) -> bool:
@@ -356,9 +355,10 @@ def alone_if_bypassed(subject: Subject, key: str, run: Callable[[Path], T]) -> T
         return subject.vary((key, "alone"), run, alone=True)
 
 
-_PIXELS = 64
-"""Leaves with fewer values are not images."""
-_SHOWN = 4096
+_FEWEST_PIXELS = 64
+"""Leaves with fewer values are not images: 8 by 8, as for `is_image`."""
+_MOST_PIXELS = 4096
+"""Pixels of a leaf that are kept: the correlation of so many is known to about 1 / 64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,11 +382,16 @@ class ImageLeaf:
 def image_leaf(path: str, leaf: Any) -> ImageLeaf | None:
     """The numbers of a leaf that has rows and columns; None for any other."""
     array = array_of(leaf) if isinstance(leaf, torch.Tensor) else leaf
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.ndim < 2 or array.size < _PIXELS:
+    if (
+        not isinstance(array, np.ndarray)
+        or array.dtype.kind not in "fiub"
+        or array.ndim < 2
+        or array.size < _FEWEST_PIXELS
+    ):
         return None
     flat = array.reshape(-1).astype(np.float64)
     numbers = (float(flat.min()), float(np.median(flat)), float(flat.max()))
-    shown = flat[:: len(flat) // _SHOWN + 1].astype(np.float32)
+    shown = flat[:: len(flat) // _MOST_PIXELS + 1].astype(np.float32)
     return ImageLeaf(describe(path, leaf).digest, array.shape, str(array.dtype), *numbers, shown)
 
 

@@ -13,18 +13,27 @@ from dataguard.lab.decoding.decoders import BRIGHTNESS
 from dataguard.lab.decoding.image_files import ALPHA, CMYK, PALETTE, RGB, as_rgb, decoded, png, reordered_palette
 from dataguard.lab.files.file_survey import ImageFile, ImageLeaf, ImageReader, ImageSurvey, SampleIndex
 
-TRANSPARENT = 0.02
-"""The smallest share of fully transparent pixels whose colours matter."""
-UNIFORM = 0.9
-"""The share of them that has one colour if that is a background."""
-FLAT = 2.0
-"""The largest standard deviation of colours, from 0 to 255, in an image with shapes in its alpha channel only."""
-COLOURS = 64
-"""The smallest number of palette colours in an image; files with fewer are masks if no RGB files have their role."""
-SIMILAR = 0.6
-"""The smallest correlation between a CMYK image and the same image in RGB."""
-FILLS = (255, -1, -100)
-"""Labels of what a crop or rotation leaves empty."""
+TRANSPARENT_SHARE = 0.02
+"""The smallest share of fully transparent pixels whose colours matter: smaller finds more, larger ignores more edges
+and corners."""
+UNIFORM_SHARE = 0.9
+"""The share of them that has one colour if that is a background: smaller takes more for a background, larger finds
+more."""
+FLAT_DEVIATION = 2.0
+"""The largest standard deviation of colours, from 0 to 255, in an image with shapes in its alpha channel only: rounding
+and lossy compression of one colour stay below it."""
+FEWEST_COLOURS = 64
+"""The smallest number of palette colours in an image; files with fewer are masks if no RGB files have their role.
+
+Smaller judges more images, larger fewer masks of many classes.
+"""
+SIMILAR_CORRELATION = 0.6
+"""The smallest correlation between a CMYK image and the same image in RGB.
+
+Colour profiles change colours, and an inverted image correlates negatively: anything well above 0 separates the two.
+"""
+FILL_LABELS = (255, -1, -100)
+"""Labels of what a crop or rotation leaves empty: the usual ignored indices, 255 of Pascal VOC and -100 of torch."""
 _COLOURED = (RGB, ALPHA, CMYK)
 
 
@@ -134,7 +143,7 @@ def _try(reader: ImageReader, file: ImageFile, usual_file: ImageFile) -> tuple[M
 def _has_many_colours(reader: ImageReader, file: ImageFile) -> bool:
     """Whether a palette file has more colours than a mask has classes."""
     palette = reordered_palette(reader.read(file.index).content(file))
-    return palette is not None and palette.used >= COLOURS
+    return palette is not None and palette.used >= FEWEST_COLOURS
 
 
 def _has_companion_image(file: ImageFile, files: Sequence[ImageFile]) -> bool:
@@ -169,7 +178,7 @@ def _is_brightness(leaf: ImageLeaf, colours: np.ndarray, indices: np.ndarray) ->
     if not leaf.dtype.startswith("int") or np.isin(values, indices).all():
         return False
     distance = np.abs(values[:, None] - np.rint(colours[indices] @ np.array(BRIGHTNESS))).min(axis=1)
-    return bool((distance[~np.isin(values, FILLS)] <= 1).all())
+    return bool((distance[~np.isin(values, FILL_LABELS)] <= 1).all())
 
 
 def _uniform(file: ImageFile) -> bytes:
@@ -214,8 +223,8 @@ def _wrong_colours(reader: ImageReader, file: ImageFile, content: bytes, follows
         if one.shape != other.shape or not (np.ptp(one) and np.ptp(other)):
             continue
         correlation = float(np.corrcoef(one, other)[0, 1])
-        if correlation < SIMILAR:
-            what = "is inverted" if correlation < -SIMILAR else "has wrong colours"
+        if correlation < SIMILAR_CORRELATION:
+            what = "is inverted" if correlation < -SIMILAR_CORRELATION else "has wrong colours"
             return path, f"{what}: its correlation with the same image in RGB is {correlation:.2f}"
     return None
 
@@ -226,11 +235,11 @@ def _hidden_colours(reader: ImageReader, file: ImageFile, content: bytes, follow
     if pixels is None or pixels.ndim != 3 or pixels.shape[2] != 4 or pixels.dtype != np.uint8:
         return None
     transparent = pixels[..., 3] == 0
-    if transparent.mean() < TRANSPARENT:
+    if transparent.mean() < TRANSPARENT_SHARE:
         return None
     counts = np.unique(pixels[transparent][:, :3], axis=0, return_counts=True)[1]
-    flat = float(pixels[..., :3].reshape(-1, 3).std(axis=0).max()) < FLAT
-    if counts.max() > UNIFORM * counts.sum() and not flat:
+    flat = float(pixels[..., :3].reshape(-1, 3).std(axis=0).max()) < FLAT_DEVIATION
+    if counts.max() > UNIFORM_SHARE * counts.sum() and not flat:
         return None
     inverse, opaque = pixels.copy(), pixels.copy()
     inverse[transparent, :3] = 255 - inverse[transparent, :3]

@@ -1,6 +1,7 @@
 """Where image and mask leaves come from in each draw of the transforms, and how far they are misaligned.
 
-Which values a mask leaf holds after its source was replaced by charts of two values.
+`ChartedDraws` reads samples with all charts under one random state after another, and finds the leaves that follow the
+image and those that follow its mask. `mask_values_of` finds which values a mask leaf holds whose source held two.
 """
 
 from __future__ import annotations
@@ -26,73 +27,20 @@ from dataguard.lab.geometry.charts import (
 )
 from dataguard.process.originals import time
 
-_SHARE = 0.1
-"""The share of points that each of two values needs to count as one of the two that were put in."""
-_DIGITS = 6
-"""Digits to which values are rounded, relative to the largest one."""
-_SHOWN = 8
+DRAWS, FEWEST_DRAWS = 10, 4
+"""The number of RNG states under which samples are read, and the smallest number of them.
 
-
-@dataclass(frozen=True, slots=True)
-class MaskValues:
-    """The values of a mask leaf whose source held two.
-
-    `labels` are the two most common ones, and `between` some of those strictly between them, at a `share` of the
-    points; `edge_share` is that share in charts with two halves, which have one edge each. `most_values` is the largest
-    number of values in an original sample.
-    """
-
-    dtype: str
-    labels: tuple[float, float]
-    between: tuple[float, ...]
-    share: float
-    edge_share: float
-    most_values: int
-
-
-def mask_values_of(draws: Sequence[Sequence[np.ndarray]], originals: Sequence[np.ndarray]) -> MaskValues | None:
-    """The values of a mask leaf, in the draw with the most values between its two labels; None if no draw has both.
-
-    A draw holds the views of all charts, each (planes, points, points).
-    """
-    found = [values for views in draws for values in _values_by_plane(np.stack(views))]
-    if not found:
-        return None
-    labels, between, share, edge_share = max(found, key=lambda one: one[2])
-    most_values = max((len(np.unique(_rounded(leaf))) for leaf in originals), default=0)
-    shown = between[:: -(-len(between) // _SHOWN) or 1]
-    return MaskValues(str(draws[0][0].dtype), labels, tuple(shown), share, edge_share, most_values)
-
-
-def _values_by_plane(stack: np.ndarray) -> Iterator[tuple[tuple[float, float], list[float], float, float]]:
-    """The labels, the values between them and their shares, for each plane that changes with the charts."""
-    stack = stack.astype(np.float64)
-    moves = np.ptp(stack, axis=0)
-    for plane in range(stack.shape[1]):
-        follows = moves[plane] > 10**-_DIGITS * max(float(np.abs(stack[:, plane]).max()), 1e-9)
-        points = _rounded(stack[:, plane][:, follows])
-        values, counts = np.unique(points[list(COARSE)], return_counts=True)
-        leading = np.argsort(-counts)[:2]
-        if len(values) < 2 or counts[leading[1]] < _SHARE * counts.sum():
-            continue
-        low, high = sorted(float(values[place]) for place in leading)
-        inside = (points > low) & (points < high)
-        yield (low, high), np.unique(points[inside]).tolist(), float(inside.mean()), float(inside[list(COARSE)].mean())
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    size = max(float(np.abs(values).max()), 1e-9) if values.size else 1.0
-    return np.round(values.astype(np.float64) / size, _DIGITS) * size
-
-
-DRAWS, FEWEST = 10, 4
-"""The number of RNG states under which samples are read, and the smallest number of them."""
-SECONDS = 1.5
-"""Seconds after which the smallest number of draws is enough."""
-LONG, LEAST = 10.0, 2
-"""Seconds after which so few draws are enough."""
-_UNMOVED = 0.02
-"""How far an untransformed mask may seem to have moved, as a share of the image."""
+A flip with probability 0.5 is in none of ten draws once in a thousand times, and in none of four once in sixteen.
+"""
+DRAW_SECONDS = 1.5
+"""Seconds after which the smallest number of draws is enough: a limit of time."""
+LONG_SECONDS, LEAST_DRAWS = 10.0, 2
+"""Seconds after which so few draws are enough: DG512 needs two that are misaligned."""
+_CHANGED_SHARE = 0.02
+"""The share of values that differ where a leaf follows a negative, which changes all of an image: smaller finds leaves
+that show less of it, larger ignores more noise of the user's own."""
+_UNMOVED_DISTANCE = 0.02
+"""How far an untransformed mask may seem to have moved, as a share of the image: a seventh of a stripe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +117,7 @@ class ChartedDraws:
         started = time.monotonic()
         for draw in range(self._next, most):
             taken = time.monotonic() - started
-            if taken > SECONDS and len(self.draws) >= (LEAST if taken > LONG else FEWEST):
+            if taken > DRAW_SECONDS and len(self.draws) >= (LEAST_DRAWS if taken > LONG_SECONDS else FEWEST_DRAWS):
                 break
             self._take(draw)
             self._next = draw + 1
@@ -222,7 +170,7 @@ class ChartedDraws:
             yield MaskLeaf(path, image, tuple(shifts), untransformed, self._chart_labels, values)
 
     def _shifts(self, path: str, image: str, draws: Sequence[Draw]) -> list[Shift]:
-        found = []
+        shifts = []
         for draw in draws:
             mask = draw.mask_field(path, labelled=self._labelled)
             own = [draw.field(image, negative=negative) for negative in (False, True)] if image in draw.views else []
@@ -238,8 +186,9 @@ class ChartedDraws:
             poses = [None if field is None else pose_of(field) for field in (own[number], mask)]
             descriptions = ["transformed in another way" if pose is None else pose.description for pose in poses]
             coarse = min(*draw.sizes[path], *draw.sizes[image])
-            found.append(Shift(draw.draw, draw.index, length, 2 / coarse + 0.01, *descriptions))
-        return found
+            tolerance = 2 / coarse + 0.01  # two pixels, and what rounding to stripes leaves in the mean of a block
+            shifts.append(Shift(draw.draw, draw.index, length, tolerance, *descriptions))
+        return shifts
 
     def _is_untransformed(
         self, path: str, image: str, originals: Sequence[ChartedSample], draws: Sequence[Draw]
@@ -254,7 +203,7 @@ class ChartedDraws:
                 return False
         fields = (draw.mask_field(path, labelled=self._labelled) for draw in draws)
         moved = (None if field is None else displacement(field, unmoved()) for field in fields)
-        return bool(leaves) and all(length is not None and length < _UNMOVED for length in moved)
+        return bool(leaves) and all(length is not None and length < _UNMOVED_DISTANCE for length in moved)
 
 
 def _excess(shift: Shift) -> float:
@@ -265,4 +214,66 @@ def _differ(one: np.ndarray, other: np.ndarray | None) -> bool:
     """Whether a leaf differs between two reads of one draw."""
     if other is None or one.shape != other.shape:
         return True
-    return bool((np.abs(one.astype(np.float64) - other) > 1e-6 * max(float(np.abs(one).max()), 1e-9)).mean() > 0.02)
+    changed = np.abs(one.astype(np.float64) - other) > 10**-_VALUE_DIGITS * max(float(np.abs(one).max()), 1e-9)
+    return bool(changed.mean() > _CHANGED_SHARE)
+
+
+_LABEL_SHARE = 0.1
+"""The share of points that each of two values needs to count as one of the two that were put in: half of them in a
+whole mask, and less where a crop shows one side."""
+_VALUE_DIGITS = 6
+"""Digits to which values are rounded, relative to the largest one: those of float32."""
+_MOST_SHOWN = 8
+"""Values between the labels that are kept, for a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskValues:
+    """The values of a mask leaf whose source held two.
+
+    `labels` are the two most common ones, and `between` some of those strictly between them, at a `share` of the
+    points; `edge_share` is that share in charts with two halves, which have one edge each. `most_values` is the largest
+    number of values in an original sample.
+    """
+
+    dtype: str
+    labels: tuple[float, float]
+    between: tuple[float, ...]
+    share: float
+    edge_share: float
+    most_values: int
+
+
+def mask_values_of(draws: Sequence[Sequence[np.ndarray]], originals: Sequence[np.ndarray]) -> MaskValues | None:
+    """The values of a mask leaf, in the draw with the most values between its two labels; None if no draw has both.
+
+    A draw holds the views of all charts, each (planes, points, points).
+    """
+    planes = [values for views in draws for values in _values_by_plane(np.stack(views))]
+    if not planes:
+        return None
+    labels, between, share, edge_share = max(planes, key=lambda values: values[2])
+    most_values = max((len(np.unique(_rounded(leaf))) for leaf in originals), default=0)
+    shown = between[:: -(-len(between) // _MOST_SHOWN) or 1]
+    return MaskValues(str(draws[0][0].dtype), labels, tuple(shown), share, edge_share, most_values)
+
+
+def _values_by_plane(stack: np.ndarray) -> Iterator[tuple[tuple[float, float], list[float], float, float]]:
+    """The labels, the values between them and their shares, for each plane that changes with the charts."""
+    stack = stack.astype(np.float64)
+    moves = np.ptp(stack, axis=0)
+    for plane in range(stack.shape[1]):
+        follows = moves[plane] > 10**-_VALUE_DIGITS * max(float(np.abs(stack[:, plane]).max()), 1e-9)
+        points = _rounded(stack[:, plane][:, follows])
+        values, counts = np.unique(points[list(COARSE)], return_counts=True)
+        leading = np.argsort(-counts)[:2]
+        if len(values) < 2 or counts[leading[1]] < _LABEL_SHARE * counts.sum():
+            continue
+        low, high = sorted(float(value) for value in values[leading])
+        inside = (points > low) & (points < high)
+        yield (low, high), np.unique(points[inside]).tolist(), float(inside.mean()), float(inside[list(COARSE)].mean())
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    size = max(float(np.abs(values).max()), 1e-9) if values.size else 1.0
+    return np.round(values.astype(np.float64) / size, _VALUE_DIGITS) * size

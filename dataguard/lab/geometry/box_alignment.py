@@ -1,11 +1,8 @@
 """Whether boxes and points move with their image.
 
 Charts show where an image comes from in each draw, and so where its boxes come from: a box must have the same source
-position in all draws, and the position that it has when the dataset's transforms are bypassed.
-
-Boxes and points in a sample: tables of numbers, and the box formats that they may have.
-
-The source positions of boxes and points in one draw, and whether they are the same in another draw.
+position in all draws, and the position that it has when the dataset's transforms are bypassed. Boxes are found in a
+sample as tables of numbers (`tables_of`), which are tried in each format that they may have (`BoxFormat`).
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import array_of
 from dataguard.lab.core.records import Index
-from dataguard.lab.geometry.alignment import DRAWS, FEWEST, SECONDS
+from dataguard.lab.geometry.alignment import DRAW_SECONDS, DRAWS, FEWEST_DRAWS
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -44,246 +41,14 @@ from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
-MOST_ROWS = 512
-_BOX, _POINT = re.compile(r"box", re.IGNORECASE), re.compile(r"key_?points?|landmarks?|joints", re.IGNORECASE)
-_DEPTH = 6
-_SLACK = 0.03
-"""How far a box may extend beyond its image, as a share of the image."""
-
-Table = np.ndarray
-"""Rows of numbers, (rows, columns), float64."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoxFormat:
-    """The meaning of columns from `first` on: `kind` is a box format or "xy", in `pixels` or normalized."""
-
-    kind: str
-    first: int
-    pixels: bool
-
-    def corners(self, table: Table, size: tuple[int, int]) -> np.ndarray:
-        """Boxes as x and y of two corners, (rows, 4), normalized by the height and width of the image."""
-        columns = table[:, self.first : self.first + (2 if self.kind == "xy" else 4)]
-        if self.kind == "xy":
-            found = np.concatenate([columns, columns], axis=1)
-        else:
-            one, two = columns[:, :2], columns[:, 2:]
-            one = one - two / 2 if self.kind == "cxcywh" else one
-            found = np.concatenate([one, two if self.kind == "xyxy" else one + two], axis=1)
-        height, width = size
-        return found / np.array([width, height] * 2) if self.pixels else found
-
-
-BOXES = ("xyxy", "xywh", "cxcywh")
-
-
-def formats_of(columns: int, *, points: bool) -> list[BoxFormat]:
-    """The formats that a table with this number of columns may have, besides a class or a score."""
-    if points:
-        return [BoxFormat("xy", 0, pixels) for pixels in (True, False)]
-    firsts = {4: (0,), 5: (0, 1), 6: (0, 2)}[columns]
-    return [BoxFormat(kind, first, pixels) for pixels in (True, False) for kind in BOXES for first in firsts]
-
-
-def fits(
-    box_format: BoxFormat, tables: Sequence[tuple[Table, tuple[int, int]]], *, strictly: bool, share: float = 1.0
-) -> bool:
-    """Whether this share of all rows can be boxes in this format: of positive size, and `strictly` inside images."""
-    corners = [box_format.corners(table, size) for table, size in tables if len(table)]
-    if not corners:
-        return False
-    rows = np.concatenate(corners)
-    # Tiny pixel coordinates are normalized ones, and normalized coordinates far beyond the image are pixels.
-    if (box_format.pixels and max(float(table.max()) for table, _ in tables if len(table)) <= 2) or not np.isfinite(
-        rows
-    ).all():
-        return False
-    reach = _SLACK if strictly or not box_format.pixels else 4.0
-    fitting = (rows >= -reach).all(1) & (rows <= 1 + reach).all(1)
-    if box_format.kind != "xy":
-        fitting &= (rows[:, 2:] - rows[:, :2] > 0).all(1)
-    return bool(fitting.mean() >= share)
-
-
-def is_declared(path: str, leaf: Any, *, points: bool) -> bool:
-    """Whether the type or the name of a leaf says that it holds boxes or points."""
-    kind = "KeyPoints" if points else "BoundingBoxes"
-    return type(leaf).__name__ == kind or (_POINT if points else _BOX).search(path) is not None
-
-
-def tables_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any, Table]]:
-    """Every table of two to six columns in a sample: its path, the leaf, and its rows."""
-    table = _table(value)
-    if table is not None:
-        yield path, value, table
-    elif depth < _DEPTH and not is_image(value):
-        for step, inner in _inner(value):
-            yield from tables_of(inner, path + step, depth + 1)
-
-
-def _inner(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        yield from ((f".{name}", item) for name, item in zip(value._fields, value, strict=False))
-    elif isinstance(value, list | tuple):
-        if value and all(isinstance(item, Mapping) for item in value) and len(value) > 1:
-            for key in value[0]:  # one dictionary per object, as in COCO annotations
-                yield f"[...][{key!r}]", [item.get(key) for item in value]
-        else:
-            yield from ((f"[{place}]", item) for place, item in enumerate(value))
-
-
-def _table(value: Any) -> Table | None:
-    """A leaf as rows of numbers; None if it is no such table."""
-    if isinstance(value, list | tuple):
-        rows = [item for item in value if isinstance(item, list | tuple | np.ndarray | torch.Tensor)]
-        if len(rows) != len(value) or not 0 < len(rows) <= MOST_ROWS or len({len(row) for row in rows}) != 1:
-            return None
-        try:
-            array = np.array([array_of(row) for row in rows], np.float64)
-        except (TypeError, ValueError):
-            return None
-    elif isinstance(value, torch.Tensor | np.ndarray) and not is_image(value):
-        array = array_of(value)
-        if array.dtype.kind not in "iuf":
-            return None
-        array = array.astype(np.float64)
-    else:
-        return None
-    if array.shape == (4,):
-        array = array[None]
-    if array.ndim > 2 and array.shape[-1] in (2, 3, 4, 5, 6):
-        array = array.reshape(-1, array.shape[-1])
-    good = array.ndim == 2 and 2 <= array.shape[1] <= 6 and len(array) <= MOST_ROWS
-    return _unpadded(array) if good and np.isfinite(array).all() else None
-
-
-def _unpadded(table: Table) -> Table:
-    """A table of boxes without the rows of 0 or -1 at its end, which give all samples as many."""
-    if table.shape[1] < 4:  # a point may be at 0, 0
-        return table
-    last = max(int((table == fill).all(axis=1)[::-1].cumprod().sum()) for fill in (0, -1))
-    return table[: len(table) - last]
-
-
-_CLOSE = 0.03
-"""How far apart the corners of the same box may be in two draws, as a share of the image, in addition to rounding."""
-_OVERLAP, _SHOWN = 0.75, 0.5
-"""The smallest overlap (IoU) of the same box in two draws, and the smallest visible share of a box that is expected."""
-MOVED = 0.1
-"""How far an image must move between two draws for its boxes to be compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Where an image leaf shows its chart: the pose, the leaf's height and width, and the part `shown`.
-
-    `shown` is (1, 4), x and y of two corners as shares of the leaf: other tiles of a mosaic lie outside.
-    """
-
-    pose: Pose
-    size: tuple[int, int]
-    shown: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class BoxDraw:
-    """One draw of a sample: the placement of each image, and its tables, by path.
-
-    In a `raw` one the dataset's transforms are bypassed; `has_views` means that its images are moved differently, and
-    `is_combined` that one of them shows several images, each with boxes of its own.
-    """
-
-    number: int
-    draw: int
-    index: Index
-    raw: bool
-    poses: Mapping[str, Placement]
-    tables: Mapping[str, Table]
-    has_views: bool
-    is_combined: bool
-
-
-def compared(path: str, image: str, box_format: BoxFormat, one: BoxDraw, two: BoxDraw) -> tuple[int, int] | None:
-    """The number of boxes expected in the other draw, and of those found there; None if the image does not move."""
-    options = []
-    for source in _sources(path, image, box_format, one):
-        for other in _sources(path, image, box_format, two):
-            moved = distance(source[0], other[0]) > MOVED
-            if moved or source[1] != other[1]:
-                counts = [_matches(source, other, box_format), _matches(other, source, box_format)]
-                options.append((sum(count for count, _ in counts), sum(found for _, found in counts)))
-    expected = [option for option in options if option[0]]
-    return max(expected, key=lambda option: option[1] / option[0], default=None)
-
-
-Source = tuple[Pose, tuple[int, int], np.ndarray, np.ndarray]
-"""The pose and size of a draw, the part of the source image that it shows, and its boxes in the source image."""
-
-
-def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Iterator[Source]:
-    """The source positions of the boxes of a draw; without transforms they may have another format."""
-    names = [image] if image in draw.poses else list(draw.poses) if draw.raw else []
-    for name in names:
-        pose, size = draw.poses[name].pose, draw.poses[name].size
-        table = draw.tables[path]
-        formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
-        for one in formats:
-            if len(table) and (one == box_format or fits(one, [(table, size)], strictly=True)):
-                shown = in_source(pose, draw.poses[name].shown)[0]
-                yield pose, size, shown, in_source(pose, one.corners(table, size))
-
-
-def in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
-    """Boxes of a leaf as boxes of the source image, (rows, 4)."""
-    x = [pose.across[0] * corners[:, i] + pose.across[1] * corners[:, j] + pose.across[2] for i, j in ((0, 1), (2, 3))]
-    y = [pose.down[0] * corners[:, i] + pose.down[1] * corners[:, j] + pose.down[2] for i, j in ((0, 1), (2, 3))]
-    return np.stack([np.minimum(*x), np.minimum(*y), np.maximum(*x), np.maximum(*y)], axis=1)
-
-
-def distance(one: Pose, other: Pose) -> float:
-    """How far the corners of a leaf move from one pose to another, as a share of the image."""
-    corners = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
-    return float(np.abs(in_source(one, corners) - in_source(other, corners)).max())
-
-
-def _matches(own: Source, other: Source, box_format: BoxFormat) -> tuple[int, int]:
-    """How many boxes of one draw are inside what both show, and how many of those the other has there."""
-    boxes, others = _clipped(own[3], other[2]), _clipped(other[3], own[2])
-    if box_format.kind == "xy":
-        expected = own[3].any(axis=1) & (own[3][:, :2] >= other[2][:2] + _CLOSE).all(axis=1)
-        expected &= (own[3][:, :2] <= other[2][2:] - _CLOSE).all(axis=1)
-    else:
-        expected = _area(_clipped(boxes, own[2])) >= _SHOWN * _area(own[3])
-    close = _CLOSE + 1.5 / min(*own[1], *other[1])
-    count = found = 0
-    for box, whole in zip(boxes[expected], own[3][expected], strict=True):
-        count += 1
-        same = (np.abs(others - box) <= close).all(axis=1)
-        uncropped = (np.abs(other[3] - whole) <= close).all(axis=1)  # boxes may extend beyond their crop
-        inner = _area(_clipped(others, box))
-        overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
-        found += bool((same | uncropped | (overlap >= _OVERLAP)).any())
-    return count, found
-
-
-def _clipped(boxes: np.ndarray, frame: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.maximum(boxes[:, :2], frame[:2]), np.minimum(boxes[:, 2:], frame[2:])], axis=1)
-
-
-def _area(boxes: np.ndarray) -> Any:
-    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
-    return sides[:, 0] * sides[:, 1]
-
-
-SAMPLES = 2
-"""Samples that are read repeatedly: those with the most boxes."""
-FEWEST_COMPARED = 6
-"""The smallest number of expected boxes for which a table is judged."""
-FEW_ROWS = 6
-"""The smallest number of rows in all samples for which an unnamed table counts as boxes."""
+MOST_SAMPLES = 2
+"""Samples that are read repeatedly: those with the most boxes. More take longer, and are seldom needed beside many
+draws."""
+FEWEST_COMPARED_BOXES = 6
+"""The smallest number of expected boxes for which a table is judged: fewer may miss their places by chance."""
+FEWEST_UNNAMED_ROWS = 6
+"""The smallest number of rows in all samples for which an unnamed table counts as boxes: any few numbers may look like
+one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +101,7 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     rows = {
         number: sum(len(table) for _, _, table in tables_of(sample.value)) for number, sample in enumerate(originals)
     }
-    chosen = sorted(rows, key=lambda number: -rows[number])[:SAMPLES]
+    chosen = sorted(rows, key=lambda number: -rows[number])[:MOST_SAMPLES]
     draws = list(_draws(reader, chosen, candidates))
     reads = CHARTS * len(draws)
     if not draws:
@@ -380,7 +145,7 @@ def candidates_of(originals: Sequence[ChartedSample], share: float = 1.0) -> dic
                 found[path] = False
     for path, held in tables.items():
         columns = held[0][0].shape[1]
-        if path in found or columns < 4 or sum(len(table) for table, _ in held) < FEW_ROWS:
+        if path in found or columns < 4 or sum(len(table) for table, _ in held) < FEWEST_UNNAMED_ROWS:
             continue
         varies = len({table.tobytes() for table, _ in held}) > 1
         if varies and any(
@@ -403,7 +168,7 @@ def _draws(reader: ChartedReader, chosen: Sequence[int], candidates: Mapping[str
             yield found
     reader.bypass = False
     for draw in range(DRAWS):
-        if draw >= FEWEST and time.monotonic() - started > SECONDS:
+        if draw >= FEWEST_DRAWS and time.monotonic() - started > DRAW_SECONDS:
             break
         found = _draw(reader, chosen[draw % len(chosen)], draw, candidates, raw=False)
         if found:
@@ -423,11 +188,11 @@ def draw_of(
     views: Sequence[ChartedSample], number: int, draw: int, candidates: Mapping[str, bool], *, raw: bool = False
 ) -> BoxDraw:
     """Where the images of a sample with each chart come from, and its tables."""
-    found = [{path: table for path, _, table in tables_of(view.value) if path in candidates} for view in views]
+    in_views = [{path: table for path, _, table in tables_of(view.value) if path in candidates} for view in views]
     tables = {
         path: table
-        for path, table in found[0].items()
-        if all(path in other and np.array_equal(other[path], table) for other in found)
+        for path, table in in_views[0].items()
+        if all(path in other and np.array_equal(other[path], table) for other in in_views)
     }
     poses, fields = {}, []
     is_combined = len(set(views[0].inputs)) > len(views[0].leaves)
@@ -445,7 +210,7 @@ def draw_of(
             shown, holds_more = extent(planes)
             is_combined |= holds_more
             poses[path] = Placement(upright[0], (leaf.shape[-2], leaf.shape[-1]), shown)
-    has_views = any((displacement(fields[0], field) or 0) > MOVED for field in fields[1:])
+    has_views = any((displacement(fields[0], field) or 0) > MOVED_DISTANCE for field in fields[1:])
     return BoxDraw(number, draw, views[0].index, raw, poses, tables, has_views, is_combined)
 
 
@@ -453,7 +218,7 @@ def _is_upright(pose: Pose) -> bool:
     """Whether axis-aligned boxes stay axis-aligned."""
     (a, b, _), (d, e, _) = pose.across, pose.down
     cross, along = abs(b) + abs(d), abs(a) + abs(e)
-    return min(cross, along) < 0.06 * max(cross, along)
+    return min(cross, along) < _TILTED * max(cross, along)
 
 
 def _best_alignment(path: str, draws: Sequence[BoxDraw], *, points: bool) -> BoxAlignment | None:
@@ -489,7 +254,7 @@ def _alignment(
         if counts:
             pairs.append((*counts, one, other))
     comparable = sum(count for count, *_ in pairs)
-    if comparable < FEWEST_COMPARED:
+    if comparable < FEWEST_COMPARED_BOXES:
         return None
     worst = min(pairs, key=lambda pair: pair[1] / pair[0])
     found = sum(count for _, count, *_ in pairs)
@@ -512,3 +277,246 @@ def _description(draw: BoxDraw, image: str) -> str:
     name = image if image in draw.poses else next(iter(draw.poses))
     pose, (height, width) = draw.poses[name].pose, draw.poses[name].size
     return f"{'without transforms' if draw.raw else pose.description} at {width} x {height}"
+
+
+_CLOSE_CORNERS = 0.03
+"""How far apart the corners of the same box may be in two draws, as a share of the image, in addition to rounding: a
+quarter of a stripe, which fitted poses stay within."""
+_SAME_OVERLAP, _EXPECTED_SHARE = 0.75, 0.5
+"""The smallest overlap (IoU) of the same box in two draws, and the smallest visible share of a box that is expected.
+
+Pipelines drop boxes of which a crop leaves little, often less than half; what is cut is not expected to be exact.
+"""
+MOVED_DISTANCE = 0.1
+"""How far an image must move between two draws for its boxes to be compared: three times `_CLOSE_CORNERS`, so that
+boxes which stay behind do not match by their tolerance."""
+_TILTED = 0.06
+"""The largest share of one direction in the other for boxes that still count as axis-aligned: 3.4 degrees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where an image leaf shows its chart: the pose, the leaf's height and width, and the part `shown`.
+
+    `shown` is (1, 4), x and y of two corners as shares of the leaf: other tiles of a mosaic lie outside.
+    """
+
+    pose: Pose
+    size: tuple[int, int]
+    shown: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class BoxDraw:
+    """One draw of a sample: the placement of each image, and its tables, by path.
+
+    In a `raw` one the dataset's transforms are bypassed; `has_views` means that its images are moved differently, and
+    `is_combined` that one of them shows several images, each with boxes of its own.
+    """
+
+    number: int
+    draw: int
+    index: Index
+    raw: bool
+    poses: Mapping[str, Placement]
+    tables: Mapping[str, Table]
+    has_views: bool
+    is_combined: bool
+
+
+def compared(path: str, image: str, box_format: BoxFormat, one: BoxDraw, two: BoxDraw) -> tuple[int, int] | None:
+    """The number of boxes expected in the other draw, and of those found there; None if the image does not move."""
+    options = []
+    for source in _sources(path, image, box_format, one):
+        for other in _sources(path, image, box_format, two):
+            moved = distance(source[0], other[0]) > MOVED_DISTANCE
+            if moved or source[1] != other[1]:
+                counts = [_matches(source, other, box_format), _matches(other, source, box_format)]
+                options.append((sum(count for count, _ in counts), sum(found for _, found in counts)))
+    expected = [option for option in options if option[0]]
+    return max(expected, key=lambda option: option[1] / option[0], default=None)
+
+
+Source = tuple[Pose, tuple[int, int], np.ndarray, np.ndarray]
+"""The pose and size of a draw, the part of the source image that it shows, and its boxes in the source image."""
+
+
+def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Iterator[Source]:
+    """The source positions of the boxes of a draw; without transforms they may have another format."""
+    names = [image] if image in draw.poses else list(draw.poses) if draw.raw else []
+    for name in names:
+        pose, size = draw.poses[name].pose, draw.poses[name].size
+        table = draw.tables[path]
+        formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
+        for one in formats:
+            if len(table) and (one == box_format or fits(one, [(table, size)], strictly=True)):
+                shown = in_source(pose, draw.poses[name].shown)[0]
+                yield pose, size, shown, in_source(pose, one.corners(table, size))
+
+
+def in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
+    """Boxes of a leaf as boxes of the source image, (rows, 4)."""
+    x = [pose.across[0] * corners[:, i] + pose.across[1] * corners[:, j] + pose.across[2] for i, j in ((0, 1), (2, 3))]
+    y = [pose.down[0] * corners[:, i] + pose.down[1] * corners[:, j] + pose.down[2] for i, j in ((0, 1), (2, 3))]
+    return np.stack([np.minimum(*x), np.minimum(*y), np.maximum(*x), np.maximum(*y)], axis=1)
+
+
+def distance(one: Pose, other: Pose) -> float:
+    """How far the corners of a leaf move from one pose to another, as a share of the image."""
+    corners = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
+    return float(np.abs(in_source(one, corners) - in_source(other, corners)).max())
+
+
+def _matches(own: Source, other: Source, box_format: BoxFormat) -> tuple[int, int]:
+    """How many boxes of one draw are inside what both show, and how many of those the other has there."""
+    boxes, others = _clipped(own[3], other[2]), _clipped(other[3], own[2])
+    if box_format.kind == "xy":
+        expected = own[3].any(axis=1) & (own[3][:, :2] >= other[2][:2] + _CLOSE_CORNERS).all(axis=1)
+        expected &= (own[3][:, :2] <= other[2][2:] - _CLOSE_CORNERS).all(axis=1)
+    else:
+        expected = _area(_clipped(boxes, own[2])) >= _EXPECTED_SHARE * _area(own[3])
+    close = _CLOSE_CORNERS + 1.5 / min(*own[1], *other[1])
+    count = found = 0
+    for box, whole in zip(boxes[expected], own[3][expected], strict=True):
+        count += 1
+        same = (np.abs(others - box) <= close).all(axis=1)
+        uncropped = (np.abs(other[3] - whole) <= close).all(axis=1)  # boxes may extend beyond their crop
+        inner = _area(_clipped(others, box))
+        overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
+        found += bool((same | uncropped | (overlap >= _SAME_OVERLAP)).any())
+    return count, found
+
+
+def _clipped(boxes: np.ndarray, frame: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.maximum(boxes[:, :2], frame[:2]), np.minimum(boxes[:, 2:], frame[2:])], axis=1)
+
+
+def _area(boxes: np.ndarray) -> Any:
+    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
+    return sides[:, 0] * sides[:, 1]
+
+
+MOST_ROWS = 512
+"""Longer tables are no boxes or points of one image: a limit of time, as each row is compared with all others."""
+_BOX, _POINT = re.compile(r"box", re.IGNORECASE), re.compile(r"key_?points?|landmarks?|joints", re.IGNORECASE)
+_MOST_DEPTH = 6
+"""How deep containers are searched for tables, as a guard against those that hold themselves."""
+_INSIDE_SLACK = 0.03
+"""How far a box may extend beyond its image, as a share of the image: for rounding, and labels drawn past the edge."""
+
+Table = np.ndarray
+"""Rows of numbers, (rows, columns), float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFormat:
+    """The meaning of columns from `first` on: `kind` is a box format or "xy", in `pixels` or normalized."""
+
+    kind: str
+    first: int
+    pixels: bool
+
+    def corners(self, table: Table, size: tuple[int, int]) -> np.ndarray:
+        """Boxes as x and y of two corners, (rows, 4), normalized by the height and width of the image."""
+        columns = table[:, self.first : self.first + (2 if self.kind == "xy" else 4)]
+        if self.kind == "xy":
+            found = np.concatenate([columns, columns], axis=1)
+        else:
+            one, two = columns[:, :2], columns[:, 2:]
+            one = one - two / 2 if self.kind == "cxcywh" else one
+            found = np.concatenate([one, two if self.kind == "xyxy" else one + two], axis=1)
+        height, width = size
+        return found / np.array([width, height] * 2) if self.pixels else found
+
+
+BOXES = ("xyxy", "xywh", "cxcywh")
+
+
+def formats_of(columns: int, *, points: bool) -> list[BoxFormat]:
+    """The formats that a table with this number of columns may have, besides a class or a score."""
+    if points:
+        return [BoxFormat("xy", 0, pixels) for pixels in (True, False)]
+    firsts = {4: (0,), 5: (0, 1), 6: (0, 2)}[columns]
+    return [BoxFormat(kind, first, pixels) for pixels in (True, False) for kind in BOXES for first in firsts]
+
+
+def fits(
+    box_format: BoxFormat, tables: Sequence[tuple[Table, tuple[int, int]]], *, strictly: bool, share: float = 1.0
+) -> bool:
+    """Whether this share of all rows can be boxes in this format: of positive size, and `strictly` inside images."""
+    corners = [box_format.corners(table, size) for table, size in tables if len(table)]
+    if not corners:
+        return False
+    rows = np.concatenate(corners)
+    # Tiny pixel coordinates are normalized ones, and normalized coordinates far beyond the image are pixels.
+    if (box_format.pixels and max(float(table.max()) for table, _ in tables if len(table)) <= 2) or not np.isfinite(
+        rows
+    ).all():
+        return False
+    reach = _INSIDE_SLACK if strictly or not box_format.pixels else 4.0
+    fitting = (rows >= -reach).all(1) & (rows <= 1 + reach).all(1)
+    if box_format.kind != "xy":
+        fitting &= (rows[:, 2:] - rows[:, :2] > 0).all(1)
+    return bool(fitting.mean() >= share)
+
+
+def is_declared(path: str, leaf: Any, *, points: bool) -> bool:
+    """Whether the type or the name of a leaf says that it holds boxes or points."""
+    kind = "KeyPoints" if points else "BoundingBoxes"
+    return type(leaf).__name__ == kind or (_POINT if points else _BOX).search(path) is not None
+
+
+def tables_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any, Table]]:
+    """Every table of two to six columns in a sample: its path, the leaf, and its rows."""
+    table = _table(value)
+    if table is not None:
+        yield path, value, table
+    elif depth < _MOST_DEPTH and not is_image(value):
+        for step, inner in _inner(value):
+            yield from tables_of(inner, path + step, depth + 1)
+
+
+def _inner(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        yield from ((f".{name}", item) for name, item in zip(value._fields, value, strict=False))
+    elif isinstance(value, list | tuple):
+        if value and all(isinstance(item, Mapping) for item in value) and len(value) > 1:
+            for key in value[0]:  # one dictionary per object, as in COCO annotations
+                yield f"[...][{key!r}]", [item.get(key) for item in value]
+        else:
+            yield from ((f"[{place}]", item) for place, item in enumerate(value))
+
+
+def _table(value: Any) -> Table | None:
+    """A leaf as rows of numbers; None if it is no such table."""
+    if isinstance(value, list | tuple):
+        rows = [item for item in value if isinstance(item, list | tuple | np.ndarray | torch.Tensor)]
+        if len(rows) != len(value) or not 0 < len(rows) <= MOST_ROWS or len({len(row) for row in rows}) != 1:
+            return None
+        try:
+            array = np.array([array_of(row) for row in rows], np.float64)
+        except (TypeError, ValueError):
+            return None
+    elif isinstance(value, torch.Tensor | np.ndarray) and not is_image(value):
+        array = array_of(value)
+        if array.dtype.kind not in "iuf":
+            return None
+        array = array.astype(np.float64)
+    else:
+        return None
+    if array.shape == (4,):
+        array = array[None]
+    if array.ndim > 2 and array.shape[-1] in (2, 3, 4, 5, 6):
+        array = array.reshape(-1, array.shape[-1])
+    good = array.ndim == 2 and 2 <= array.shape[1] <= 6 and len(array) <= MOST_ROWS
+    return _unpadded(array) if good and np.isfinite(array).all() else None
+
+
+def _unpadded(table: Table) -> Table:
+    """A table of boxes without the rows of 0 or -1 at its end, which give all samples as many."""
+    if table.shape[1] < 4:  # a point may be at 0, 0
+        return table
+    last = max(int((table == fill).all(axis=1)[::-1].cumprod().sum()) for fill in (0, -1))
+    return table[: len(table) - last]

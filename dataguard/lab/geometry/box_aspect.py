@@ -27,23 +27,30 @@ from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
 
-SAMPLES = 4
-"""Samples that are read."""
+ASPECT_SAMPLES = 4
+"""Samples that are read: a limit of time, as each takes 22 reads."""
 LARGER = 1.5
+"""How much larger a side is made: a number at a quarter of the image then moves by a twelfth of it, which is more than
+twice `CLOSE_DISTANCE`."""
 SHAPES = ((1.0, 1.0), (1.0, LARGER), (LARGER, 1.0))
 """The factors of height and width."""
-READS = SAMPLES * (1 + len(SHAPES) * CHARTS)
-FEWEST = 6
-"""The fewest numbers that must move with the other side."""
-FAR = 0.25
+ASPECT_READS = ASPECT_SAMPLES * (1 + len(SHAPES) * CHARTS)
+FEWEST_NUMBERS = 6
+"""The fewest numbers that must move with the other side: fewer could all be near an edge by chance."""
+FAR_SHARE = 0.25
 """Numbers below this share of the image move too little to tell."""
-MOST_ROWS = 0.6
-"""The share of rows that must lie inside their image: those that are scaled by the other side may not."""
-SHIFTED, SPREAD, EVEN = 0.05, 0.25, 0.015
+INSIDE_SHARE = 0.6
+"""The share of rows that must lie inside their image: those that are scaled by the other side may not, and all others
+do."""
+SHIFTED_DISTANCE, SPREAD_RANGE, EVEN_RANGE = 0.05, 0.25, 0.015
 """How far boxes that lack the padding are off, how far apart those of a sample are, and how even the distance is, as
-shares of the image."""
-CLOSE = 0.03
-"""How far a number may be from where it is expected, as a share of the image."""
+shares of the image.
+
+The padding of a letterbox is 0.17 of its side for an image that is half as long again; what rounding adds stays within
+`EVEN_RANGE`, one pixel in 64.
+"""
+CLOSE_DISTANCE = 0.03
+"""How far a number may be from where it is expected, as a share of the image: as for the corners of boxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +73,10 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     substitution = FileSubstitution(folder, IMAGES)
     substitution.install()
     reader = Reader(build(), folder)
-    originals = [(index, *_read(reader, index, substitution)) for index in indices[:SAMPLES]]
+    originals = [(index, *_read(reader, index, substitution)) for index in indices[:ASPECT_SAMPLES]]
     if any(len(files) != 1 or files[0].header is None for _, _, files, _ in originals):
         raise NotApplicable("samples are not read from one image file each, which could have another shape")
-    candidates = candidates_of([sample for _, sample, *_ in originals], MOST_ROWS)
+    candidates = candidates_of([sample for _, sample, *_ in originals], INSIDE_SHARE)
     draws = [
         [_draw(reader, substitution, number, original, shape, candidates) for shape in SHAPES]
         for number, original in enumerate(originals)
@@ -91,7 +98,7 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
         for path, points, usual in judged
         for axis in (0, 1)
         for count, shift in [_shifted(path, usual, axis, points=points)]
-        if count >= FEWEST
+        if count >= FEWEST_NUMBERS
     ]
     return tuple(scaled or shifted)
 
@@ -148,7 +155,7 @@ def _formats(path: str, draws: Shapes, *, points: bool) -> list[BoxFormat]:
     """The formats in which all rows can be boxes or, if there is none, most."""
     held = [(draw.tables[path], next(iter(draw.poses.values())).size) for draw, *_ in draws]
     formats = formats_of(held[0][0].shape[1], points=points) if held else []
-    fitting = ([one for one in formats if fits(one, held, strictly=True, share=share)] for share in (1.0, MOST_ROWS))
+    fitting = ([one for one in formats if fits(one, held, strictly=True, share=share)] for share in (1.0, INSIDE_SHARE))
     return next(filter(None, fitting), [])
 
 
@@ -159,7 +166,7 @@ def _scaled_by_other_side(path: str, draws: Shapes, *, points: bool) -> list[tup
     return [
         ("xy"[axis], min(counts[axis][1] for counts in found))
         for axis in (0, 1)
-        if found and all(counts[axis][1] >= FEWEST for counts in found)
+        if found and all(counts[axis][1] >= FEWEST_NUMBERS for counts in found)
     ]
 
 
@@ -171,9 +178,9 @@ def _moved(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> int:
         if both is None:
             return 0
         before, after = both
-        inside = (before < 1 - CLOSE).all(1, keepdims=True)  # others may be cut off there
-        far = (before >= FAR) & inside
-        if (np.abs(after[far] - before[far] / LARGER) > CLOSE).any():
+        inside = (before < 1 - CLOSE_DISTANCE).all(1, keepdims=True)  # others may be cut off there
+        far = (before >= FAR_SHARE) & inside
+        if (np.abs(after[far] - before[far] / LARGER) > CLOSE_DISTANCE).any():
             return 0
         count += int(far.sum())
     return count
@@ -199,14 +206,14 @@ def _off(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> tuple[in
             if both is None:
                 return None
             before, after = both
-            if np.ptp(before) < SPREAD or np.allclose(usual.tables[path], other.tables[path]):
+            if np.ptp(before) < SPREAD_RANGE or np.allclose(usual.tables[path], other.tables[path]):
                 continue
             shifts = [after - before / factor for factor in {shape[1 - axis], 1.0}]
-            steady = [shift for shift in shifts if np.ptp(shift) <= EVEN]
+            steady = [shift for shift in shifts if np.ptp(shift) <= EVEN_RANGE]
             if not steady:
                 return None
             distance = min(abs(float(np.median(shift))) for shift in steady)
-            if distance > SHIFTED:
+            if distance > SHIFTED_DISTANCE:
                 count, most = count + before.size, max(most, distance)
     return count, most
 

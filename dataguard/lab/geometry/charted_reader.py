@@ -1,8 +1,8 @@
 """Reads samples of one loader repeatedly, with their images replaced by charts.
 
-Replaces the images that a dataset caches in memory, one for each index, during one read.
-
-Caches are copied before anything is written, because arrays may be memory-mapped from the user's files or shared.
+Charts replace what decoders return, arrays that become Pillow images, what the dataset's transforms are called with, or
+what the dataset caches in memory for the index that is read. Caches are copied before anything is written to them,
+because arrays may be memory-mapped from the user's files or shared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,85 +28,17 @@ from dataguard.lab.core.source_location import standing_in
 from dataguard.lab.decoding.decoders import Gives, giving
 from dataguard.lab.geometry.charts import ChartPainter, InputImage
 from dataguard.lab.images.painter import Painter, is_image, planes_of, replace_images
-from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.sample_reader import Reader, collated_alone
-from dataguard.lab.rng.rng_discovery import SEED, seeded
+from dataguard.lab.reading.sample_reader import Reader
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
-_MOST_BYTES = 1 << 27
-"""Larger arrays are not copied."""
-_FEW = 16
-"""Tuples and dictionaries with at most this many entries are searched for arrays, as in `TensorDataset.tensors`."""
-
-
-def copy_cached_images(dataset: Any) -> None:
-    """Copy the arrays that may hold images, in the dataset and in those that it wraps."""
-    for _, part in wrapped_by(dataset, by_name):
-        state = getattr(part, "__dict__", {})
-        state.update({name: _copied(held) for name, held in state.items()})
-
-
-def _copied(held: Any) -> Any:
-    if isinstance(held, np.ndarray) and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
-        return np.array(held)
-    if type(held) is torch.Tensor and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
-        return held.clone()
-    if type(held) in (tuple, list) and len(held) <= _FEW:
-        return type(held)(_copied(one) for one in held)
-    if type(held) is dict and len(held) <= _FEW:
-        return {key: _copied(one) for key, one in held.items()}
-    return list(held) if type(held) is list else held
-
-
-@contextlib.contextmanager
-def replaced_in_cache(dataset: Any, index: Any, paint: Callable[[Any, str], Any]) -> Iterator[None]:
-    """Replace the cached images of an index by what `paint` returns for them."""
-    dataset, index = base_of(dataset, index)
-    replaced = []
-    try:
-        for name, cache in _caches(dataset):
-            replaced += _replaced(cache, index, partial(_named, paint, name))
-        yield
-    finally:
-        for cache, before in replaced:
-            cache[index] = before
-
-
-def _named(paint: Callable[[Any, str], Any], name: str, image: Any) -> Any:
-    return paint(image, name)
-
-
-def _caches(dataset: Any) -> Iterator[tuple[str, Any]]:
-    """Everything that has as many entries as the dataset has samples."""
-    length = len(dataset)
-    for name, held in getattr(dataset, "__dict__", {}).items():
-        inner = list(held.values()) if type(held) is dict else held if type(held) in (tuple, list) else []
-        for cache in (held, *(inner if len(inner) <= _FEW else [])):
-            if isinstance(cache, list | np.ndarray | torch.Tensor) and len(cache) == length:
-                yield name, cache
-
-
-def _replaced(cache: Any, index: Any, paint: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
-    """Replace one entry; return what to restore, and where."""
-    try:
-        entry = cache[index]
-        if not any(is_image(leaf) for _, leaf in iter_leaves(entry)):
-            return []
-        before = entry.copy() if isinstance(cache, np.ndarray) else entry
-        before = entry.clone() if isinstance(cache, torch.Tensor) else before
-        cache[index] = replace_images(entry, paint)
-    except Exception:  # noqa: BLE001 - the index does not fit, or it is read-only
-        return []
-    return [(cache, before)]
-
-
 ORIGINALS, FEWEST_ORIGINALS = 6, 2
-"""Samples that are read without charts, to distinguish images from masks, and how many of those that take long."""
-_LONG = 2.5
-"""Seconds after which the fewest of them are enough."""
-_QUICK = 0.1
-"""A loader that is built in fewer seconds may be rebuilt for every read."""
+"""Samples that are read without charts, to distinguish images from masks, and how many of those that take long: more
+see masks of other labels, fewer take less time."""
+_LONG_SECONDS = 2.5
+"""Seconds after which the fewest of them are enough: a limit of time."""
+_QUICK_SECONDS = 0.1
+"""A loader that is built in fewer seconds may be rebuilt for every read: for up to ten draws of nine, 9 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,23 +67,25 @@ class ChartedReader:
         self.bypass = False
         self._patches = Painter(self.painter.paint, giving(Gives.PIXELS, Gives.ARRAY))
         self._patches.install()
-        self._build = partial(_built, build, folder, draws)
+        self._build = build
+        self._folder = folder
+        self._draws = draws
         self._indices = indices
         self._source = "decoders"
         self._in_callable = self._rebuilds = False
         self._outputs: list[Any] = []
         started = time.monotonic()
         self._rebuild()
-        self._is_quick = time.monotonic() - started < _QUICK
-        self.collated = batched and self._loader.collate_fn is not default_collate
+        self._is_quick = time.monotonic() - started < _QUICK_SECONDS
+        self.collated = batched and self._reader.loader.collate_fn is not default_collate
 
     def _rebuild(self) -> None:
         """Build the loader, and wrap its dataset's own callables."""
-        self._loader, self._reader = self._build()
-        for state, name, held in callables_of(self._loader.dataset, by_name):
+        self._reader = Reader(self._build(), self._folder, self._draws)
+        for state, name, held in callables_of(self._reader.dataset, by_name):
             state[name] = standing_in(held, _StandIn(held, self, name))
         if self._source == "memory":
-            copy_cached_images(self._loader.dataset)
+            copy_cached_images(self._reader.dataset)
 
     def sources(self) -> Iterator[str]:
         """Try the sources of images one after the other, in the order in which a pipeline uses them.
@@ -177,7 +110,7 @@ class ChartedReader:
         started = time.monotonic()
         samples = [self.read(0, 0)]
         for number in range(1, ORIGINALS if samples[0].inputs else 1):
-            if number >= FEWEST_ORIGINALS and time.monotonic() - started > _LONG:
+            if number >= FEWEST_ORIGINALS and time.monotonic() - started > _LONG_SECONDS:
                 break
             samples.append(self.read(number, 0))
         return samples
@@ -229,13 +162,9 @@ class ChartedReader:
 
     def _read(self, number: int, draw: int) -> Any:
         """A sample, or a batch of it alone if the user's own collate_fn makes one."""
-        if self._indices:
-            sample = self._sample(number, draw)
-        else:
-            with gate("sample"), seeded(SEED + draw):
-                sample = next(islice(iter(self._loader.dataset), number % 4, None))
+        sample = self._sample(number, draw) if self._indices else self._reader.read_streamed(number % 4, draw)
         if self.collated:
-            sample, batched = collated_alone(self._loader, sample, SEED + draw)
+            sample, batched = self._reader.collated(sample, draw)
             self.collated = batched or self.bypass
         return sample
 
@@ -243,7 +172,7 @@ class ChartedReader:
         index = self._index(number)
         if self._source != "memory":
             return self._reader.read(index, draw)
-        with replaced_in_cache(self._loader.dataset, index, self.painter.paint):
+        with replaced_in_cache(self._reader.dataset, index, self.painter.paint):
             return copy.deepcopy(self._reader.read(index, draw))  # it may be a view of the cache, which is restored now
 
     def call_through(
@@ -290,10 +219,73 @@ class _StandIn:
         return getattr(self._original, name)
 
 
-def _built(build: Callable[..., Loader], folder: Path, draws: int) -> tuple[Loader, Reader]:
-    loader = build()
-    return loader, Reader(loader, folder, draws)
-
-
 def _unchanged(image: Any, _: str, __: bool) -> Any:
     return image
+
+
+_MOST_BYTES = 1 << 27
+"""Larger arrays, of 128 MiB, are not copied: a limit of memory."""
+_FEW_ENTRIES = 16
+"""Tuples and dictionaries with at most this many entries are searched for arrays, as in `TensorDataset.tensors`: longer
+ones are lists of samples."""
+
+
+def copy_cached_images(dataset: Any) -> None:
+    """Copy the arrays that may hold images, in the dataset and in those that it wraps."""
+    for _, part in wrapped_by(dataset, by_name):
+        state = getattr(part, "__dict__", {})
+        state.update({name: _copied(held) for name, held in state.items()})
+
+
+def _copied(held: Any) -> Any:
+    if isinstance(held, np.ndarray) and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
+        return np.array(held)
+    if type(held) is torch.Tensor and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
+        return held.clone()
+    if type(held) in (tuple, list) and len(held) <= _FEW_ENTRIES:
+        return type(held)(_copied(one) for one in held)
+    if type(held) is dict and len(held) <= _FEW_ENTRIES:
+        return {key: _copied(one) for key, one in held.items()}
+    return list(held) if type(held) is list else held
+
+
+@contextlib.contextmanager
+def replaced_in_cache(dataset: Any, index: Any, paint: Callable[[Any, str], Any]) -> Iterator[None]:
+    """Replace the cached images of an index by what `paint` returns for them."""
+    dataset, index = base_of(dataset, index)
+    replaced = []
+    try:
+        for name, cache in _caches(dataset):
+            replaced += _replaced(cache, index, partial(_named, paint, name))
+        yield
+    finally:
+        for cache, before in replaced:
+            cache[index] = before
+
+
+def _named(paint: Callable[[Any, str], Any], name: str, image: Any) -> Any:
+    return paint(image, name)
+
+
+def _caches(dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Everything that has as many entries as the dataset has samples."""
+    length = len(dataset)
+    for name, held in getattr(dataset, "__dict__", {}).items():
+        inner = list(held.values()) if type(held) is dict else held if type(held) in (tuple, list) else []
+        for cache in (held, *(inner if len(inner) <= _FEW_ENTRIES else [])):
+            if isinstance(cache, list | np.ndarray | torch.Tensor) and len(cache) == length:
+                yield name, cache
+
+
+def _replaced(cache: Any, index: Any, paint: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
+    """Replace one entry; return what to restore, and where."""
+    try:
+        entry = cache[index]
+        if not any(is_image(leaf) for _, leaf in iter_leaves(entry)):
+            return []
+        before = entry.copy() if isinstance(cache, np.ndarray) else entry
+        before = entry.clone() if isinstance(cache, torch.Tensor) else before
+        cache[index] = replace_images(entry, paint)
+    except Exception:  # noqa: BLE001 - the index does not fit, or it is read-only
+        return []
+    return [(cache, before)]

@@ -1,13 +1,14 @@
-"""Charts that encode the position of every pixel: vertical and horizontal stripes, as in structured light.
+"""Charts that encode the position of every pixel, and the images and masks that they replace.
 
-Each pixel of a sample is light or dark in each chart. These bits are the number of its stripe in Gray code, so that a
-pixel between two stripes is off by one at most. Cropping, flipping, rotating and resizing move the numbers; brightness,
-contrast and normalization do not change them; erased or filled pixels have none.
+The charts are vertical and horizontal stripes, as in structured light. Each pixel of a sample is light or dark in each
+chart; these bits are the number of its stripe. Cropping, flipping, rotating and resizing move the numbers; brightness,
+contrast and normalization do not change them; erased or filled pixels have none. `located` decodes the source position
+of each point of a leaf, `pose_of` fits a map from the leaf to the image to them, and `displacement` compares two
+leaves.
 
-Distinguishes images from their masks (or depth maps), and replaces both by charts.
-
-An image has colours, or many values; a mask has one channel, or a few values in flat areas. The charts of a mask use
-two of its own values, so that the user's code still works on them.
+`ChartPainter` puts charts in place of images and of their masks (or depth maps). An image has colours, or many values;
+a mask has one channel, or a few values in flat areas. The charts of a mask use two of its own values, so that the
+user's code still works on them.
 """
 
 from __future__ import annotations
@@ -23,26 +24,49 @@ import torch
 from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.images.painter import as_given, container_of, is_image, planes_last
 
+# Why the stripes say where a pixel comes from: stripe k along one axis is light in chart b where bit b of the Gray code
+# of k is set, so the bits of a pixel name its stripe, and a pixel in which two neighbouring stripes blend has one bit
+# in doubt, which moves it by one stripe at most. Whether it is light is known without knowing any brightness: the first
+# chart and its negative show each pixel once light and once dark, so the middle of its own range is the threshold.
 BITS = 3
+"""The bits of a stripe's number along one axis. Each further bit halves the stripes, which then blur in small leaves,
+and costs two more reads of each draw."""
 STRIPES = 1 << BITS
-_SCALE, _SHIFT = STRIPES - 0.6, 0.4
-"""Stripes start off the simple fractions of a side, where a resize would keep edges sharp."""
+_STRIPE_SCALE, _STRIPE_SHIFT = STRIPES - 0.6, 0.4
+"""How many stripes there are along a side, and where the first one begins: off the simple fractions of a side, where a
+resize would keep edges sharp."""
 CHARTS = 2 * BITS + 1
-"""Vertical stripes, horizontal stripes, and the negative of the first chart: each pixel is light once and dark once."""
+"""Vertical stripes, horizontal stripes, and the negative of the first chart."""
 COARSE = (0, BITS, 2 * BITS)
-"""The charts with two halves."""
+"""The charts with two halves: the highest bit of each axis, and the negative."""
 GRID = 64
-"""Points of a leaf that are sampled along each side, evenly spaced."""
+"""Points of a leaf that are sampled along each side, evenly spaced: eight in each stripe."""
 BLOCKS = 6
-_CONTRAST = 0.3
-"""The share of the usual contrast between light and dark that a pixel needs to be decoded."""
-_FULL, _OTHER, _NOISE = 0.9, 0.25, 8
+"""Blocks along each side, over which positions are averaged: ten points or so a side, which is more than a stripe."""
+_DECODED_CONTRAST = 0.3
+"""The share of the usual contrast between light and dark that a pixel needs to be decoded.
+
+Smaller decodes more pixels in which another image or noise decides, larger loses those at blurred edges.
+"""
+_PURE_CONTRAST, _OTHER_CONTRAST, _NOISE_ERRORS = 0.9, 0.25, 8
 """The share of the usual contrast at which a pixel shows nothing but the chart. Another image is visible if the darkest
-values of blocks vary by more than this share, and by so many standard errors."""
-_EDGE = 0.04
-"""How far the edge of a leaf may be from that of the image to count as the same edge."""
-_KNOWN = 0.15
-"""The smallest share of points that must be known in a leaf, or in two that are compared."""
+values of blocks vary by more than this share, and by so many standard errors.
+
+The medians of 144 blocks of noise alone range over 6.6 standard errors, and over 9.4 in one of a thousand leaves; the
+share of the contrast comes on top.
+"""
+_EDGE_TOLERANCE = 0.04
+"""How far the edge of a leaf may be from that of the image to count as the same edge, in words only: a third of a
+stripe, which is about as exact as a fitted pose."""
+_KNOWN_SHARE = 0.15
+"""The smallest share of points that must be known in a leaf, or in two that are compared: smaller compares smaller
+visible parts, by fewer points."""
+_MISFIT = 0.7 / STRIPES
+"""How far positions may be off an affine map, as their root mean square: that of numbers which are off by up to half a
+stripe is 0.29 of one, and blurred edges add to it."""
+_STRAIGHT = 0.15
+"""The largest share of the other direction in a map that is still called straight, or rotated by 90 degrees: 9
+degrees."""
 
 LabelPair = tuple[float, float]
 """Two values of a mask, the smaller one first."""
@@ -54,7 +78,7 @@ def pattern(chart: int, height: int, width: int, *, negative: bool = False) -> n
     """Where a chart of this size is light: bool, (height, width)."""
     across = chart < BITS or chart == 2 * BITS
     length = width if across else height
-    stripe = ((np.arange(length) + 0.5) * _SCALE / length + _SHIFT).astype(int)
+    stripe = ((np.arange(length) + 0.5) * _STRIPE_SCALE / length + _STRIPE_SHIFT).astype(int)
     light = ((stripe ^ (stripe >> 1)) >> (BITS - 1 - chart % BITS)) & 1 == 1
     light = light ^ (chart == 2 * BITS) ^ negative
     return np.broadcast_to(light[None, :] if across else light[:, None], (height, width))
@@ -86,7 +110,7 @@ def located(views: Sequence[np.ndarray], *, negative: bool = False, labels: Labe
     if not np.isfinite(contrast).all() or contrast.max() <= 0:
         return None
     usual = np.percentile(contrast[contrast > 0], 95) if labels is None else labels[1] - labels[0]
-    known = contrast > _CONTRAST * usual
+    known = contrast > _DECODED_CONTRAST * usual
     middle = (low + high) / 2
     if labels is not None:
         slack = 0.01 * usual
@@ -94,7 +118,7 @@ def located(views: Sequence[np.ndarray], *, negative: bool = False, labels: Labe
         middle = np.full_like(middle, (labels[0] + labels[1]) / 2)
     bits = (stack > middle) ^ negative
     field = np.stack([_number(bits[:BITS]), _number(bits[BITS : 2 * BITS])], axis=-1)
-    return np.where(known[..., None], (field + 0.5 - _SHIFT) / _SCALE, np.nan)
+    return np.where(known[..., None], (field + 0.5 - _STRIPE_SHIFT) / _STRIPE_SCALE, np.nan)
 
 
 def extent(views: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
@@ -106,19 +130,20 @@ def extent(views: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     stack = np.stack(views)
     low, contrast = stack.min(axis=0), np.ptp(stack, axis=0)
     usual = np.percentile(contrast[contrast > 0], 95)
-    known = contrast > _CONTRAST * usual
+    known = contrast > _DECODED_CONTRAST * usual
     rows, columns = (np.flatnonzero(known.any(axis=axis)) for axis in (1, 0))
     top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
     holds_more = False
-    for part in (contrast > _FULL * usual, ~known):
+    for part in (contrast > _PURE_CONTRAST * usual, ~known):
         inside = np.where(part, low, np.nan)[top:bottom, left:right]
         rows_of_blocks = np.array_split(inside, 2 * BLOCKS)
         blocks = [block for row in rows_of_blocks for block in np.array_split(row, 2 * BLOCKS, axis=1)]
         values = [block[~np.isnan(block)] for block in blocks]
-        values = [block for block in values if len(block) > _CONTRAST * inside.size / len(blocks)]
+        values = [block for block in values if len(block) > _DECODED_CONTRAST * inside.size / len(blocks)]
         if values:
             noise = np.mean([block.std() / np.sqrt(len(block)) for block in values])
-            holds_more |= bool(np.ptp([np.median(block) for block in values]) > _OTHER * usual + _NOISE * noise)
+            spread = np.ptp([np.median(block) for block in values])
+            holds_more |= bool(spread > _OTHER_CONTRAST * usual + _NOISE_ERRORS * noise)
     return np.array([[left, top, right, bottom]]) / GRID, holds_more
 
 
@@ -129,7 +154,7 @@ def label_pair_of(views: Sequence[np.ndarray]) -> LabelPair | None:
     if len(values) < 2:
         return None
     leading = np.argsort(-counts)[:2]
-    low, high = sorted(float(one) for one in values[leading])
+    low, high = sorted(float(value) for value in values[leading])
     return (low, high) if counts[leading].sum() > 0.5 * counts.sum() else None
 
 
@@ -150,13 +175,13 @@ def displacement(one: Field, other: Field) -> float | None:
     """
     difference = one - other
     known = ~np.isnan(difference[..., 0])
-    if known.mean() < _KNOWN:
+    if known.mean() < _KNOWN_SHARE:
         return None
-    places = np.arange(GRID) * BLOCKS // GRID
-    block = (places[:, None] * BLOCKS + places[None, :])[known]
+    along = np.arange(GRID) * BLOCKS // GRID
+    block = (along[:, None] * BLOCKS + along[None, :])[known]
     counts = np.bincount(block, minlength=BLOCKS * BLOCKS)
     moved = [np.bincount(block, difference[known][:, axis], minlength=BLOCKS * BLOCKS) for axis in (0, 1)]
-    enough = counts >= 0.4 * (GRID / BLOCKS) ** 2
+    enough = counts >= 0.4 * (GRID / BLOCKS) ** 2  # of fewer points, those between two stripes would not cancel out
     if enough.sum() < 3:
         return None
     lengths = np.hypot(moved[0][enough] / counts[enough], moved[1][enough] / counts[enough])
@@ -177,17 +202,17 @@ class Pose:
     def description(self) -> str:
         """What happened to the image, for a message."""
         (a, b, c), (d, e, f) = self.across, self.down
-        straight = abs(b) + abs(d) < 0.15 * (abs(a) + abs(e))
+        straight = abs(b) + abs(d) < _STRAIGHT * (abs(a) + abs(e))
         if not straight:
-            rotated = abs(a) + abs(e) < 0.15 * (abs(b) + abs(d))
+            rotated = abs(a) + abs(e) < _STRAIGHT * (abs(b) + abs(d))
             turned = {(True, False): "rotated 90 degrees left", (False, True): "rotated 90 degrees right"}
             return turned.get((b < 0, d < 0), "transposed") if rotated else "rotated or warped"
         names = ["flipped horizontally"] if a < 0 else []
         names += ["flipped vertically"] if e < 0 else []
         (left, right), (top, bottom) = sorted((c, c + a)), sorted((f, f + e))
-        if min(left, top, 1 - right, 1 - bottom) < -_EDGE:
+        if min(left, top, 1 - right, 1 - bottom) < -_EDGE_TOLERANCE:
             names.append("padded")
-        if max(left, top, 1 - right, 1 - bottom) > _EDGE:
+        if max(left, top, 1 - right, 1 - bottom) > _EDGE_TOLERANCE:
             shown = [f"{100 * max(one, 0):.0f}-{min(two, 1):.0%}" for one, two in ((left, right), (top, bottom))]
             names.append(f"cropped to {shown[0]} of its width and {shown[1]} of its height")
         return " and ".join(names) or "unchanged"
@@ -196,15 +221,15 @@ class Pose:
 def pose_of(field: Field) -> Pose | None:
     """The affine map that fits the source positions; None if none does."""
     known = ~np.isnan(field[..., 0])
-    if known.mean() < _KNOWN:
+    if known.mean() < _KNOWN_SHARE:
         return None
     v, u = np.meshgrid(*[(np.arange(GRID) + 0.5) / GRID] * 2, indexing="ij")
     design = np.stack([u[known], v[known], np.ones(int(known.sum()))], axis=-1)
-    found, *_ = np.linalg.lstsq(design, field[known], rcond=None)
-    rest = field[known] - design @ found
-    if np.sqrt((rest**2).mean()) > 0.7 / STRIPES:
+    fitted, *_ = np.linalg.lstsq(design, field[known], rcond=None)
+    rest = field[known] - design @ fitted
+    if np.sqrt((rest**2).mean()) > _MISFIT:
         return None
-    across, down = (tuple(float(one) for one in found[:, axis]) for axis in (0, 1))
+    across, down = (tuple(float(term) for term in fitted[:, axis]) for axis in (0, 1))
     return Pose(across, down)  # type: ignore[arg-type]
 
 
@@ -216,18 +241,28 @@ def unmoved() -> Field:
 
 
 _MOST_PIXELS = 1 << 24
-_FEW = 32
-"""The largest number of labels in a mask."""
-_PEAK, _REACH, _HALO = 0.005, 10, 40
-"""In a lossy mask, a label has at least this share of the pixels; most others are this close to one, few are beyond."""
-_AT, _CLOSE, _BEYOND = 0.4, 0.75, 0.25
-"""The shares of pixels that have a label, that are close to one, and, of the others, that are beyond any halo."""
+"""Larger images are not replaced: a limit of time and memory."""
+_MOST_LABELS = 32
+"""The largest number of labels in a mask: more than Pascal VOC (21) and the classes of Cityscapes (19) have, and far
+fewer than the values of a photograph."""
+_LABEL_SHARE, _LABEL_REACH, _HALO_REACH = 0.005, 10, 40
+"""In a lossy mask, a label has at least this share of the pixels; most others are this close to one, few are beyond.
+
+Smaller reaches lose more masks to compression, larger ones join close labels.
+"""
+_LABELLED_SHARE, _CLOSE_SHARE, _BEYOND_SHARE = 0.4, 0.75, 0.25
+"""The shares of pixels that have a label, that are close to one, and, of the others, that are beyond any halo.
+
+Stricter shares lose small or heavily compressed masks, looser ones take photographs with few tones for masks.
+"""
 
 _MOST_COLOURS = 4
 """Planes of an image; more are the slices of a volume, or one for each class."""
-_SIDE = 16
-_FLAT = 0.6
-"""The share of the pixels of a mask that lie inside flat areas."""
+_THUMBNAIL_SIDE = 16
+"""The side of a thumbnail in points, of which `GRID` is a multiple."""
+_FLAT_SHARE = 0.6
+"""The share of the pixels of a mask that lie inside flat areas: smaller accepts more small objects, larger fewer
+photographs with a flat background."""
 
 Value = tuple[float, ...]
 """A label as a mask stores it: one number, or a colour."""
@@ -269,7 +304,8 @@ def input_image(image: Any, source: str, *, lossy: bool = False, position: int =
     declared = {"tv_tensors.Mask": "mask", "tv_tensors.Image": "image"}.get(container_of(image))
     is_integer = array.dtype.kind in "iub"
     points = sampled(np.moveaxis(array, -1, 0)).astype(np.float64).mean(0)
-    thumbnail = points.reshape(_SIDE, GRID // _SIDE, _SIDE, GRID // _SIDE).mean((1, 3))
+    blocks = points.reshape(_THUMBNAIL_SIDE, -1, _THUMBNAIL_SIDE, GRID // _THUMBNAIL_SIDE)
+    thumbnail = blocks.mean((1, 3))
     size = height, width
     return InputImage(source, size, planes, is_integer, labels, edge_labels, value_count, declared, position, thumbnail)
 
@@ -290,22 +326,23 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
     if thin.shape[-1] > _MOST_COLOURS and not _is_one_hot(thin):  # slices of a volume, which have the same labels
         values, counts = np.unique(thin, return_counts=True)
         common = values[np.argsort(-counts)].astype(float).tolist()
-        return (tuple((value,) * thin.shape[-1] for value in common) if len(values) <= _FEW else None), len(values)
-    codes = thin[..., 0].astype(np.int64)
+        labels = tuple((value,) * thin.shape[-1] for value in common) if len(values) <= _MOST_LABELS else None
+        return labels, len(values)
+    codes = thin[..., 0].astype(np.int64)  # one number for each colour, if planes have up to 16 bits
     for plane in range(1, thin.shape[-1]):
         codes = codes * 65_537 + thin[..., plane]
-    few = len(np.unique(codes.ravel()[:: codes.size // 4096 + 1]))
-    if few > 256:
-        return None, few
-    found, places, counts = np.unique(codes, return_index=True, return_counts=True)
+    some = len(np.unique(codes.ravel()[:: codes.size // 4096 + 1]))
+    if some > 256:  # more than any lossy mask of one byte has: spares sorting all pixels
+        return None, some
+    distinct, firsts, counts = np.unique(codes, return_index=True, return_counts=True)
     if lossy and (array[..., 1:] == array[..., :1]).all():  # some formats store grey as three equal planes
         known = _peaks(thin[..., 0].astype(np.int64)) or _plateaus(array[..., 0])
-        if known and len(found) > len(known):
-            return tuple(label * array.shape[-1] for label in known), len(found)
-    if len(found) > _FEW:
-        return None, len(found)
-    common = places[np.argsort(-counts)]
-    return tuple(tuple(map(float, pixel)) for pixel in thin.reshape(-1, thin.shape[-1])[common]), len(found)
+        if known and len(distinct) > len(known):
+            return tuple(label * array.shape[-1] for label in known), len(distinct)
+    if len(distinct) > _MOST_LABELS:
+        return None, len(distinct)
+    common = firsts[np.argsort(-counts)]
+    return tuple(tuple(map(float, pixel)) for pixel in thin.reshape(-1, thin.shape[-1])[common]), len(distinct)
 
 
 def _is_one_hot(planes: np.ndarray) -> bool:
@@ -333,9 +370,9 @@ def _plateaus(plane: np.ndarray) -> tuple[Value, ...] | None:
     None if there are none, as in a photograph.
     """
     values, counts = np.unique(_inner(plane), return_counts=True)
-    common = values[counts >= _PEAK * plane.size]
-    flat = counts.sum() >= _FLAT * plane.size
-    return tuple((float(value),) for value in common) if flat and 1 < len(common) <= _FEW else None
+    common = values[counts >= _LABEL_SHARE * plane.size]
+    flat = counts.sum() >= _FLAT_SHARE * plane.size
+    return tuple((float(value),) for value in common) if flat and 1 < len(common) <= _MOST_LABELS else None
 
 
 def _peaks(codes: np.ndarray) -> tuple[Value, ...] | None:
@@ -345,13 +382,15 @@ def _peaks(codes: np.ndarray) -> tuple[Value, ...] | None:
     shares = np.bincount(codes.ravel(), minlength=256) / codes.size
     peaks: list[int] = []
     for value in np.argsort(-shares):
-        if shares[value] < _PEAK:
+        if shares[value] < _LABEL_SHARE:
             break
-        if all(abs(int(value) - peak) > 2 * _REACH for peak in peaks):
+        if all(abs(int(value) - peak) > 2 * _LABEL_REACH for peak in peaks):
             peaks.append(int(value))
     distance = np.abs(np.arange(256)[:, None] - np.array(peaks or [0])).min(axis=1)
-    close, beyond = shares[distance <= _REACH].sum(), shares[distance > _HALO].sum()
-    if len(peaks) < 2 or shares[peaks].sum() < _AT or close < _CLOSE or beyond > _BEYOND * (1 - close):
+    close, beyond = shares[distance <= _LABEL_REACH].sum(), shares[distance > _HALO_REACH].sum()
+    if len(peaks) < 2 or shares[peaks].sum() < _LABELLED_SHARE:
+        return None
+    if close < _CLOSE_SHARE or beyond > _BEYOND_SHARE * (1 - close):
         return None
     return tuple((float(peak),) for peak in sorted(peaks))
 

@@ -1,9 +1,8 @@
-"""Keypoints and masks of a sample in several random states: whether left and right are swapped when they are flipped.
+"""Whether keypoints and classes of masks with a left and a right side are swapped when a sample is flipped.
 
-Points that keep their order are mapped from one state to another by an affine map; if left and right are swapped, so
-are the points of each pair. A map with a negative determinant is a flip, so no image needs to be compared.
-
-Masks of one sample in several random states: whether left and right classes are swapped where they are flipped.
+A sample is read in several random states. Points that keep their order are mapped from one state to another by an
+affine map; if left and right are swapped, so are the points of each pair. A map with a negative determinant is a flip,
+so no image needs to be compared. Masks are compared with themselves, flipped, with classes kept and swapped.
 """
 
 from __future__ import annotations
@@ -22,91 +21,32 @@ import torch
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
-from dataguard.lab.images.painter import SMALLEST, is_image, planes_of
+from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
 
-MARKS = (-100, -1, 255)
-"""Values of pixels without a class."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The number of the keypoint or class that each one changes places with, `where` it is declared, and one pair."""
-
-    where: str
-    partner: tuple[int, ...]
-    pair: tuple[str, str] | None
-
-
-def mask_flips(samples: Sequence[Any], declared: Mapping[int, Sides]) -> Iterator[tuple[str, Sides, str]]:
-    """The masks of these states that are flipped between two of them: "swapped", or "kept" if classes stay.
-
-    States in which another leaf differs, such as a flag of the flip, are not compared.
-    """
-    states = [_state(sample) for sample in samples] if declared else []
-    for (one, beside), (two, others) in itertools.combinations(states, 2):
-        for path in one.keys() & two.keys():
-            if beside != others or one[path].shape != two[path].shape or (one[path] == two[path]).all():
-                continue
-            kinds = [(sides, _flip_between(one[path], two[path], sides)) for sides in declared.values()]
-            clear = [(sides, kind) for sides, kind in kinds if kind]
-            yield from [(path, *clear[0])] if len(clear) == 1 else []
-
-
-def _state(sample: Any) -> tuple[dict[str, np.ndarray], set[tuple[str, bytes]]]:
-    """The masks of integers in a sample, and all that is not an image."""
-    masks, beside = {}, set()
-    for path, leaf in iter_leaves(sample):
-        if not is_image(leaf):
-            beside.add((path, describe(path, leaf).digest))
-            continue
-        planes = planes_of(leaf if not isinstance(leaf, torch.Tensor) else array_of(leaf))
-        if len(planes) == 1 and planes.dtype.kind in "iu" and min(planes.shape[-2:]) >= SMALLEST:
-            masks[path] = planes[0].astype(np.int64)
-    return masks, beside
-
-
-def _flip_between(one: np.ndarray, two: np.ndarray, sides: Sides) -> str | None:
-    """Whether a mask equals a second one flipped, with classes "kept" or "swapped"; class 1 may be the first name."""
-    values = set(np.unique(one).tolist()) - {*MARKS}
-    count = len(sides.partner)
-    offsets = [offset for offset in (0, 1) if max(values, default=0) < count + offset]
-    flipped = one[:, ::-1]
-    swapped = [_swapped(flipped, sides.partner, offset) for offset in offsets]
-    if not swapped or any((other == flipped).all() for other in swapped):
-        return None  # no class with a side is there, or it is not known which
-    if (two == flipped).all():
-        return "kept"
-    return "swapped" if any((two == other).all() for other in swapped) else None
-
-
-def _swapped(mask: np.ndarray, partner: Sequence[int], offset: int) -> np.ndarray:
-    swapped = mask.copy()
-    for number, other in enumerate(partner):
-        swapped[mask == number + offset] = other + offset
-    return swapped
-
-
-SAMPLES, DRAWS = 6, 6
-READS = SAMPLES * DRAWS
-ENOUGH = 2
-"""Samples with a flip after which no more are read."""
-FEWEST = 4
-"""The fewest points that show an affine map and its error."""
+FLIP_SAMPLES, FLIP_DRAWS = 6, 6
+"""Samples that are read, and in how many random states: with a flip of probability 0.5, all states of a sample agree in
+one of 32."""
+FLIP_READS = FLIP_SAMPLES * FLIP_DRAWS
+ENOUGH_SAMPLES = 2
+"""Samples with a flip after which no more are read: a second one confirms the first."""
+FEWEST_POINTS = 4
+"""The fewest points that show an affine map and its error: three determine one."""
 FEWEST_NAMES = 3
-"""The fewest names of keypoints or classes."""
-MOST = 4096
+"""The fewest names of keypoints or classes: a left and a right one, and one more that a flip may leave in place."""
+MOST_NAMES = 4096
 """The most names that may be those of keypoints: a list of millions is one of samples, and is not read."""
-EXACT = 0.02
+EXACT_ERROR = 0.02
 """The largest error of the map, as a share of the extent of the points: they may be rounded to pixels."""
-UPRIGHT = 0.6
-"""How far a horizontal flip may be rotated or sheared: the ratio of the elements of its matrix."""
-FLAT = 0.05
-"""The least ratio of the extents of points that are not on a line."""
-_SIDES = re.compile(r"(?i:left|right)|(?<![A-Za-z])[LRlr](?![A-Za-z])|^[LR](?=[A-Z][a-z])")
+UPRIGHT_RATIO = 0.6
+"""How far a horizontal flip may be rotated or sheared, the ratio of the elements of its matrix: by 31 degrees, short of
+the 45 at which it may as well be a vertical one."""
+FLAT_RATIO = 0.05
+"""The least ratio of the extents of points that are not on a line: those of a line fit a flip across it as well."""
+_SIDE_WORDS = re.compile(r"(?i:left|right)|(?<![A-Za-z])[LRlr](?![A-Za-z])|^[LR](?=[A-Z][a-z])")
 _KEY = re.compile(r"\['([^']*)'\]")
-_OTHER = {"left": "right", "right": "left", "l": "r", "r": "l"}
+_OTHER_WORD = {"left": "right", "right": "left", "l": "r", "r": "l"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +66,11 @@ class FlippedKeypoints:
 def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[FlippedKeypoints, ...]:
     """Read samples in several random states each, until flips are seen."""
     declared = {len(sides.partner): sides for sides in find_sides(loader.dataset)}
-    reader = Reader(loader, folder, DRAWS)
+    reader = Reader(loader, folder, FLIP_DRAWS)
     found: dict[str, list[tuple[Index, str]]] = defaultdict(list)
     named: dict[str, Sides] = {}
     for index in indices:
-        samples = [reader.read(index, draw) for draw in range(DRAWS)]
+        samples = [reader.read(index, draw) for draw in range(FLIP_DRAWS)]
         for path, sides, how in mask_flips(samples, declared):
             named[path] = sides
             found[path].append((index, how))
@@ -142,7 +82,7 @@ def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[
                 kind = flip_between(one.points, two.points, first.sides.partner)
                 if kind == "swapped" or (kind == "kept" and one.beside == two.beside):
                     found[path].append((index, kind))
-        if any(len({index for index, _ in flips}) >= ENOUGH for flips in found.values()):
+        if any(len({index for index, _ in flips}) >= ENOUGH_SAMPLES for flips in found.values()):
             break
     return tuple(_counted(path, named[path], flips) for path, flips in found.items())
 
@@ -164,7 +104,11 @@ def find_sides(dataset: Any) -> tuple[Sides, ...]:
     For each number of keypoints, all lists of names must agree, or none is sure to be theirs.
     """
     found: dict[int, list[Sides]] = defaultdict(list)
-    for node in reachable({"dataset": dataset}, lambda value: type(value) in (list, tuple) and 1 <= len(value) <= MOST):
+
+    def may_name(value: Any) -> bool:
+        return type(value) in (list, tuple) and 1 <= len(value) <= MOST_NAMES
+
+    for node in reachable({"dataset": dataset}, may_name):
         sides = _sides(node.path, node.value, flips="flip" in node.step.lower())
         if sides is not None:
             found[len(sides.partner)].append(sides)
@@ -194,10 +138,10 @@ def _other_side(name: str) -> str:
     """The name with left and right exchanged, in the same case."""
 
     def exchanged(match: re.Match[str]) -> str:
-        word = _OTHER[match[0].lower()]
+        word = _OTHER_WORD[match[0].lower()]
         return word.upper() if match[0].isupper() else word.capitalize() if match[0][0].isupper() else word
 
-    return _SIDES.sub(exchanged, name)
+    return _SIDE_WORDS.sub(exchanged, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +171,8 @@ def _keyed(value: Any, path: str = "") -> Iterator[tuple[str, _Keypoints]]:
     if isinstance(value, Mapping):
         sides = _sides(f"sample{path}", list(value), flips=False)
         points = [point for point in map(_point, value.values()) if point is not None]
-        if sides and sides.pair and len(points) == len(value) >= FEWEST and len({one.shape for one in points}) == 1:
+        complete = len(points) == len(value) >= FEWEST_POINTS and len({point.shape for point in points}) == 1
+        if sides and sides.pair and complete:
             yield path, _Keypoints(sides, np.stack(points)[None].astype(np.float64), ())
         for key, one in value.items():
             yield from _keyed(one, f"{path}[{key!r}]")
@@ -257,7 +202,7 @@ def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
         rows += [
             np.asarray(one) for one in value if type(one) in (list, tuple) and all(isinstance(x, _NUMBERS) for x in one)
         ]
-        if len(rows) == len(value) >= FEWEST and len({(one.shape, one.dtype.kind == "U") for one in rows}) == 1:
+        if len(rows) == len(value) >= FEWEST_POINTS and len({(one.shape, one.dtype.kind == "U") for one in rows}) == 1:
             yield path, np.stack(rows)
         else:
             for place, one in enumerate(value):
@@ -302,18 +247,18 @@ def flip_between(one: np.ndarray, two: np.ndarray, partner: Sequence[int]) -> st
 def _affine_map(points: np.ndarray, images: np.ndarray) -> np.ndarray | None:
     """The matrix (2, 2) that maps each point to its image, if there is exactly one."""
     source, result = points[:, :2], images[:, :2]
-    if len(source) < FEWEST or _is_flat(source) or _is_flat(result):
+    if len(source) < FEWEST_POINTS or _is_flat(source) or _is_flat(result):
         return None
     terms = np.column_stack([source, np.ones(len(source))])
     matrix, *_ = np.linalg.lstsq(terms, result, rcond=None)
     error = np.abs(terms @ matrix - result).max()
-    return matrix[:2] if error <= EXACT * np.ptp(result, axis=0).max() else None
+    return matrix[:2] if error <= EXACT_ERROR * np.ptp(result, axis=0).max() else None
 
 
 def _is_flip(matrix: np.ndarray) -> bool:
     """Whether it is a horizontal flip, perhaps with a crop, another scale, or some rotation."""
     (across, skew), (shear, down) = matrix
-    return bool(max(abs(skew), abs(shear)) <= UPRIGHT * min(-across, down))
+    return bool(max(abs(skew), abs(shear)) <= UPRIGHT_RATIO * min(-across, down))
 
 
 def _is_visible(points: np.ndarray) -> np.ndarray:
@@ -325,4 +270,66 @@ def _is_visible(points: np.ndarray) -> np.ndarray:
 
 def _is_flat(points: np.ndarray) -> bool:
     extents = np.linalg.svd(points - points.mean(0), compute_uv=False)
-    return bool(extents[-1] < FLAT * extents[0])
+    return bool(extents[-1] < FLAT_RATIO * extents[0])
+
+
+UNLABELLED = (-100, -1, 255)
+"""Values of pixels without a class, by convention of torch and of Pascal VOC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The number of the keypoint or class that each one changes places with, `where` it is declared, and one pair."""
+
+    where: str
+    partner: tuple[int, ...]
+    pair: tuple[str, str] | None
+
+
+def mask_flips(samples: Sequence[Any], declared: Mapping[int, Sides]) -> Iterator[tuple[str, Sides, str]]:
+    """The masks of these states that are flipped between two of them: "swapped", or "kept" if classes stay.
+
+    States in which another leaf differs, such as a flag of the flip, are not compared.
+    """
+    states = [_state(sample) for sample in samples] if declared else []
+    for (one, beside), (two, others) in itertools.combinations(states, 2):
+        for path in one.keys() & two.keys():
+            if beside != others or one[path].shape != two[path].shape or (one[path] == two[path]).all():
+                continue
+            kinds = [(sides, _flip_between(one[path], two[path], sides)) for sides in declared.values()]
+            clear = [(sides, kind) for sides, kind in kinds if kind]
+            yield from [(path, *clear[0])] if len(clear) == 1 else []
+
+
+def _state(sample: Any) -> tuple[dict[str, np.ndarray], set[tuple[str, bytes]]]:
+    """The masks of integers in a sample, and all that is not an image."""
+    masks, beside = {}, set()
+    for path, leaf in iter_leaves(sample):
+        if not is_image(leaf):
+            beside.add((path, describe(path, leaf).digest))
+            continue
+        planes = planes_of(leaf if not isinstance(leaf, torch.Tensor) else array_of(leaf))
+        if len(planes) == 1 and planes.dtype.kind in "iu" and min(planes.shape[-2:]) >= SMALLEST_SIDE:
+            masks[path] = planes[0].astype(np.int64)
+    return masks, beside
+
+
+def _flip_between(one: np.ndarray, two: np.ndarray, sides: Sides) -> str | None:
+    """Whether a mask equals a second one flipped, with classes "kept" or "swapped"; class 1 may be the first name."""
+    values = set(np.unique(one).tolist()) - {*UNLABELLED}
+    count = len(sides.partner)
+    offsets = [offset for offset in (0, 1) if max(values, default=0) < count + offset]
+    flipped = one[:, ::-1]
+    swapped = [_swapped(flipped, sides.partner, offset) for offset in offsets]
+    if not swapped or any((other == flipped).all() for other in swapped):
+        return None  # no class with a side is there, or it is not known which
+    if (two == flipped).all():
+        return "kept"
+    return "swapped" if any((two == other).all() for other in swapped) else None
+
+
+def _swapped(mask: np.ndarray, partner: Sequence[int], offset: int) -> np.ndarray:
+    swapped = mask.copy()
+    for number, other in enumerate(partner):
+        swapped[mask == number + offset] = other + offset
+    return swapped

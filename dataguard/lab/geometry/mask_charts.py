@@ -4,16 +4,9 @@ Charts replace what decoders return, what the dataset's transforms are called wi
 memory: the first of these that has an image. The same sample is read with every chart while all RNGs are frozen, so
 that all charts get the same crop, flip and jitter.
 
-Two images of a sample that belong together, such as a photograph in two sizes: one serves as the other's mask.
-
-Each sample reads two images, always the same ones, whose contents resemble each other and no other image. Two views of
-one file are no pair, nor are samples with numbers that follow the draw, as if they said how the views differ.
-
-Two leaves that show one part of one image in two sizes, such as a pair for super-resolution cut from one file.
-
-Two views for contrastive learning come from one file too, but from different parts of it. Leaves that show the same
-part in every draw belong together if that part is drawn at random, or if the sample holds nothing that could be learned
-but images.
+A sample without a mask may hold two images that belong together. Of two that are read from two files, such as a
+photograph and its depth map, the second serves as the mask (`pair_rule`). Two leaves that show one image in two sizes,
+such as a pair for super-resolution, are compared with each other (`run_sized_pairs`).
 """
 
 from __future__ import annotations
@@ -29,10 +22,9 @@ import numpy as np
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
-from dataguard.lab.geometry import box_aspect, keypoint_flips
-from dataguard.lab.geometry.alignment import DRAWS, FEWEST, ChartedDraws, MaskLeaf
+from dataguard.lab.geometry.alignment import DRAWS, FEWEST_DRAWS, ChartedDraws, MaskLeaf
 from dataguard.lab.geometry.box_alignment import ChartedBoxes, in_source, run_boxes
-from dataguard.lab.geometry.box_aspect import BoxAspect
+from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -48,16 +40,226 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
-from dataguard.lab.geometry.keypoint_flips import FlippedKeypoints, find_sides, names_sides
-from dataguard.lab.images.painter import SMALLEST, is_image, planes_last
+from dataguard.lab.geometry.keypoint_flips import (
+    FLIP_READS,
+    FLIP_SAMPLES,
+    FlippedKeypoints,
+    find_flips,
+    find_sides,
+    names_sides,
+)
+from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
+T = TypeVar("T")
+
+
+class Geometry:
+    """Observations of masks and boxes; each observation is made once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def masks(self) -> ChartedMasks:
+        """The response of masks to charts. Raises NotApplicable if no image has a mask."""
+        if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._subject.epoch.samples):
+            raise NotApplicable("no sample holds an image with a mask or another dense target")
+        return self._observe("masks", run_masks)
+
+    @property
+    def boxes(self) -> ChartedBoxes:
+        """How boxes and points follow their image. Raises NotApplicable if there are none, or images do not move."""
+        self._need_tables()
+        return self._observe("boxes", run_boxes)
+
+    @property
+    def sized_pairs(self) -> tuple[SizedPair, ...]:
+        """Pairs of leaves that show one part of one image in two sizes, and how they are aligned."""
+        sizes = [{leaf.shape for leaf in one.leaves if _is_image(leaf)} for one in self._subject.epoch.samples]
+        if not any(len(shapes) > 1 for shapes in sizes):
+            raise NotApplicable("no sample holds images of two sizes")
+        return self._observe("sized pairs", run_sized_pairs)
+
+    def _need_tables(self) -> None:
+        samples = [one.leaves for one in self._subject.epoch.samples]
+        if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
+            raise NotApplicable("no sample holds an image with a table of two to six columns, as boxes and points have")
+
+    @property
+    def box_aspect(self) -> tuple[BoxAspect, ...]:
+        """Boxes and points that are scaled by the wrong side of their image."""
+        subject = self._subject
+        subject.need_map("a stream has no indices to read again")
+        self._need_tables()
+        subject.afford_reads("box aspect", ASPECT_READS)
+        indices = subject.epoch.asked(ASPECT_SAMPLES)
+        return subject.vary("box aspect", lambda folder: run_aspect(subject.build, folder, indices))
+
+    @property
+    def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
+        """Keypoints and masks with named sides in several random states of a few samples."""
+        subject = self._subject
+        subject.need_map("a stream has no indices to read again")
+        keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
+        if not keyed and not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
+            return ()
+        subject.afford_reads("keypoint flips", FLIP_READS)
+        indices, build = subject.epoch.asked(FLIP_SAMPLES), subject.build
+        return subject.vary("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
+
+    def _observe(self, key: str, run: Callable[..., T]) -> T:
+        subject = self._subject
+        subject.afford_reads(key, ORIGINALS)
+        indices, batched = subject.epoch.asked(DRAWS) if subject.facts.kind == "map" else (), subject.facts.batched
+        return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
+
+
+def _is_image(leaf: LeafRecord) -> bool:
+    """Whether a leaf has the shape of an image."""
+    shape = leaf.shape or ()
+    return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST_SIDE))
+
+
+def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
+    """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
+    numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
+    listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
+    tabled = any((leaf.shape or (0,))[-1] in range(2, 7) for leaf in leaves)
+    return tabled or any(f"{path}[{column}]" in numbers for path in listed for column in (0, 2))
+
+
+LABEL_PAIRS = 4
+"""How many pairs of labels are tried until one yields two values: the user's code merges few labels; each takes nine
+reads."""
+MASK_DEPENDENT_DRAWS = 4
+"""At most one in this many draws may be mask-dependent: a few may be so by chance, as when another filter drops an
+image."""
+
+
+_HIDDEN_MASKS = 4
+"""At most one in this many masks may be so small, or have so many edges, that haloes hide its labels: more would rather
+be photographs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartedMasks(Rooted):
+    """The response of mask leaves to the charts.
+
+    `source` names where masks were replaced; `labels` are the values of label masks there. With lossy compression, a
+    mask of up to `lossy_labels` labels holds up to `lossy_values` values. `constant` are integer leaves that never
+    change, if no leaf follows a mask with several labels.
+    """
+
+    source: str
+    labels: tuple[Value, ...]
+    lossy_labels: int
+    lossy_values: int
+    masks: tuple[MaskLeaf, ...]
+    constant: tuple[str, ...]
+    collated: bool
+    index: Index
+    draws: int
+    reads: int
+
+    @property
+    def exercised(self) -> dict[str, int]:
+        """How much was inspected."""
+        return {"draws": self.draws, "charts": self.reads, "leaves": len(self.masks)}
+
+
+def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedMasks:
+    """Read samples with their images and masks replaced by charts, in this disposable process."""
+    reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
+    originals, rule = _originals_with_masks(reader)
+    if rule is None:
+        raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
+    masks = [one for sample in originals for one in sample.inputs if rule(one)]
+    labels = () if is_second is rule else _labels_of(masks)
+    reader.painter.is_mask = rule
+    charted = draw_all(reader, labels)
+    if not charted.draws:
+        raise Undecided("images are cached, so charts could not be injected")
+    if MASK_DEPENDENT_DRAWS * charted.mask_dependent > len(charted.draws):
+        raise Undecided("image crops depend on the mask, such as patches around a lesion: charts differ")
+    leaves = tuple(charted.mask_leaves(originals))
+    constant = () if leaves or len(labels) < 2 else tuple(_constant(originals, charted.images))
+    if not leaves and not constant:
+        raise NotApplicable("nothing in the sample follows the mask that is read with its image")
+    return ChartedMasks(
+        masks[0].source,
+        labels,
+        max((len(one.labels or ()) for one in masks if one.is_lossy_mask), default=0),
+        max((one.value_count for one in masks if one.is_lossy_mask), default=0),
+        leaves,
+        constant,
+        reader.collated,
+        charted.draws[-1].index,
+        len(charted.draws),
+        charted.reads,
+    )
+
+
+def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
+    """All draws, with two labels that yield different values: the user's code may merge some labels."""
+    pairs: list[tuple[Value, Value] | None] = [(labels[0], label) for label in labels[:0:-1]]
+    for pair in pairs[:LABEL_PAIRS] or [None]:
+        reader.painter.label_pair = pair
+        charted = ChartedDraws(reader)
+        charted.take(1)
+        if charted.masks:
+            break
+    charted.take(DRAWS)
+    return charted
+
+
+def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], IsMask | None]:
+    """Samples without charts, with the input images of the first source that has an image and a mask, or a pair."""
+    for _ in reader.sources():
+        originals = [sample for sample in reader.originals() if sample.inputs]
+        rule = mask_rule([sample.inputs for sample in originals]) or pair_rule(reader, originals)
+        if rule is not None:
+            return originals, rule
+    return [], None
+
+
+def _labels_of(masks: Sequence[InputImage]) -> tuple[Value, ...]:
+    """The values of all label masks; none if a mask has too many of them, or if most occur at edges only."""
+    labels = {value for one in masks for value in one.labels or ()}
+    # A label that is at edges only in all masks comes from soft edges, unless it is black or white.
+    edges = labels.intersection(*(one.edge_labels | (labels - set(one.labels or ())) for one in masks))
+    soft = {label for label in edges if min(labels) < label < max(labels)}
+    mixed = len({one.planes for one in masks}) > 1 or not _are_labelled(masks)
+    return () if mixed or (len(soft) > len(labels) - len(soft) > 1) else tuple(sorted(labels))
+
+
+def _are_labelled(masks: Sequence[InputImage]) -> bool:
+    """Whether all are label masks: lossy compression may hide the labels of one in several."""
+    hidden = sum(one.labels is None for one in masks)
+    return not hidden or (
+        _HIDDEN_MASKS * hidden <= len(masks) and all(one.is_lossy_mask for one in masks if one.labels)
+    )
+
+
+def _constant(originals: Sequence[ChartedSample], images: set[str]) -> Iterator[str]:
+    """Integer leaves, except images, that hold a single value in all samples."""
+    for path in originals[0].leaves:
+        leaves = [sample.leaves[path] for sample in originals if path in sample.leaves]
+        are_integers = all(leaf.dtype.kind in "iub" and len(leaf) == 1 for leaf in leaves)
+        if are_integers and path not in images and len({value for leaf in leaves for value in np.unique(leaf)}) == 1:
+            yield path
+
+
 FEWEST_PAIRS = 5
-"""Pairs of images that must resemble each other more than any two images of different samples do."""
-ALIKE = 0.7
-"""The smallest correlation of the two, at a coarse scale."""
+"""Pairs of images that must resemble each other more than any two images of different samples do.
+
+Those of five unrelated pairs are the most similar of all 45 pairs of ten images once in 1.2 million times.
+"""
+PAIR_CORRELATION = 0.7
+"""The smallest correlation of the two, at a coarse scale: smaller pairs edges and depths with more images, larger fewer
+images that merely share their layout."""
 
 
 def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMask | None:
@@ -67,9 +269,9 @@ def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMa
         return None
     contents = np.stack([_standardized(one.thumbnail) for _, sample in distinct for one in sample.inputs])
     alike = np.abs(contents @ contents.T)  # an edge or depth map may be dark where its photograph is bright
-    own = np.array([alike[place, place + 1] for place in range(0, len(contents), 2)])
+    own = np.array([alike[first, first + 1] for first in range(0, len(contents), 2)])
     others = alike[np.arange(len(alike))[:, None] // 2 != np.arange(len(alike))[None, :] // 2]
-    if own.min() < ALIKE or own.min() <= others.max() or own.max() > 1 - 1e-9:
+    if own.min() < PAIR_CORRELATION or own.min() <= others.max() or own.max() > 1 - 1e-9:
         return None
     again = [reader.read(number, 1) for number, _ in distinct]
     if all(is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):
@@ -96,12 +298,14 @@ def is_steady(one: ChartedSample, other: ChartedSample) -> bool:
     return first == second
 
 
-RATIO = 1.5
-"""The smallest factor between the sides of the two."""
+SIDE_RATIO = 1.5
+"""The smallest factor between the sides of the two: the usual ones of super-resolution begin at 2, and crops of one
+size after padding differ by less."""
 MOST_LEAVES = 4
-"""More images of one file are views of it."""
+"""More images of one file are views of it, as for contrastive learning with several crops."""
 SAME_PART, OTHER_PART = 0.06, 0.15
-"""How far apart the edges of the same part may be, and how far those of another part are, as shares of the image."""
+"""How far apart the edges of the same part may be, and how far those of another part are, as shares of the image: half
+a stripe, about as exact as the pose of a small leaf, and more than a whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +364,7 @@ def _of_two_sizes(sample: ChartedSample) -> list[tuple[str, str]]:
     sizes = {path: np.array(leaf.shape[-2:]) for path, leaf in sample.leaves.items()}
     ordered = sorted(sizes, key=lambda path: -int(sizes[path].prod()))
     pairs = combinations(ordered if len(ordered) <= MOST_LEAVES else [], 2)
-    return [(large, small) for large, small in pairs if (sizes[large] >= RATIO * sizes[small]).all()]
+    return [(large, small) for large, small in pairs if (sizes[large] >= SIDE_RATIO * sizes[small]).all()]
 
 
 def _views(reader: ChartedReader, draw: int) -> Mapping[str, View]:
@@ -184,7 +388,7 @@ def _judged(
     """How two leaves agree; None unless they show the same part of their image in every draw."""
     both = [(draw[large], draw[small]) for draw in draws if large in draw and small in draw]
     parts = np.array([[_part(one[2]), _part(other[2])] for one, other in both])
-    if len(both) < FEWEST or np.abs(parts[:, 0] - parts[:, 1]).max() > SAME_PART:
+    if len(both) < FEWEST_DRAWS or np.abs(parts[:, 0] - parts[:, 1]).max() > SAME_PART:
         return None
     if numbered and np.abs(parts[:, 0] - parts[0, 0]).max() < OTHER_PART:
         return None
@@ -206,197 +410,3 @@ def _side(pose: Pose) -> float:
     """The shorter side of the part of the image that a leaf shows."""
     left, top, right, bottom = _part(pose)
     return float(min(right - left, bottom - top))
-
-
-T = TypeVar("T")
-
-PAIRS = 4
-"""How many pairs of labels are tried until one yields two values."""
-MASK_DEPENDENT = 4
-"""At most one in this many draws may be mask-dependent."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChartedMasks(Rooted):
-    """The response of mask leaves to the charts.
-
-    `source` names where masks were replaced; `labels` are the values of label masks there. With lossy compression, a
-    mask of up to `lossy_labels` labels holds up to `lossy_values` values. `constant` are integer leaves that never
-    change, if no leaf follows a mask with several labels.
-    """
-
-    source: str
-    labels: tuple[Value, ...]
-    lossy_labels: int
-    lossy_values: int
-    masks: tuple[MaskLeaf, ...]
-    constant: tuple[str, ...]
-    collated: bool
-    index: Index
-    draws: int
-    reads: int
-
-    @property
-    def exercised(self) -> dict[str, int]:
-        """How much was inspected."""
-        return {"draws": self.draws, "charts": self.reads, "leaves": len(self.masks)}
-
-
-class Geometry:
-    """Observations of masks and boxes; each observation is made once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-
-    @property
-    def masks(self) -> ChartedMasks:
-        """The response of masks to charts. Raises NotApplicable if no image has a mask."""
-        if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._subject.epoch.samples):
-            raise NotApplicable("no sample holds an image with a mask or another dense target")
-        return self._observe("masks", run_masks)
-
-    @property
-    def boxes(self) -> ChartedBoxes:
-        """How boxes and points follow their image. Raises NotApplicable if there are none, or images do not move."""
-        self._need_tables()
-        return self._observe("boxes", run_boxes)
-
-    @property
-    def sized_pairs(self) -> tuple[SizedPair, ...]:
-        """Pairs of leaves that show one part of one image in two sizes, and how they are aligned."""
-        sizes = [{leaf.shape for leaf in one.leaves if _is_image(leaf)} for one in self._subject.epoch.samples]
-        if not any(len(shapes) > 1 for shapes in sizes):
-            raise NotApplicable("no sample holds images of two sizes")
-        return self._observe("sized pairs", run_sized_pairs)
-
-    def _need_tables(self) -> None:
-        samples = [one.leaves for one in self._subject.epoch.samples]
-        if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
-            raise NotApplicable("no sample holds an image with a table of two to six columns, as boxes and points have")
-
-    @property
-    def box_aspect(self) -> tuple[BoxAspect, ...]:
-        """Boxes and points that are scaled by the wrong side of their image."""
-        subject = self._subject
-        subject.need_map("a stream has no indices to read again")
-        self._need_tables()
-        subject.afford_reads("box aspect", box_aspect.READS)
-        indices = subject.epoch.asked(box_aspect.SAMPLES)
-        return subject.vary("box aspect", lambda folder: box_aspect.run_aspect(subject.build, folder, indices))
-
-    @property
-    def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
-        """Keypoints and masks with named sides in several random states of a few samples."""
-        subject = self._subject
-        subject.need_map("a stream has no indices to read again")
-        keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
-        if not keyed and not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
-            return ()
-        subject.afford_reads("keypoint flips", keypoint_flips.READS)
-        indices, build = subject.epoch.asked(keypoint_flips.SAMPLES), subject.build
-        return subject.vary(
-            "keypoint flips", lambda folder: keypoint_flips.find_flips(build(num_workers=0), folder, indices)
-        )
-
-    def _observe(self, key: str, run: Callable[..., T]) -> T:
-        subject = self._subject
-        subject.afford_reads(key, ORIGINALS)
-        indices, batched = subject.epoch.asked(DRAWS) if subject.facts.kind == "map" else (), subject.facts.batched
-        return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
-
-
-def _is_image(leaf: LeafRecord) -> bool:
-    """Whether a leaf has the shape of an image."""
-    shape = leaf.shape or ()
-    return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST))
-
-
-def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
-    """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
-    numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
-    listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
-    tabled = any((leaf.shape or (0,))[-1] in range(2, 7) for leaf in leaves)
-    return tabled or any(f"{path}[{place}]" in numbers for path in listed for place in (0, 2))
-
-
-def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedMasks:
-    """Read samples with their images and masks replaced by charts, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
-    originals, rule = _originals_with_masks(reader)
-    if rule is None:
-        raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
-    masks = [one for sample in originals for one in sample.inputs if rule(one)]
-    labels = () if is_second is rule else _labels_of(masks)
-    reader.painter.is_mask = rule
-    charted = draw_all(reader, labels)
-    if not charted.draws:
-        raise Undecided("images are cached, so charts could not be injected")
-    if MASK_DEPENDENT * charted.mask_dependent > len(charted.draws):
-        raise Undecided("image crops depend on the mask, such as patches around a lesion: charts differ")
-    leaves = tuple(charted.mask_leaves(originals))
-    constant = () if leaves or len(labels) < 2 else tuple(_constant(originals, charted.images))
-    if not leaves and not constant:
-        raise NotApplicable("nothing in the sample follows the mask that is read with its image")
-    return ChartedMasks(
-        masks[0].source,
-        labels,
-        max((len(one.labels or ()) for one in masks if one.is_lossy_mask), default=0),
-        max((one.value_count for one in masks if one.is_lossy_mask), default=0),
-        leaves,
-        constant,
-        reader.collated,
-        charted.draws[-1].index,
-        len(charted.draws),
-        charted.reads,
-    )
-
-
-def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
-    """All draws, with two labels that yield different values: the user's code may merge some labels."""
-    pairs: list[tuple[Value, Value] | None] = [(labels[0], label) for label in labels[:0:-1]]
-    for pair in pairs[:PAIRS] or [None]:
-        reader.painter.label_pair = pair
-        charted = ChartedDraws(reader)
-        charted.take(1)
-        if charted.masks:
-            break
-    charted.take(DRAWS)
-    return charted
-
-
-def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], IsMask | None]:
-    """Samples without charts, with the input images of the first source that has an image and a mask, or a pair."""
-    for _ in reader.sources():
-        originals = [sample for sample in reader.originals() if sample.inputs]
-        rule = mask_rule([sample.inputs for sample in originals]) or pair_rule(reader, originals)
-        if rule is not None:
-            return originals, rule
-    return [], None
-
-
-def _labels_of(masks: Sequence[InputImage]) -> tuple[Value, ...]:
-    """The values of all label masks; none if a mask has too many of them, or if most occur at edges only."""
-    labels = {value for one in masks for value in one.labels or ()}
-    edges = labels.intersection(*(one.edge_labels | (labels - set(one.labels or ())) for one in masks))
-    soft = {label for label in edges if min(labels) < label < max(labels)}
-    mixed = len({one.planes for one in masks}) > 1 or not _are_labelled(masks)
-    return () if mixed or (len(soft) > len(labels) - len(soft) > 1) else tuple(sorted(labels))
-
-
-def _are_labelled(masks: Sequence[InputImage]) -> bool:
-    """Whether all are label masks: lossy compression may hide the labels of one in several."""
-    hidden = sum(one.labels is None for one in masks)
-    return not hidden or (_HIDDEN * hidden <= len(masks) and all(one.is_lossy_mask for one in masks if one.labels))
-
-
-_HIDDEN = 4
-"""At most one in this many masks may be so small, or have so many edges, that haloes hide its labels."""
-
-
-def _constant(originals: Sequence[ChartedSample], images: set[str]) -> Iterator[str]:
-    """Integer leaves, except images, that hold a single value in all samples."""
-    for path in originals[0].leaves:
-        leaves = [sample.leaves[path] for sample in originals if path in sample.leaves]
-        are_integers = all(leaf.dtype.kind in "iub" and len(leaf) == 1 for leaf in leaves)
-        if are_integers and path not in images and len({value for leaf in leaves for value in np.unique(leaf)}) == 1:
-            yield path

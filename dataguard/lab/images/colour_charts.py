@@ -1,7 +1,5 @@
 """Colour charts: the response of a loader to images of known colours, for `lab.images`.
 
-Reads samples of one loader with their images replaced by colour charts.
-
 Charts replace what decoders return while a sample is read or, if samples are cached, while the loader is built. If
 nothing is decoded, they replace arrays passed to `Image.fromarray` or to the dataset's own transforms; the channel
 order is then unknown.
@@ -38,214 +36,34 @@ from dataguard.lab.images.chart_fit import (
 )
 from dataguard.lab.images.painter import RGB, Painter
 from dataguard.lab.process.isolation import in_fork
-from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.sample_reader import Reader, Rooted, collated_alone
-from dataguard.lab.rng.rng_discovery import SEED, seeded
+from dataguard.lab.reading.sample_reader import Reader, Rooted
 from dataguard.lab.spy.usage_readings import memory_taken
 from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.stats.normalization import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.targets.variants import Loader
 
-DRAWS, SOME_DRAWS, MOST_DRAWS = 2, 12, 40
-"""The number of RNG states: without jitter, with jitter, and for black and white alone."""
-CONFIRMING = 4
+FEWEST_DRAWS, JITTER_DRAWS, MOST_DRAWS = 2, 12, 40
+"""The number of RNG states: without jitter, with jitter, and for black and white alone.
+
+Two draws that agree need no third; jitter that is clipped in one of ten draws reaches the end of the range three times
+in 40 draws in 78 of 100 cases.
+"""
+CONFIRMING_DRAWS = 4
 """Draws of white alone, after draws that agree: jitter that is rounded to 8 bits does so once in a hundred times."""
-MOST_SECONDS = 6.0
-"""Seconds after which no more draws are made; what is not settled by then stays undecided."""
-MOST_BYTES = 1 << 28
-"""The most memory that a loader may use to be built for every chart."""
-FEWEST_MIXED = 5
+DRAW_SECONDS = 6.0
+"""Seconds after which no more draws are made: a tenth of the default budget. What is not settled by then stays
+undecided."""
+MOST_BUILD_BYTES = 1 << 28
+"""The most memory, 256 MiB, that a loader may use to be built for every chart: all six are kept."""
+FEWEST_MIXED_SAMPLES = 5
 """The fewest samples that can be read in turn, each with another chart every time: this and the charts are coprime."""
-TRIES, SLOW_TRIES = 6, 2
-"""Samples that are read to find one with a decoded image, and how many if that takes long."""
+IMAGE_TRIES, SLOW_TRIES = 6, 2
+"""Samples that are read to find one with a decoded image, and how many if that takes long: others may come from a
+cache."""
 
 
-def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:
-    """The fit of each leaf that follows the colour."""
-    return {path: fit(responses, path) for path in paths_of(responses) if follows(responses, path)}
-
-
-def _mixing(indices: Sequence[Index]) -> Sequence[Index]:
-    """As many of the indices as meet every chart in turn: one that met a single chart would pass for its colour."""
-    mixing = (count for count in range(len(indices), FEWEST_MIXED - 1, -1) if gcd(count, len(CHARTS)) == 1)
-    return indices[: next(mixing, len(indices))]
-
-
-class ColourChartReader:
-    """Reads samples of one loader with their images replaced by colour charts."""
-
-    def __init__(
-        self,
-        build: Callable[..., Loader],
-        folder: Path,
-        indices: Sequence[Index],
-        painter: Painter,
-        *,
-        batched: bool,
-        tries: int = TRIES,
-    ) -> None:
-        self._build = build
-        self._tries = tries
-        self._folder = folder
-        self._painter = painter
-        self._loader = loader = self._measured_build()
-        self._reader = Reader(loader, folder, MOST_DRAWS)
-        self._prebuilt: dict[RGB, tuple[Loader, Reader]] = {}
-        self._indices: Iterator[Index] = cycle(_mixing(indices) or [None])
-        self._stream = not indices
-        self._forks = False
-        self.index: Index = None
-        self.source = ""
-        self.decoded = False
-        self.collated = batched and loader.collate_fn is not default_collate
-
-    def _measured_build(self) -> Loader:
-        """Build the loader, and note what it decodes, and whether it can be built for each chart."""
-        started, taken = time.monotonic(), memory_taken()
-        loader = self._build()
-        quick, small = time.monotonic() - started < MOST_SECONDS / len(CHARTS), memory_taken() - taken < MOST_BYTES
-        self._can_build_more = quick and small
-        self._decoded_in_build = frozenset(self._painter.sources)
-        return loader
-
-    def finds_an_image(self, *, decoded_before: bool) -> bool:
-        """Whether a sample has an image that can be replaced; tries one source after the other.
-
-        If images were `decoded_before` the first loader was given, another one is built to replace them.
-
-        Images without colours are last, because they may be the masks of others.
-        """
-        self._read(0)  # triggers late imports
-        self._painter.install()
-        if self._paints(self._tries):
-            return True
-        if decoded_before and not self._decoded_in_build:
-            self._measured_build()
-        if self._paints_while_built():
-            return True
-        self._painter.patch_fromarray()
-        if self._paints(1):
-            return True
-        self._painter.patch_transforms(self._loader.dataset)
-        if self._paints(1):
-            return True
-        self._painter.grey = True
-        try:
-            return self._paints(1, WHITE) and self._paints(1, MIDDLE)
-        except LoaderRaised:  # a mask whose values have a meaning
-            return False
-
-    def _paints_while_built(self) -> bool:
-        """Whether samples are made of images that were decoded and cached while the loader was built.
-
-        If this takes little time and memory, the loader is built once for each chart.
-        """
-        if not (self._decoded_in_build and self._can_build_more):
-            return False
-        usual = self._loader, self._reader
-        try:
-            self._prebuilt = {chart: self._built_with(chart) for chart in CHARTS}
-            responses = [response for chart in (BLACK, WHITE) for response in [self._response(chart, 0)] if response]
-        except Exception:  # noqa: BLE001 - the user's code may fail on a chart
-            responses = []
-        self._build()  # files that it wrote meanwhile hold images again
-        found = any(follows(responses, path) for path in paths_of(responses))
-        if not found:
-            self._prebuilt, (self._loader, self._reader) = {}, usual
-        self.source, self.decoded = max(self._decoded_in_build), found
-        return found
-
-    def _built_with(self, chart: RGB) -> tuple[Loader, Reader]:
-        self._painter.colour = chart
-        try:
-            loader = self._build()
-        finally:
-            self._painter.colour = None
-        return loader, Reader(loader, self._folder, MOST_DRAWS)
-
-    def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
-        """Whether one of `tries` samples has an image that is replaced; notes its source."""
-        found = any(self._response(chart, 0) for _ in range(tries))
-        self.source = max(self._painter.sources, default="")
-        self.decoded = found and self.source not in self._painter.undecoded
-        return found
-
-    def responses(self) -> list[ChartResponse]:
-        """The responses to every chart in a few draws, or in more until all leaves that follow the colour are settled.
-
-        If jitter is rarely clipped, many draws of black and white are needed.
-        """
-        found: list[ChartResponse] = []
-        started, disagree = time.monotonic(), False
-        for draw in range(MOST_DRAWS):
-            charts = CHARTS if draw < SOME_DRAWS or disagree else (BLACK, WHITE)
-            found += [response for chart in charts for response in [self._response(chart, draw)] if response]
-            fits = list(fits_of(found).values())
-            disagree = any(one is not None and one.order is None for one in fits)
-            seen = {response.chart for response in found} == set(CHARTS)
-            late = time.monotonic() - started > MOST_SECONDS
-            settled = draw + 1 >= DRAWS and seen and self._settled(fits, draw + 1)
-            if (late and draw + 1 >= DRAWS) or (settled and self._stays(found, draw + 1)):
-                break
-        return found
-
-    def _stays(self, found: Sequence[ChartResponse], draws: int) -> bool:
-        """Whether leaves that were the same in all draws are so for white in a few more."""
-        if draws >= SOME_DRAWS // 2:
-            return True
-        whites = [self._response(WHITE, draw) for draw in range(draws, draws + CONFIRMING)]
-        return all(one is not None and one.exact for one in fits_of([*found, *filter(None, whites)]).values())
-
-    @staticmethod
-    def _settled(fits: Sequence[Fit | None], draws: int) -> bool:
-        """Whether more draws would add nothing: all agree, or there are enough of them.
-
-        An unusual order in two draws may be one to which channels are permuted at random.
-        """
-        enough = draws >= SOME_DRAWS // 2
-        return bool(fits) and all(
-            one is not None and one.order is not None and (enough or (one.exact and one.order in ("RGB", "")))
-            for one in fits
-        )
-
-    def forget(self) -> None:
-        """From now on make each read in a fork of its own: samples may show images that earlier reads have kept."""
-        self._loader = self._build()
-        self._reader = Reader(self._loader, self._folder, MOST_DRAWS)
-        self._forks = True
-
-    def _response(self, chart: RGB, draw: int) -> ChartResponse | None:
-        """The response to one chart; None if no image of the sample was replaced."""
-        respond = partial(self._respond, chart, draw)
-        return in_fork(respond) if self._forks else respond()
-
-    def _respond(self, chart: RGB, draw: int) -> ChartResponse | None:
-        self._painter.sources.clear()
-        self._painter.colour = chart
-        if chart in self._prebuilt:
-            self._loader, self._reader = self._prebuilt[chart]
-            self._painter.sources |= self._decoded_in_build
-        try:
-            value = self._read(draw)
-        finally:
-            self._painter.colour = None
-        return response_to(chart, draw, value, self._painter.bands) if self._painter.sources else None
-
-    def _read(self, draw: int) -> Any:
-        """The next sample, or a batch of it alone if the user's own collate_fn makes one."""
-        if self._stream:
-            with gate("sample"), seeded(SEED + draw):
-                sample = next(iter(self._loader.dataset))
-        else:
-            self.index = next(self._indices)
-            sample = self._reader.read(self.index, draw)
-        if self.collated:
-            sample, self.collated = collated_alone(self._loader, sample, SEED + draw)
-        return sample
-
-
-ITEMS = 24
+MOST_ITEMS = 24
 """The number of different samples, in case some are cached from earlier reads."""
 
 
@@ -324,9 +142,9 @@ class Images:
         """
         subject = self._subject
         subject.need_images()
-        tries = subject.sparing(TRIES, SLOW_TRIES, 4)
+        tries = subject.sparing(IMAGE_TRIES, SLOW_TRIES, 4)
         subject.afford_reads("colours", tries)
-        indices, batched = subject.epoch.asked(ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
+        indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before)
         return subject.vary("colours", lambda folder: run(subject.build, folder, indices))
 
@@ -337,7 +155,7 @@ def run_charts(
     indices: Sequence[Index],
     *,
     batched: bool,
-    tries: int = TRIES,
+    tries: int = IMAGE_TRIES,
     decoded_before: bool = False,
 ) -> Colours:
     """Read samples with their images replaced by charts, in this disposable process."""
@@ -361,3 +179,187 @@ def run_charts(
     return Colours(
         reader.source, reader.decoded, painter.grey, clear, len(responses), reader.collated, reader.index, at
     )
+
+
+def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:
+    """The fit of each leaf that follows the colour."""
+    return {path: fit(responses, path) for path in paths_of(responses) if follows(responses, path)}
+
+
+def _mixing(indices: Sequence[Index]) -> Sequence[Index]:
+    """As many of the indices as meet every chart in turn: one that met a single chart would pass for its colour."""
+    mixing = (count for count in range(len(indices), FEWEST_MIXED_SAMPLES - 1, -1) if gcd(count, len(CHARTS)) == 1)
+    return indices[: next(mixing, len(indices))]
+
+
+class ColourChartReader:
+    """Reads samples of one loader with their images replaced by colour charts."""
+
+    def __init__(
+        self,
+        build: Callable[..., Loader],
+        folder: Path,
+        indices: Sequence[Index],
+        painter: Painter,
+        *,
+        batched: bool,
+        tries: int = IMAGE_TRIES,
+    ) -> None:
+        self._build = build
+        self._tries = tries
+        self._folder = folder
+        self._painter = painter
+        self._reader = Reader(self._measured_build(), folder, MOST_DRAWS)
+        self._prebuilt: dict[RGB, Reader] = {}
+        self._indices: Iterator[Index] = cycle(_mixing(indices) or [None])
+        self._is_stream = not indices
+        self._forks = False
+        self.index: Index = None
+        self.source = ""
+        self.decoded = False
+        self.collated = batched and self._reader.loader.collate_fn is not default_collate
+
+    def _measured_build(self) -> Loader:
+        """Build the loader, and note what it decodes, and whether it can be built for each chart."""
+        started, taken = time.monotonic(), memory_taken()
+        loader = self._build()
+        quick, small = (
+            time.monotonic() - started < DRAW_SECONDS / len(CHARTS),
+            memory_taken() - taken < MOST_BUILD_BYTES,
+        )
+        self._can_build_more = quick and small
+        self._decoded_in_build = frozenset(self._painter.sources)
+        return loader
+
+    def finds_an_image(self, *, decoded_before: bool) -> bool:
+        """Whether a sample has an image that can be replaced; tries one source after the other.
+
+        If images were `decoded_before` the first loader was given, another one is built to replace them.
+
+        Images without colours are last, because they may be the masks of others.
+        """
+        self._read(0)  # triggers late imports
+        self._painter.install()
+        if self._paints(self._tries):
+            return True
+        if decoded_before and not self._decoded_in_build:
+            self._measured_build()
+        if self._paints_while_built():
+            return True
+        self._painter.patch_fromarray()
+        if self._paints(1):
+            return True
+        self._painter.patch_transforms(self._reader.dataset)
+        if self._paints(1):
+            return True
+        self._painter.grey = True
+        try:
+            return self._paints(1, WHITE) and self._paints(1, MIDDLE)
+        except LoaderRaised:  # a mask whose values have a meaning
+            return False
+
+    def _paints_while_built(self) -> bool:
+        """Whether samples are made of images that were decoded and cached while the loader was built.
+
+        If this takes little time and memory, the loader is built once for each chart.
+        """
+        if not (self._decoded_in_build and self._can_build_more):
+            return False
+        usual = self._reader
+        try:
+            self._prebuilt = {chart: self._built_with(chart) for chart in CHARTS}
+            responses = [response for chart in (BLACK, WHITE) for response in [self._response(chart, 0)] if response]
+        except Exception:  # noqa: BLE001 - the user's code may fail on a chart
+            responses = []
+        self._build()  # files that it wrote meanwhile hold images again
+        found = any(follows(responses, path) for path in paths_of(responses))
+        if not found:
+            self._prebuilt, self._reader = {}, usual
+        self.source, self.decoded = max(self._decoded_in_build), found
+        return found
+
+    def _built_with(self, chart: RGB) -> Reader:
+        self._painter.colour = chart
+        try:
+            loader = self._build()
+        finally:
+            self._painter.colour = None
+        return Reader(loader, self._folder, MOST_DRAWS)
+
+    def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
+        """Whether one of `tries` samples has an image that is replaced; notes its source."""
+        found = any(self._response(chart, 0) for _ in range(tries))
+        self.source = max(self._painter.sources, default="")
+        self.decoded = found and self.source not in self._painter.undecoded
+        return found
+
+    def responses(self) -> list[ChartResponse]:
+        """The responses to every chart in a few draws, or in more until all leaves that follow the colour are settled.
+
+        If jitter is rarely clipped, many draws of black and white are needed.
+        """
+        found: list[ChartResponse] = []
+        started, disagree = time.monotonic(), False
+        for draw in range(MOST_DRAWS):
+            charts = CHARTS if draw < JITTER_DRAWS or disagree else (BLACK, WHITE)
+            found += [response for chart in charts for response in [self._response(chart, draw)] if response]
+            fits = list(fits_of(found).values())
+            disagree = any(one is not None and one.order is None for one in fits)
+            seen = {response.chart for response in found} == set(CHARTS)
+            late = time.monotonic() - started > DRAW_SECONDS
+            settled = draw + 1 >= FEWEST_DRAWS and seen and self._settled(fits, draw + 1)
+            if (late and draw + 1 >= FEWEST_DRAWS) or (settled and self._stays(found, draw + 1)):
+                break
+        return found
+
+    def _stays(self, found: Sequence[ChartResponse], draws: int) -> bool:
+        """Whether leaves that were the same in all draws are so for white in a few more."""
+        if draws >= JITTER_DRAWS // 2:
+            return True
+        whites = [self._response(WHITE, draw) for draw in range(draws, draws + CONFIRMING_DRAWS)]
+        return all(one is not None and one.exact for one in fits_of([*found, *filter(None, whites)]).values())
+
+    @staticmethod
+    def _settled(fits: Sequence[Fit | None], draws: int) -> bool:
+        """Whether more draws would add nothing: all agree, or there are enough of them.
+
+        An unusual order in two draws may be one to which channels are permuted at random.
+        """
+        enough = draws >= JITTER_DRAWS // 2
+        return bool(fits) and all(
+            one is not None and one.order is not None and (enough or (one.exact and one.order in ("RGB", "")))
+            for one in fits
+        )
+
+    def forget(self) -> None:
+        """From now on make each read in a fork of its own: samples may show images that earlier reads have kept."""
+        self._reader = Reader(self._build(), self._folder, MOST_DRAWS)
+        self._forks = True
+
+    def _response(self, chart: RGB, draw: int) -> ChartResponse | None:
+        """The response to one chart; None if no image of the sample was replaced."""
+        respond = partial(self._respond, chart, draw)
+        return in_fork(respond) if self._forks else respond()
+
+    def _respond(self, chart: RGB, draw: int) -> ChartResponse | None:
+        self._painter.sources.clear()
+        self._painter.colour = chart
+        if chart in self._prebuilt:
+            self._reader = self._prebuilt[chart]
+            self._painter.sources |= self._decoded_in_build
+        try:
+            value = self._read(draw)
+        finally:
+            self._painter.colour = None
+        return response_to(chart, draw, value, self._painter.bands) if self._painter.sources else None
+
+    def _read(self, draw: int) -> Any:
+        """The next sample, or a batch of it alone if the user's own collate_fn makes one."""
+        if self._is_stream:
+            sample = self._reader.read_streamed(0, draw)
+        else:
+            self.index = next(self._indices)
+            sample = self._reader.read(self.index, draw)
+        if self.collated:
+            sample, self.collated = self._reader.collated(sample, draw)
+        return sample

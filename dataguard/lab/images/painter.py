@@ -1,11 +1,11 @@
-"""Replaces what image decoders return by charts of one colour, for decoders that the user's code has imported.
+"""Images in the containers that pipelines use, and their replacement by charts of one colour.
 
-Each decoder has its own channel order and layout. A chart is the decoded image with all pixels replaced, so that size,
-dtype and metadata stay the same. Masks and other images of one channel, and palettes, are not replaced.
+Containers are Pillow images, arrays, tensors and torchvision's tv_tensors. None is imported: one that the user's code
+has not imported does not occur.
 
-Images in the containers that pipelines use: Pillow images, arrays, tensors and torchvision's tv_tensors.
-
-Nothing is imported: a container that the user's code has not imported does not occur.
+`Painter` replaces what image decoders return. Each decoder has its own channel order and layout. A chart is the decoded
+image with all pixels replaced, so that size, dtype and metadata stay the same. Masks and other images of one channel,
+and palettes, are not replaced.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from dataguard.lab.core.source_location import Place, caller, standing_in
 from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Patched, giving, patch, redirect
 from dataguard.process.originals import os
 
-SMALLEST = 8
+SMALLEST_SIDE = 8
 """The smallest side of an image in pixels: a table of four columns holds boxes."""
-_DEPTH = 4
+_MOST_DEPTH = 4
+"""How deep images are searched in the arguments of a transform: a guard against containers that hold themselves."""
 _CHANNELS = (1, 2, 3, 4)
+"""The numbers of channels that an image has last; a larger last axis is its width."""
 
 
 def is_image(value: Any) -> bool:
     """Whether this is an image, a mask or a stack of them: height and width, channels first or last."""
     if is_pillow(value):
-        return bool(min(value.size) >= SMALLEST)
+        return bool(min(value.size) >= SMALLEST_SIDE)
     if isinstance(value, torch.Tensor):
         plain = value.layout is torch.strided and value.device.type != "meta"
         plain = plain and not (value.is_nested or value.is_quantized or value.is_complex() or _is_boxes(value))
@@ -42,14 +44,14 @@ def is_image(value: Any) -> bool:
         plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
     if not plain or value.ndim < 2 or 0 in value.shape:
         return False
-    return planes_last(value.shape) or min(value.shape[-2:]) >= SMALLEST
+    return planes_last(value.shape) or min(value.shape[-2:]) >= SMALLEST_SIDE
 
 
 def planes_last(shape: tuple[int, ...]) -> bool:
     """Whether an image of this shape has its channels last."""
     if len(shape) < 3 or shape[-1] not in _CHANNELS:
         return False
-    return min(shape[-3:-1]) >= SMALLEST
+    return min(shape[-3:-1]) >= SMALLEST_SIDE
 
 
 def _is_boxes(value: Any) -> bool:
@@ -87,7 +89,7 @@ def replace_images(value: Any, replace: Callable[[Any], Any], depth: int = 0) ->
     """A structure with every image replaced, in copies of the containers that hold one."""
     if is_image(value):
         return replace(value)
-    if depth >= _DEPTH:
+    if depth >= _MOST_DEPTH:
         return value
     if isinstance(value, Mapping):
         inner = {key: replace_images(item, replace, depth + 1) for key, item in value.items()}
@@ -188,9 +190,11 @@ RGB = tuple[int, int, int]
 
 _FROM_ARRAY = "PIL.Image.fromarray"
 MOST_BANDS = 32
-"""The largest number of spectral bands; more are the slices of a volume."""
-_BRIGHT = 128
-"""Floats are on the scale of bytes if all are integers up to 255, and one is above this."""
+"""The largest number of spectral bands; more are the slices of a volume. Sentinel-2 has 13, hyperspectral sensors have
+hundreds."""
+_BRIGHT_BYTE = 128
+"""Floats are on the scale of bytes if all are integers up to 255, and one is above this: masks of few classes are
+not."""
 
 
 Replace = Callable[[Any, str, bool], Any]
@@ -388,7 +392,7 @@ def _scale_of(image: np.ndarray | torch.Tensor) -> int | None:
         return None
     if kind == "uint16":
         return 257 if array.max() > 255 else None
-    in_range = bool(array.min() >= 0) and bool(_BRIGHT < array.max() <= 255)
+    in_range = bool(array.min() >= 0) and bool(_BRIGHT_BYTE < array.max() <= 255)
     return 1 if in_range and bool((array == np.round(array)).all()) else None
 
 

@@ -1,10 +1,9 @@
-"""Which containers grow with every sample that is read, and whether they ever drop entries.
+"""Containers that use the memory of workers: those that grow with every sample, and those that forks copy.
 
 An unbounded cache and one with a large bound look the same from outside. So a growing container is overfilled: it
 receives references to what it holds already, doubling each time, and new samples are read in between. One that has a
-bound stops growing.
-
-Large containers of Python objects, which reference counting copies into every forked worker page by page.
+bound stops growing. A large container of Python objects need not grow: counting references writes to each of its pages,
+and so copies it into every forked worker.
 """
 
 from __future__ import annotations

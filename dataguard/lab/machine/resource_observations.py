@@ -1,8 +1,8 @@
-"""The resources that the loader's own workers use over many samples; see `Lab.resources`.
+"""The resources that the loader's own workers use over many samples, for `lab.resources`.
 
-Measurements of the resources that a loader's own workers use while they read samples.
-
-Whether workers are faster with one thread each: alternating rounds of the same work.
+`measure_usage` reads samples and takes readings of memory and handles in each worker, first while samples are new to
+it, and then while they repeat. `measure_contention` compares workers as they are with workers of one thread each, in
+alternating rounds of the same work.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""How a batch reaches the user's model and loss: by a step function of the user, or by one of the usual conventions.
+"""How a batch reaches the user's model and loss, and what one step computes from it.
 
-What one step computes: which leaves of the batch reach the model and the loss, and what each loss function gets.
-
-A `TorchFunctionMode` sees every function of torch that the user's code calls. The result of a function depends on the
-leaves that its arguments depend on.
+`Caller` calls a step function of the user, or follows one of the usual conventions. `Tracer` finds which leaves of the
+batch reach the model and the loss, and what each loss function gets: a `TorchFunctionMode` sees every function of torch
+that the user's code calls, and the result of a function depends on the leaves that its arguments depend on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Overfit one fixed batch with several optimizers; if none succeeds, again with standardized inputs.
+"""Whether the user's model learns one fixed batch, and all observations of batches with a model: `lab.model`.
 
-What a loss function can reach on given targets: exactly, and with one prediction for all samples.
-
-Observations of batches with the user's model; see `Lab.model`.
+The batch is overfitted with several optimizers; if none succeeds, again with standardized inputs. How far a loss has
+come is measured between what the loss function can reach on these targets at best, and with one prediction for all
+samples (`bounds`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A first step of the model with one batch, and what happens to it if one leaf of the batch changes.
 
-Which leaves of a batch are inputs and which are targets, and what the inputs hold.
-
-The first batches of a loader as it yields them, perhaps with fewer samples each.
+Batches are the first ones of the loader, as it yields them or with fewer samples each. Their leaves are inputs or
+targets by what the step does with them. `stepped` and `loss_of` run a step with the same random numbers each time, so
+that two results differ only if their batches do.
 """
 
 from __future__ import annotations

@@ -1,19 +1,14 @@
-"""One item as each worker makes it in each epoch: a contact sheet.
+"""Pictures of samples, for findings that can be seen: `lab.pictures`.
 
-A sample as files hold it, and as the model sees it.
-
-Sound as images: the waveform and spectrogram of a file, and of what the model hears.
-
-Pictures of samples, for findings that can be seen; see `Lab.pictures`.
-
-They have a budget of their own, so that no verdict depends on whether they are made.
+They are a sample as its image or sound files hold it and as the model sees or hears it, and one item as each worker
+makes it in each epoch (a contact sheet). They have a budget of their own, so that no verdict depends on whether they
+are made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,9 +41,7 @@ from dataguard.lab.pictures.sample_views import (
 )
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.randomness.worker_draws import MOST_WORKERS, batch_size
-from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.reading.sample_reader import Reader, collated_alone
-from dataguard.lab.rng.rng_discovery import SEED, seeded
+from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.sound.tone_fits import channels_of
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.worker_spy import Plan
@@ -56,7 +49,78 @@ from dataguard.lab.subject import Subject
 from dataguard.settings.target_spelling import shown_target
 from dataguard.targets.variants import Loader
 
+T = TypeVar("T")
+
+BUDGET_SECONDS = 30.0
+"""Seconds for all pictures of a loader: half the default budget of its checks, and beside it."""
+MOST_READ_SECONDS = 5.0
+"""Reads that take longer in all are not made for pictures: a limit of time."""
+
+
+class PictureObservations:
+    """Pictures of one loader's samples; each is made once. They need Pillow, and the setting `pictures`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._cache = subject.cache.beside(BUDGET_SECONDS)
+
+    def sheet(self, leaf: str) -> Sheet:
+        """The image leaf at a path, of one item, as each worker makes it in each epoch (map-style only)."""
+        subject, facts = self._subject, self._subject.facts
+        subject.need_map("the workers of a stream read different samples")
+        workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
+        size = batch_size(facts)
+        return self._observe(
+            ("sheet", leaf),
+            lambda folder: make_sheet(subject.build, folder, leaf, workers, size),
+            workers * EPOCHS * size,
+        )
+
+    def shown(self, *indices: Index, view: View) -> tuple[Shown, ...]:
+        """Samples, each as its file holds it and as the model sees it. In a stream, an index is a position."""
+        build, streamed = self._subject.build, self._subject.facts.kind == "stream"
+        reads = sum((one if streamed and isinstance(one, int) else 0) + 1 for one in indices) * len(view.draws) + 1
+        return self._observe(("shown", indices, view), lambda folder: show(build, folder, indices, view), reads)
+
+    def sound(self, index: Index, path: str) -> tuple[Drawn, Drawn]:
+        """The sound file of a sample and the leaf that the model hears, each as waveform and spectrogram."""
+        build = self._subject.build
+        return self._observe(("sound", index, path), lambda folder: show_sound(build, folder, index, path), 2)
+
+    def views(self, wanted: Wanted) -> SampleViews:
+        """Samples as they are, for `dataguard show`; what the loader raises is shown as well."""
+        subject = self._subject
+        name, others = subject.repro.loader, tuple(other for other in subject.siblings if other != subject.repro.loader)
+        try:
+            if subject.facts.kind == "stream":
+                _need_positions(wanted)
+            samples = subject.cache.observe(
+                ("views", wanted), lambda folder: view_samples(subject.build, folder, wanted)
+            )
+        except LoaderFailed as failure:
+            samples = (SampleView(failure.incident.where, error=told(failure.incident)),)
+        return SampleViews(shown_target(subject.target.spelling), name, samples, others)
+
+    def _observe(self, key: object, run: Callable[[Path], T], reads: int) -> T:
+        subject = self._subject
+        if not subject.settings.pictures:
+            raise NotApplicable("pictures were not asked for")
+        if reads * subject.epoch.seconds_per_sample > MOST_READ_SECONDS:
+            raise Undecided("reading samples for pictures takes too long")
+        with recalling(only=False):
+            return self._cache.observe(key, run)
+
+
+def _need_positions(wanted: Wanted) -> None:
+    """Raise UsageError for what a stream has not: indices that are no positions, and batches of chosen samples."""
+    if wanted.batch:
+        raise UsageError("a stream has no indices to make a batch of; show a position without --batch")
+    if any(not isinstance(index, int) or index < 0 for index in wanted.indices):
+        raise UsageError("a sample of a stream is shown by its position, a number from 0 on")
+
+
 EPOCHS = 2
+"""Epochs on a contact sheet: a second one shows whether the first is replayed."""
 
 Cells = tuple[tuple[Picture | None, ...], ...]
 
@@ -221,7 +285,6 @@ class StateReader:
     """Reads samples of a loader, or batches of one sample, under given states of all generators."""
 
     def __init__(self, loader: Loader, folder: Path, draws: int, *, collated: bool) -> None:
-        self._loader = loader
         self._reader = Reader(loader, folder, draws)
         self._is_stream = isinstance(loader.dataset, IterableDataset)
         self._collated = collated
@@ -229,19 +292,20 @@ class StateReader:
     def read(self, index: Index, draw: int) -> Any:
         """The sample at an index, or at a position of a stream."""
         if self._is_stream:
-            position = index if isinstance(index, int) else 0
-            with gate("sample"), seeded(SEED + draw):
-                sample = next(islice(iter(self._loader.dataset), position, None))
+            sample = self._reader.read_streamed(index if isinstance(index, int) else 0, draw)
         else:
             sample = self._reader.read(index, draw)
-        return collated_alone(self._loader, sample, SEED + draw)[0] if self._collated else sample
+        return self._reader.collated(sample, draw)[0] if self._collated else sample
 
 
 WIDTH, HEIGHT = 256, 96
-_WINDOW = 512
-_RANGE = 60.0
+"""The size of a drawn sound in pixels, as wide as an image in a report."""
+_FRAME_VALUES = 512
+"""Values in a frame of a spectrogram: 32 ms at 16 kHz, about as long as speech stays the same."""
+_DECIBEL_RANGE = 60.0
 """Decibels below the loudest value that a spectrogram shows: a room with people is about as much above its noise."""
 _PAPER, _INK = 250, 40
+"""Grey levels of nothing and of the loudest sound."""
 
 Drawn = tuple[Picture | None, Picture | None]
 """A waveform and its spectrogram."""
@@ -261,8 +325,7 @@ def show_sound(build: Callable[..., Loader], folder: Path, index: Index, path: s
     files.files.clear()
     files.contents.clear()
     sample = reader.read(index, 0)
-    inside = path.removeprefix("sample").removeprefix("batch")
-    leaf = next((leaf for found, leaf in iter_leaves(sample) if found == inside), None)
+    leaf = next((leaf for name, leaf in iter_leaves(sample) if name == _inside(path)), None)
     return _original(files), _heard(leaf)
 
 
@@ -309,12 +372,14 @@ def _envelope(values: np.ndarray) -> np.ndarray:
 
 def _decibels(values: np.ndarray) -> np.ndarray:
     """The power in each bin and frame, (bins, frames), in decibels."""
-    padded = np.pad(np.nan_to_num(values), (0, max(0, _WINDOW - len(values))))
-    starts = np.linspace(0, len(padded) - _WINDOW, WIDTH).astype(int)
-    frames = np.stack([padded[start : start + _WINDOW] for start in starts], 1) * np.hanning(_WINDOW)[:, None]
+    padded = np.pad(np.nan_to_num(values), (0, max(0, _FRAME_VALUES - len(values))))
+    starts = np.linspace(0, len(padded) - _FRAME_VALUES, WIDTH).astype(int)
+    frames = (
+        np.stack([padded[start : start + _FRAME_VALUES] for start in starts], 1) * np.hanning(_FRAME_VALUES)[:, None]
+    )
     power = np.abs(np.fft.rfft(frames, axis=0)) ** 2
     decibels = 10 * np.log10(power / max(float(power.max()), 1e-30) + 1e-30)
-    return np.asarray(np.maximum(decibels, -_RANGE))
+    return np.asarray(np.maximum(decibels, -_DECIBEL_RANGE))
 
 
 def _resized(table: np.ndarray) -> np.ndarray:
@@ -330,73 +395,3 @@ def _shaded(table: np.ndarray) -> np.ndarray:
     table = np.nan_to_num(table)
     shade = (table - table.min()) / max(float(np.ptp(table)), 1e-12)
     return np.repeat((_PAPER - (_PAPER - _INK) * shade[::-1])[..., None].astype(np.uint8), 3, 2)
-
-
-T = TypeVar("T")
-
-BUDGET = 30.0
-"""Seconds for all pictures of a loader."""
-MOST_SECONDS = 5.0
-"""Slower reads are not made for pictures."""
-
-
-class PictureObservations:
-    """Pictures of one loader's samples; each is made once. They need Pillow, and the setting `pictures`."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._cache = subject.cache.beside(BUDGET)
-
-    def sheet(self, leaf: str) -> Sheet:
-        """The image leaf at a path, of one item, as each worker makes it in each epoch (map-style only)."""
-        subject, facts = self._subject, self._subject.facts
-        subject.need_map("the workers of a stream read different samples")
-        workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
-        size = batch_size(facts)
-        return self._observe(
-            ("sheet", leaf),
-            lambda folder: make_sheet(subject.build, folder, leaf, workers, size),
-            workers * EPOCHS * size,
-        )
-
-    def shown(self, *indices: Index, view: View) -> tuple[Shown, ...]:
-        """Samples, each as its file holds it and as the model sees it. In a stream, an index is a position."""
-        build, streamed = self._subject.build, self._subject.facts.kind == "stream"
-        reads = sum((one if streamed and isinstance(one, int) else 0) + 1 for one in indices) * len(view.draws) + 1
-        return self._observe(("shown", indices, view), lambda folder: show(build, folder, indices, view), reads)
-
-    def sound(self, index: Index, path: str) -> tuple[Drawn, Drawn]:
-        """The sound file of a sample and the leaf that the model hears, each as waveform and spectrogram."""
-        build = self._subject.build
-        return self._observe(("sound", index, path), lambda folder: show_sound(build, folder, index, path), 2)
-
-    def views(self, wanted: Wanted) -> SampleViews:
-        """Samples as they are, for `dataguard show`; what the loader raises is shown as well."""
-        subject = self._subject
-        name, others = subject.repro.loader, tuple(other for other in subject.siblings if other != subject.repro.loader)
-        try:
-            if subject.facts.kind == "stream":
-                _need_positions(wanted)
-            samples = subject.cache.observe(
-                ("views", wanted), lambda folder: view_samples(subject.build, folder, wanted)
-            )
-        except LoaderFailed as failure:
-            samples = (SampleView(failure.incident.where, error=told(failure.incident)),)
-        return SampleViews(shown_target(subject.target.spelling), name, samples, others)
-
-    def _observe(self, key: object, run: Callable[[Path], T], reads: int) -> T:
-        subject = self._subject
-        if not subject.settings.pictures:
-            raise NotApplicable("pictures were not asked for")
-        if reads * subject.epoch.seconds_per_sample > MOST_SECONDS:
-            raise Undecided("reading samples for pictures takes too long")
-        with recalling(only=False):
-            return self._cache.observe(key, run)
-
-
-def _need_positions(wanted: Wanted) -> None:
-    """Raise UsageError for what a stream has not: indices that are no positions, and batches of chosen samples."""
-    if wanted.batch:
-        raise UsageError("a stream has no indices to make a batch of; show a position without --batch")
-    if any(not isinstance(index, int) or index < 0 for index in wanted.indices):
-        raise UsageError("a sample of a stream is shown by its position, a number from 0 on")

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ class Reader:
     """
 
     def __init__(self, loader: Loader, folder: Path, draws: int = DRAWS) -> None:
+        self.loader = loader
         self.dataset: Any = loader.dataset
         self.reads = 0
         self._recorder = FlightRecorder(folder)
@@ -105,6 +107,15 @@ class Reader:
         """The sample itself, with all RNGs frozen with seed number `draw`. Raises LoaderRaised."""
         with gate("sample"), self._frozen(index, draw):
             return self.dataset[index]
+
+    def read_streamed(self, position: int, draw: int = 0) -> Any:
+        """The sample at a position of a new pass over a stream, with all global RNGs seeded. Raises LoaderRaised."""
+        with gate("sample"), seeded(SEED + draw):
+            return next(islice(iter(self.dataset), position, None))
+
+    def collated(self, sample: Any, draw: int = 0) -> tuple[Any, bool]:
+        """A batch of one sample, and True; or the sample itself, and False if collate_fn cannot make one."""
+        return collated_alone(self.loader, sample, SEED + draw)
 
     def read_as_is(self, index: Any) -> Any:
         """The sample itself, with no RNG frozen. Raises LoaderRaised."""

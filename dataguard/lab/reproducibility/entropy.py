@@ -1,6 +1,7 @@
-"""Stand-ins for what gives other values in every run: the system's random bytes, and the clock.
+"""Fixes what gives other values in every run: random bytes of the system, the clock, and who finishes first.
 
-The order in which threads and processes of the user's code finish: that of submission, or another possible one.
+`fixed` puts stand-ins in place of functions that return other values in every run. `finishing` lets threads and
+processes of the user's code finish in the order of submission, or in another possible one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import count, islice
 from multiprocessing.pool import Pool
-from time import sleep
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,7 @@ def finishing(log: UseLog, *, backward: bool) -> Iterator[None]:
     def put(into: Any, item: Any, *args: Any, **kwargs: Any) -> None:
         threaded = threading.current_thread() is not threading.main_thread()
         if threaded and log.note("queue.Queue.put") and backward and threading.get_native_id() % 2:
-            sleep(_DELAY)
+            time.sleep(_DELAY)
         putting(into, item, *args, **kwargs)
 
     numbers: dict[int, tuple[int, Any]] = {}

@@ -1,8 +1,7 @@
-"""The digests of a loader's dataset and first batches, stage by stage, for a fingerprint.
+"""Runs of a loader from the same seeds, where they differ first, and why: `lab.reproducibility`.
 
-The first difference between two runs of a loader from the same seeds.
-
-The observations of a lab about reproducibility: runs from the same seeds, and why they differ.
+Two runs are compared stage by stage (`first_difference`). What makes them differ is the source without which they
+agree. A fingerprint holds the digests of the dataset and of the first batches, to be compared on other machines.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.reproducibility import entropy
-from dataguard.lab.reproducibility.entropy import CLOCK, SEEDED, UNSEEDED, finishing
+from dataguard.lab.reproducibility.entropy import CLOCK, SEEDED, UNSEEDED, finishing, fixed
 from dataguard.lab.reproducibility.seeded_run import (
     Digests,
     Run,
@@ -234,7 +232,7 @@ class Reproducibility:
     def _used_if_same(self, source: str) -> Mapping[str, Place] | None:
         """The functions that are used, if runs agree with this source fixed; None if they differ."""
         try:
-            one, two = (self._run(f"{name} without {source}", fixed=source) for name in ("one", "two"))
+            one, two = (self._run(f"{name} without {source}", fixed_source=source) for name in ("one", "two"))
         except (NotApplicable, Undecided):
             return None
         return None if _difference(one, two) else one.used
@@ -260,7 +258,7 @@ class Reproducibility:
         *,
         build: Callable[..., Loader] | None = None,
         backward: bool = False,
-        fixed: str | None = None,
+        fixed_source: str | None = None,
         trace: StageTrace | None = None,
     ) -> Observed:
         """A run of a loader from newly imported modules, or of one that `build` makes."""
@@ -273,9 +271,9 @@ class Reproducibility:
         def run(folder: Path) -> Runs:
             log = UseLog(folder)
             with ExitStack() as stack:
-                stack.enter_context(finishing(UseLog(folder / "aside") if fixed else log, backward=backward))
-                if fixed:
-                    stack.enter_context(entropy.fixed(fixed, log))
+                stack.enter_context(finishing(UseLog(folder / "aside") if fixed_source else log, backward=backward))
+                if fixed_source:
+                    stack.enter_context(fixed(fixed_source, log))
                 return run_again(build or subject.rebuild, folder, (trace,) if trace else (), few=reads < _READS)
 
         def read(folder: Path, runs: Runs | None) -> Any:

@@ -3,18 +3,17 @@
 Each run imports the user's modules again and calls the factory in a new process, with objects at other addresses.
 Whatever a run draws from the clock, the system or `id()` differs then, while all that the seeds decide is the same.
 
-Which functions the user's code uses first where, in all processes of an observation.
-
-The stages of one sample on its way into a batch: what each transform got and returned, the sample, and the batch.
+A run can also record the stages of one sample on its way into a batch (`StageTrace`): what each transform got and
+returned, the sample, and the batch. `UseLog` notes which functions the user's code uses first where, in all processes
+of an observation.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -116,7 +115,7 @@ class _StageTrace(Hooks):
         self._folder = folder
         self._steps: _Steps | None = None
 
-    @contextlib.contextmanager
+    @contextmanager
     def around_fetch(self, fetch: Fetch) -> Iterator[None]:
         """Watch the steps during the fetch of the batch, and write what they did."""
         if (fetch.epoch, fetch.number) != (self._asked.epoch, self._asked.fetch):
@@ -129,7 +128,7 @@ class _StageTrace(Hooks):
             found, self._steps = self._steps.stages, None
             (self._folder / _FILE).write_bytes(pickle.dumps(found))
 
-    @contextlib.contextmanager
+    @contextmanager
     def around_sample(self) -> Iterator[None]:
         """Record during one read; `__getitems__` reads all samples at once, of which the first is recorded."""
         if self._steps:
@@ -179,7 +178,7 @@ class _Steps(PipelineWatch):
 
 def _plain(leaf: Any) -> Any:
     """A leaf that can be compared and pickled: an array, else its repr."""
-    with contextlib.suppress(Exception):
+    with suppress(Exception):
         numbers = isinstance(leaf, torch.Tensor | np.ndarray | np.number | int | float)
         if numbers or type(leaf).__module__.startswith("PIL."):
             array = array_of(leaf).copy()  # a step may change it in place

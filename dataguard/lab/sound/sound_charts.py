@@ -2,11 +2,7 @@
 
 Charts are files of steady tones that decoders get in place of the user's: with the same number of channels, and with
 whatever sample rate the question needs. So every decoder is tested with its own conventions, and what arrives in the
-sample is compared with what was in the file.
-
-How the leaves of a sample follow the tones that are put in place of its sound file.
-
-Reads a sample with tones in place of its sound file, in a disposable process.
+sample is compared with what was in the file. Each sample is read in a disposable process.
 """
 
 from __future__ import annotations
@@ -28,8 +24,8 @@ from dataguard.lab.core.leaves import array_of
 from dataguard.lab.decoding.file_substitution import SOUNDS
 from dataguard.lab.decoding.sound_files import SoundHeader, decoded_sound
 from dataguard.lab.files.file_survey import (
+    BUDGET_SHARE,
     FULLY_READ,
-    SHARE,
     FileSurvey,
     SampleOutput,
     SwappedFileReader,
@@ -362,7 +358,7 @@ class Sound:
         subject = self._subject
         indices = subject.epoch.asked(SURVEYED) if subject.facts.kind == "map" else ()
         subject.afford_reads("sound files", FULLY_READ + 1)
-        seconds = SHARE * subject.settings.budget
+        seconds = BUDGET_SHARE * subject.settings.budget
         found: FileSurvey[SoundHeader] = subject.vary(
             "sound files", lambda folder: survey_files(subject.build, folder, indices, seconds, SOUNDS)
         )

@@ -1,10 +1,8 @@
-"""Sound charts: tones of known pitch and level in each channel, as files like the user's.
+"""Sound charts, and how a waveform or a spectrogram follows them.
 
-How a waveform follows the tones of a chart: its sample rate, and how much of each channel it holds.
-
-How a spectrogram follows the tones of a chart: the bins of the tones, its frequency scale, and its level.
-
-A steady tone fills one bin of each frame and, weaker, its neighbours. Whether values are logarithms, powers or
+A chart is a file like the user's, with steady tones of known pitch and level in each channel. In a waveform, the tones
+show the sample rate, and how much of each channel it holds. In a spectrogram, a steady tone fills one bin of each frame
+and, weaker, its neighbours: the bins of the tones show the frequency scale. Whether values are logarithms, powers or
 magnitudes shows in how they answer to another level of the same tones.
 """
 

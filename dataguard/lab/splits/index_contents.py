@@ -1,8 +1,7 @@
-"""What a dataset stores for each index: paths, names, rows of arrays, and the indices of a subset.
+"""What a dataset stores for each index: paths, names, rows of arrays, indices of a subset, and groups of samples.
 
-This alone proves nothing: it selects the samples of two splits that are read and compared.
-
-Which patient, subject, speaker, session or other group each sample belongs to, if something says so.
+This alone proves nothing: it selects the samples of two splits that are read and compared. A group, such as a patient,
+speaker or session, is known if an attribute, column or leaf names it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Pairs of samples of two loaders, read again and compared: their values, inputs of transforms, and files.
+"""What samples of two splits have in common: equal content, similar images, the same text, or the same series.
 
-Images of two splits that are similar but not equal: saved again at another quality or size.
-
-A small grayscale copy of each image file is compared with all others. Similarity counts only if it is rare: digits and
-video frames are similar within a split as well.
-
-Windows of tokens in two splits that hold the same text, wherever they begin.
-
-Windows of one series that two splits share, each from another step on.
+Pairs of samples that may be one are read again, and their values, the inputs of their transforms and their files are
+compared. Images that were saved again at another quality or size are similar, but not equal: a small grey copy of each
+file is compared with all others, and counts only if similarity is rare, because digits and video frames are similar
+within a split as well. Windows of tokens or of a series may begin anywhere, so parts of them are compared.
 """
 
 from __future__ import annotations

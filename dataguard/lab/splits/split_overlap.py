@@ -1,11 +1,8 @@
 """The samples of a loader compared with those of another split of the same target, for `lab.splits`.
 
 What datasets store per index, and the hashes of samples that were read, suggest pairs that may be one sample; a few of
-them are read again, and compared before and after the transforms.
-
-Which loaders of a target are splits of one dataset, by their names.
-
-Which files a sample is read from, by folder, with the integers in the sample.
+them are read again, and compared before and after the transforms. Which loaders are splits of one dataset is known by
+their names (`are_splits`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """How the time of a batch is spent: fetching and transforming samples, collating, sending, pinning, copying.
 
-Measured part by part, in a separate process that does the work of one worker.
-
-Times each transform of a dataset while its samples are read, in this disposable process.
-
-The `__call__` of a transform's class is replaced, so that the transforms stay the same objects. That is not possible
-for a plain function: in a list or an attribute, it is replaced by an object that calls it.
+Measured part by part, in a separate process that does the work of one worker. Transforms are timed by replacing the
+`__call__` of their class, so that they stay the same objects. That is not possible for a plain function: in a list or
+an attribute, it is replaced by an object that calls it.
 """
 
 from __future__ import annotations
@@ -19,16 +16,14 @@ from itertools import islice, pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-from torch.utils.data import DataLoader, IterableDataset, _DatasetKind
-from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, _DatasetKind
 
 from dataguard.lab.core.leaves import shared_bytes
 from dataguard.lab.core.loader_facts import by_name, wrapped_by
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
-from dataguard.lab.throughput import timed_run
-from dataguard.lab.throughput.timed_run import EndlessOrder
+from dataguard.lab.throughput.timed_run import EndlessOrder, measure_transfer
 from dataguard.measured import Stage
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
@@ -184,7 +179,7 @@ def run_profile(loader: Loader, recorder: FlightRecorder, seconds: float) -> Pro
         Stage("collate", statistics.fmean(collated)),
         _transfer(batches, recorder) if loader.num_workers else Stage("transfer", skipped="num_workers=0"),
     ]
-    device = timed_run.measure_transfer(batches[-1], pinned=loader.pin_memory)
+    device = measure_transfer(batches[-1], pinned=loader.pin_memory)
     return Profile((*stages, *device.stages), max(sizes), device.known)
 
 
@@ -226,7 +221,7 @@ def _made(
     return batches, fetching[warm:], collating[warm:]
 
 
-class _BatchDataset(TorchDataset[Any]):
+class _BatchDataset(Dataset[Any]):
     """Batches that exist already."""
 
     def __init__(self, batches: Sequence[Any]) -> None:

@@ -1,10 +1,8 @@
-"""One timed run of a loader in this disposable process, without instruments.
+"""Times taken in this disposable process, without instruments: of a loader, a training loop, and copies to a device.
 
-The time to move a batch to a CUDA device: pinning, copying, and whether copies overlap compute.
-
-Measured by events of the device on two streams. Without CUDA every stage states why it has no value.
-
-A training loop in this disposable process: batches, steps, and how long the steps wait for batches.
+`run_timed` measures a loader alone, `run_training_loop` how long the steps of a training loop wait for batches.
+`copy` measures pinning and copying by events of a CUDA device on two streams, and whether copies overlap compute.
+Without CUDA every stage states why it has no value.
 """
 
 from __future__ import annotations

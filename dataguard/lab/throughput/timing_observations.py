@@ -1,9 +1,8 @@
-"""How fast a loader is: alone, under other settings, and with a training step. Measurements without a verdict.
+"""How fast a loader is: alone, under other settings, and with a training step: `lab.throughput`.
 
-Times of one loader under several settings: each run in a fork of the process that built the loader.
-
-The loader is built once. Every run starts from the loader as built, so that no setting profits from what another one
-read into a cache of the dataset. After a first run that does not count, files are in the page cache for all of them.
+These are measurements without a verdict. The loader is built once, and each run is a fork of that process that starts
+from the loader as built, so that no setting profits from what another one read into a cache of the dataset. After a
+first run that does not count, files are in the page cache for all of them.
 """
 
 from __future__ import annotations
@@ -21,24 +20,26 @@ from torch.utils.data import IterableDataset
 
 from dataguard.core.incident import EmptyEpoch, LoaderFailed
 from dataguard.core.model import NotApplicable, NotTested, Undecided
-from dataguard.lab.process import isolation
 from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.process.isolation import OutOfTime, isolated
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
 from dataguard.lab.subject import Subject
-from dataguard.lab.throughput import timed_run
 from dataguard.lab.throughput.batch_stages import run_profile
 from dataguard.lab.throughput.timed_run import (
+    DeliveredBatch,
     EndlessOrder,
     LoopTimes,
     TimedRun,
     TrainingStep,
+    copy_delivered,
     import_step,
     run_from_memory,
     run_timed,
     run_training_loop,
     sleeping,
     step_of,
+    unavailable_reason,
 )
 from dataguard.machine.machine import Machine
 from dataguard.measured import BenchOptions, LoaderTimes, Setting, Timed, Waits
@@ -89,8 +90,8 @@ class Sweep:
         try:
             # Half the timeout, or this process itself would count as one that hangs.
             allowed = max(self.left, 0.0) + self.timeout
-            return isolation.isolated(run, folder, timeout=self.timeout / 2, allowed=allowed)
-        except isolation.OutOfTime as cut:
+            return isolated(run, folder, timeout=self.timeout / 2, allowed=allowed)
+        except OutOfTime as cut:
             raise Undecided(f"one measurement took more than {allowed:.0f} s: raise --budget") from cut
         finally:
             self.recorder.mark(None, "iterate")
@@ -216,10 +217,10 @@ class Throughput:
         return self._subject.vary("starts", lambda folder: _run_starts(self._subject.build, folder), alone=True)
 
     @property
-    def copies(self) -> timed_run.DeliveredBatch:
+    def copies(self) -> DeliveredBatch:
         """The time to copy a batch, as the loader yields it, to the device. Raises NotApplicable without CUDA."""
         if not self._subject.facts.cuda:
-            raise NotTested(timed_run.unavailable_reason() or "no CUDA device")
+            raise NotTested(unavailable_reason() or "no CUDA device")
         return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder), alone=True)
 
     def bench(self, wanted: BenchOptions) -> LoaderTimes:
@@ -374,15 +375,15 @@ def _started(build: Callable[..., Loader], recorder: FlightRecorder, persistent:
     return tuple(seconds[persistent:])
 
 
-def _run_copies(loader: Loader, folder: Path) -> timed_run.DeliveredBatch:
+def _run_copies(loader: Loader, folder: Path) -> DeliveredBatch:
     recorder = FlightRecorder(folder)
     iterator = iter(loader)
     with gate("iterate"):
         batch = next(iterator)
     recorder.mark(None, "iterate")
-    reason = timed_run.unavailable_reason()
+    reason = unavailable_reason()
     if reason is not None:
         raise NotApplicable(reason)
-    delivered = timed_run.copy_delivered(batch)
+    delivered = copy_delivered(batch)
     shut(iterator)
     return delivered

@@ -1,6 +1,6 @@
-"""What the tokens of rows are: how rows begin, runs of placeholders of images, ids, and packed documents.
+"""What rows of tokens hold: labels of padding and stop tokens, empty rows, starts, packs, images, and ids.
 
-Which tokens of rows carry a label: padding, the token that stops, and rows without any.
+Each function judges nothing: it counts in all rows what one check asks for, and shows the first row of its kind.
 """
 
 from __future__ import annotations

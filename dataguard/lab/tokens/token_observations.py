@@ -1,8 +1,7 @@
-"""Tokens that are stored in 16 bits though the vocabulary has more of them than that holds.
+"""Batches of tokens, read in several draws: `lab.tokens`.
 
-Labels of a language model, compared with the tokens at and after their positions.
-
-Batches of tokens, read in several draws; see `Lab.tokens`.
+Besides the facts of rows (`token_facts`), labels are compared with the tokens at and after their positions
+(`find_shift`), and the arrays that tokens are read from with the size of the vocabulary (`narrow_storage`).
 """
 
 from __future__ import annotations

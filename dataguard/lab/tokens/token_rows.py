@@ -1,12 +1,9 @@
 """The rows of batches of tokens, in one form: the tokens, and what the labels, masks and positions say of each.
 
-Which leaves of a batch hold tokens, labels, masks and positions: by usual names, or by those of the contract.
-
-Tokenizers that dataset, transforms or collate_fn hold: their special tokens, vocabulary and words.
-
-They are read, and never called with text. Their libraries are not imported: a user's tokenizer has done that.
-
-A few tokens of a row as readers see them: in columns, with mask, label and position below.
+Which leaf has which role is known by usual names, or by those of the contract (`roles_of`). Special tokens, vocabulary
+and words come from tokenizers that dataset, transforms or collate_fn hold. These are read, and never called with text;
+their libraries are not imported, because a user's tokenizer has done that. An `excerpt` shows a few tokens of a row as
+readers see them: in columns, with mask, label and position below.
 """
 
 from __future__ import annotations

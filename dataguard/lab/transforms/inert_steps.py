@@ -1,12 +1,11 @@
-"""Pipeline steps that never changed their input, tried on other images and in other containers.
+"""Pipeline steps that never changed their input, and steps whose results are discarded: `lab.transforms`.
 
-A step that happens to have no effect on the data changes another image. One that does nothing by design changes no
-image, in any container. One that changes the same images in another container does not support the one it is given.
+A step without effect is tried on other images and in other containers. One that happens to have no effect on the data
+changes another image. One that does nothing by design changes no image, in any container. One that changes the same
+images in another container does not support the one it is given.
 
-Pipeline steps whose results are discarded: they are called with images, but do not affect samples.
-
-Samples are read twice under the same RNG state, the second time with other images in the result of one step. If the
-result of that step is used, the second sample differs.
+For the second question, samples are read twice under the same RNG state, the second time with other images in the
+result of one step. If the result of that step is used, the second sample differs.
 """
 
 from __future__ import annotations

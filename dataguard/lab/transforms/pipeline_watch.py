@@ -1,11 +1,10 @@
-"""The steps of a pipeline: objects of the dataset, watched while they are called with images.
+"""The steps of a pipeline, watched while they are called with images, and transforms that are never used.
 
-A step is watched by patching its class, so that the user's own object runs.
+Steps are callable objects that the dataset or collate_fn holds. A step is watched by patching its class, so that the
+user's own object runs.
 
-Transforms that a dataset holds and never uses while it is built, read and collated.
-
-Reading the attribute counts as use, so that a transform that is not called because of a flag or by chance is not
-reported. So does a call of the transform, or a part of it, under another name.
+A transform counts as used if its attribute is read, so that one that is not called because of a flag or by chance is
+not reported. So does a call of the transform, or a part of it, under another name.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from torch.utils.data import Dataset, Sampler
 
 from dataguard.lab.core.leaves import describe, iter_leaves, keep
 from dataguard.lab.core.loader_facts import by_name, wrapped_by
-from dataguard.lab.core.object_graph import Node
-from dataguard.lab.core.object_graph import reachable as search
+from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.images.painter import is_image
 from dataguard.lab.reading.sample_reader import Reader
@@ -72,7 +70,7 @@ class PipelineWatch:
     """Watches every step that can be reached from some objects, in this disposable process."""
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
-        nodes = list(search(roots, _is_step, enter=True))
+        nodes = list(reachable(roots, _is_step, enter=True))
         self._logs = {id(node.value): CallLog(node) for node in nodes}
         self._running: list[CallLog] = []
         self.change: Callable[[CallLog, Any], Any] | None = None

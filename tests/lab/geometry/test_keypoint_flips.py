@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.geometry.keypoint_flips import MOST, find_flips, find_sides, flip_between
+from dataguard.lab.geometry.keypoint_flips import MOST_NAMES, find_flips, find_sides, flip_between
 
 PARTNER = (0, 2, 1, 4, 3)
 POSE = np.array([[[30.0, 5], [36, 8], [25, 7], [45, 30], [18, 33]]])
@@ -44,7 +44,7 @@ def test_an_order_after_flips_counts_by_its_name() -> None:
 
 
 def test_a_list_of_very_many_names_is_none_of_keypoints() -> None:
-    names = [*(f"left_{number}" for number in range(MOST)), *(f"right_{number}" for number in range(MOST))]
+    names = [*(f"left_{number}" for number in range(MOST_NAMES)), *(f"right_{number}" for number in range(MOST_NAMES))]
     assert not find_sides(SimpleNamespace(names=names))
 
 

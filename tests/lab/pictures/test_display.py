@@ -12,7 +12,7 @@ from PIL import Image
 
 from dataguard.core.figures import Undo
 from dataguard.lab.pictures.sample_views import (
-    CLOSE,
+    CLOSEUP_SIDE,
     LONGEST_DISPLAY,
     boxes_of,
     closeup,
@@ -153,9 +153,9 @@ def test_the_rim_of_a_blended_mask_is_enlarged() -> None:
     mask[200, 300:380] = 0.5
     close = closeup(image, mask, (0, 1))
     assert close is not None
-    assert close.label == f"{CLOSE} × {CLOSE} pixels from row 153, column 300"
+    assert close.label == f"{CLOSEUP_SIDE} × {CLOSEUP_SIDE} pixels from row 153, column 300"
     painted = decoded(close.mask or b"")
-    assert painted.shape[:2] == decoded(close.png).shape[:2] == (LONGEST_DISPLAY // CLOSE * CLOSE,) * 2
+    assert painted.shape[:2] == decoded(close.png).shape[:2] == (LONGEST_DISPLAY // CLOSEUP_SIDE * CLOSEUP_SIDE,) * 2
     assert (painted[-1] == 255).all()
     assert not (painted[0] == 255).all(axis=-1).any()
     assert closeup(image, mask.round(), (0, 1)) is None
