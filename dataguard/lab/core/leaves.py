@@ -1,6 +1,7 @@
-"""The leaves of samples and batches of any structure, each with its path, type, shape and digest.
+"""The leaves of samples and batches of any structure: path, type, shape and digest of each, and their memory.
 
-How much memory the leaves of a sample or batch take.
+`iter_leaves` enters containers, and `describe` makes a leaf into a record. A sample may have thousands of leaves and an
+array may take a large part of the memory, so plain values take a short way, and large arrays are read in pieces.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything that can be reached from some objects, without running user code.
+"""Everything that can be reached from some objects, without running user code; and what an object is pickled as.
 
 The search enters attributes, containers, closures, defaults, partials, bound methods, generator frames, globals used by
 the user's functions and methods, referents known to the garbage collector and, for types that do not support it, what
@@ -6,8 +6,6 @@ they are pickled as. Large containers are sampled: a dataset of a million string
 hundred.
 
 Types are tested with `issubclass(type(value), ...)`: `isinstance` reads `__class__`, which may be user code.
-
-What an object is pickled as: its parts, each with its path step.
 """
 
 from __future__ import annotations

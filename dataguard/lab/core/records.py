@@ -1,8 +1,7 @@
 """What the observed processes send back: small, frozen, plain data. Standard library only.
 
-Indices as samplers yield them. Standard library only.
-
-The values in a sample or batch, as plain data. Standard library only.
+Indices as samplers yield them, the leaves of samples and batches, their values, the states and seeds of random
+generators, the memory of processes, and exceptions. A reader picks the types that it knows.
 """
 
 from __future__ import annotations
@@ -367,6 +366,43 @@ class Seedings:
     batch: int
     seeds: tuple[Seeding, ...]
     libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Bytes of a process by kind of page: anonymous pages, and dirty ones, `private` or `shared` with others."""
+
+    anonymous: int
+    private: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A process after so many `samples`: bytes `allocated`, its `pages` if counted, and open `descriptors`.
+
+    `in_use` are the bytes of live objects, None if they are unknown: growth shows in it after few samples, as nothing
+    is rounded to pages. `at` is the time, and `spent` the CPU time of all earlier readings, in seconds.
+    """
+
+    worker: int | None
+    epoch: int
+    samples: int
+    allocated: int
+    in_use: int | None
+    pages: Pages | None
+    descriptors: int
+    at: float
+    spent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The libraries of a process that use more than one thread, each with its number of threads."""
+
+    worker: int | None
+    epoch: int
+    pools: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

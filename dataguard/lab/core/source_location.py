@@ -1,6 +1,7 @@
-"""Lines of source code: where classes, functions and loops are, whether they are the user's, and what runs now.
+"""The user's code as seen from outside: where things are defined, what runs now, and functions that replace others.
 
-Stand-ins for functions or callable objects that the user's code calls.
+A location is the user's if its file belongs to no library. Replacing a function means to bind another callable to its
+name (`replaced`), or to every name that any module has for it (`rebind`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What indices mean: whether samples repeat inside the range, what -1 is, and what indices of other types return.
+"""What the indices of a dataset mean, in one process: at the ends of its range, inside it, and beyond.
 
-The dataset read by index at the ends of its range, in one process.
-
-Whether the content of a dataset repeats inside its range, and with which period.
+`probe_ends` reads the dataset at and beyond the ends. `find_periods` finds content that repeats inside the range, and
+with which period. `probe_semantics` asks in addition what -1 is, and what indices of other types return.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The answer of a fork: in memory that it shares with its parent, or, if long, a file in the folder of its observation.
 
 Not a pipe: user code may close every descriptor, or leave a process behind that holds them. And no file if it can be
-helped: user code may fill the disk, or take from its process the right or the path to write there.
-
-What the user's code took from this process that observing needs: the root folder, the user, the size of files.
+helped: user code may fill the disk, or take from its process the right or the path to write there. What it took
+is found out, so that an answer that cannot be written has a reason. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ import resource
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from pickle import dumps, loads
 from typing import Any
 from weakref import WeakValueDictionary
 from zlib import crc32
 
 from dataguard.core.model import DataguardError, Undecided, prevented
-from dataguard.process.originals import os
+from dataguard.process.originals import os, pickle
 
 
 def _now() -> dict[str, object]:
@@ -36,21 +34,21 @@ def _now() -> dict[str, object]:
 _before: dict[str, object] = {}
 
 
-def note() -> None:
+def note_surroundings() -> None:
     """Note what they are, before the user's code is called."""
     _before.update(_now())
 
 
-def changed() -> str | None:
+def changed_surroundings() -> str | None:
     """What the user's code has changed since, if anything."""
     changes: Iterator[str] = (name for name, value in _now().items() if _before.get(name, value) != value)
     return ", ".join(changes) or None
 
 
-def unwritten(what: str, error: BaseException) -> Undecided:
+def why_unwritten(what: str, error: BaseException) -> Undecided:
     """What is raised where observing failed at a file, with the reason."""
     why = str(getattr(error, "strerror", None) or type(error).__name__)
-    change = changed()
+    change = changed_surroundings()
     return prevented(f"{what}: " + (f"the user's code changes {change} ({why})" if change else why))
 
 
@@ -120,13 +118,13 @@ def has_answered(folder: Path) -> bool:
 
 def kind_in(folder: Path) -> str:
     """The kind of the answer in a folder."""
-    kind: str = loads(_content(folder) or b"")[0]
+    kind: str = pickle.loads(_content(folder) or b"")[0]
     return kind
 
 
 def answer_in(folder: Path) -> Any:
     """What the function in a fork returned; raises what it raised."""
-    kind, value = loads(_content(folder) or b"")
+    kind, value = pickle.loads(_content(folder) or b"")
     if kind == RETURNED:
         return value
     if kind == FAILED:
@@ -136,7 +134,7 @@ def answer_in(folder: Path) -> Any:
 
 def write_answer(answer: tuple[str, Any], folder: Path) -> None:
     """Write the answer, whatever the user's code has done to this process; ends it if the answer cannot be written."""
-    content, slot = dumps(answer), _slots.get(folder)
+    content, slot = pickle.dumps(answer), _slots.get(folder)
     if slot and slot.write(content):
         return
     try:

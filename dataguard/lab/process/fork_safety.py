@@ -1,7 +1,9 @@
-"""What running a factory leaves in a process that its forks would share or lose, so that it cannot be forked safely.
+"""Whether a process can be forked safely once the factory has run in it, and which modules it then has.
 
-The imported modules: which are the user's, and which refer to a function by a name. Standard library only.
+`ProcessSnapshot` compares the threads, files, locks, shared memory and signal handlers of the process before and after
+the factory: what forks would share or lose.
 
+`own_files` and `references` read the imported modules: which are the user's, and which refer to a function by a name.
 Reading a name writes a reference count: in a fork, reading all modules copies 20 to 90 MB (torch 2.15). So each module
 of a library is read once, and before the forks if `remember` is called there.
 """

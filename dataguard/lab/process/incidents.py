@@ -1,15 +1,8 @@
-"""A flight recorder: the last action of each process of an observation, readable after it crashed or hung.
+"""What the processes of one observation leave behind: marks, records, exceptions, stacks and output.
 
-A small file that every process maps into memory, because a process that died or hangs cannot report. Slot 0 belongs to
-the main process, slot n + 1 to worker n.
-
-The files into which the processes of an observation write their records; records survive a crash.
-
-Exceptions of the user's code as plain data.
-
-What processes were executing: Python stacks, requested by a signal or written by a crash.
-
-Describes a process of an observation that died or hung: what it was doing, its stacks, and its last output.
+All of it is in files in the folder of the observation, because a process that died or hangs cannot report. Each process
+marks its last action in the `FlightRecorder` and appends its records to a `Spool`. Exceptions of the user's code become
+plain data in `incident_of`; `death_of` and `hang_of` put together what is known of a process that did not answer.
 """
 
 from __future__ import annotations
@@ -26,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from errno import EMFILE
 from pathlib import Path
-from pickle import HIGHEST_PROTOCOL, UnpicklingError, dumps, load
 from typing import IO, Any
 from weakref import WeakValueDictionary
 
@@ -34,8 +26,8 @@ import psutil
 
 from dataguard.core.incident import OWN, Frame, Incident, shown_index
 from dataguard.core.model import Undecided, prevented
-from dataguard.lab.process.answers import unwritten
-from dataguard.process.originals import os, signal, time
+from dataguard.lab.process.answers import why_unwritten
+from dataguard.process.originals import os, pickle, signal, time
 from dataguard.process.process_tree import how_it_ended, is_cleanup_process, process_and_descendants, signal_name
 from dataguard.targets.loading import frames_of
 
@@ -88,7 +80,7 @@ class FlightRecorder:
                         os.posix_fallocate(file.fileno(), 0, size)
                 return mmap.mmap(file.fileno(), size)
         except OSError as error:
-            raise unwritten(f"no file can be made in {folder.parent}", error) from error
+            raise why_unwritten(f"no file can be made in {folder.parent}", error) from error
 
     def mark(self, worker: int | None, stage: str, index: object = None, *, classes: str = "") -> None:
         """Record that this process now does `stage`, with the index or the `classes` it works on."""
@@ -145,12 +137,12 @@ class Spool:
         The file is reopened each time: user code may close descriptors that are not its own, or hold all that there
         are; then the spare one makes room.
         """
-        content = b"".join(dumps(record, protocol=HIGHEST_PROTOCOL) for record in records)
+        content = b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records)
         try:
             self._append(content)
         except OSError as error:
             if error.errno != EMFILE:
-                raise unwritten("what was observed could not be written", error) from None
+                raise why_unwritten("what was observed could not be written", error) from None
             self.make_room()
             self._append(content)
             self._spare = os.open(os.devnull, os.O_RDONLY)
@@ -171,8 +163,8 @@ def read_spools(folder: Path) -> Iterator[object]:
         with path.open("rb") as file:
             while True:
                 try:
-                    yield load(file)
-                except (EOFError, UnpicklingError):  # the end, or a record cut short by a kill
+                    yield pickle.load(file)
+                except (EOFError, pickle.UnpicklingError):  # the end, or a record cut short by a kill
                     break
 
 

@@ -1,11 +1,9 @@
 """Run a function in a fork of this process, with deadlines, crash reports, stacks of hangs, and cleanup.
 
-How forks exit: what runs then is what was registered there, and only for a while.
-
-A fork inherits the handlers of `atexit` and the finalizers of `weakref`, which would remove the temporary folders that
-its parent still needs.
-
-Calls in a fork of this process, so that nothing they change is kept.
+`isolated` makes an observation, `fork_and_replace` lets the fork take the place of this process, and `in_fork` only
+keeps what a function changes from lasting. A fork inherits the handlers of `atexit` and the finalizers of `weakref`,
+which would remove the temporary folders that its parent still needs: it drops these and runs only those that were
+registered in it, for a limited time.
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from greenlet import GreenletExit
 
 from dataguard.core.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.core.model import DataguardError, Undecided, prevented
-from dataguard.lab.process import answers, incidents, side_by_side
 from dataguard.lab.process.answers import (
     BROKE,
     FAILED,
@@ -35,9 +32,12 @@ from dataguard.lab.process.answers import (
     STAYS,
     UNWRITTEN,
     answer_in,
+    changed_surroundings,
     expect_answer,
     has_answered,
     kind_in,
+    note_surroundings,
+    why_unwritten,
     write_answer,
 )
 from dataguard.lab.process.incidents import (
@@ -49,10 +49,11 @@ from dataguard.lab.process.incidents import (
     incident_of,
     is_scarcity,
     last_words,
+    register_stack_dumps,
     scarcity,
     too_deep,
 )
-from dataguard.lab.process.side_by_side import pause
+from dataguard.lab.process.side_by_side import pause, remove_handlers
 from dataguard.process.originals import os, pickle, signal, time
 from dataguard.process.process_tree import (
     await_managers,
@@ -334,11 +335,11 @@ def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoRetur
 def _begin(folder: Path, parent: int) -> int:
     """Set up a fork, and return its process id: it ends with its parent, and its output goes into the folder."""
     os.setsid()
-    side_by_side.forget()
+    remove_handlers()
     die_with_parent(parent)
     handle_children_as_user()
-    incidents.register_stack_dumps(folder)
-    answers.note()
+    register_stack_dumps(folder)
+    note_surroundings()
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
@@ -354,8 +355,8 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
-            if answers.changed():
-                return FAILED, answers.unwritten("what was observed could not be kept", error)
+            if changed_surroundings():
+                return FAILED, why_unwritten("what was observed could not be kept", error)
             if isinstance(error, RecursionError):
                 return FAILED, Undecided(too_deep(error))
             return (FAILED, scarcity(error)) if is_scarcity(error) else (BROKE, traceback.format_exc())

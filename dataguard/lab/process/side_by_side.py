@@ -1,15 +1,12 @@
-"""Run jobs side by side in one thread: while one waits for a process that it forked, the others continue.
+"""Observations and judgements side by side in one thread: jobs, turns, budgets, and the end of long computations.
 
-Only a process without other threads can be forked safely, so each job is a greenlet. A job gives way in `pause` and in
-`wait_until`; outside of `side_by_side`, the one sleeps and the other returns at once.
+Only a process without other threads can be forked safely, so each job of `side_by_side` is a greenlet. A job gives way
+in `pause` and in `wait_until`; outside of `side_by_side`, the one sleeps and the other returns at once. Observations
+take turns in `ConcurrencySlots`, and loaders that are observed at the same time share the seconds of their `Budget`s.
 
-The seconds that observations of each loader may take; loaders that are observed at the same time share them.
-
-Ends computations of the observing process that take too long.
-
-Judgements run side by side in its only thread. So timers count the time that this process computes, and the time in
-which it sleeps, and charge each tick to whatever runs at that moment. Time without a core is nobody's: it says how busy
-the machine is.
+A computation in this process gives no way. So timers count the time that this process computes, and the time in which
+it sleeps, and charge each tick to whatever runs at that moment, which `TookTooLong` ends. Time without a core is
+nobody's: it says how busy the machine is.
 """
 
 from __future__ import annotations
@@ -282,10 +279,10 @@ def counted() -> Iterator[None]:
     finally:
         for _, timer, _, _ in free:
             signal.setitimer(timer, 0)
-        forget()
+        remove_handlers()
 
 
-def forget() -> None:
+def remove_handlers() -> None:
     """Remove the handlers of the signals: a fork inherits them, but not the timers."""
     for number, _, _, handler in _TIMERS:
         if signal.getsignal(number) is handler:

@@ -1,8 +1,8 @@
-"""Frozen RNGs: every generator that can be found is seeded before each fetch, so that none causes variation.
+"""Instruments that freeze, seed or advance random generators while samples are read.
 
-Which libraries draw random numbers from the generators of Python, numpy and torch.
-
-Instruments that seed the global random generators, advance a single one, or seed those of libraries.
+Frozen generators are seeded before each fetch, so that none of them causes variation; what varies all the same depends
+on the one that was left unfrozen, or on none. Also which libraries draw random numbers from the global generators of
+Python, numpy and torch, which a profiler shows.
 """
 
 from __future__ import annotations

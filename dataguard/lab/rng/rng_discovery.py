@@ -1,10 +1,8 @@
-"""Random generators in the user's objects: their paths and states, and how to advance them.
+"""Random generators of a process: found in the user's objects, seeded, advanced, and compared between workers.
 
-Seeding of the global random generators of Python, numpy and torch, permanently or temporarily.
-
-The states of the random generators in a process, from fetch to fetch.
-
-Generators with the same state in two workers, or in two epochs of one worker, that are drawn from.
+`find_generators` searches the object graph. `RngCensus` records their states from fetch to fetch, and
+`cloned_generators` and `overlapping_generators` compare the records of two workers, or of two epochs of one. The global
+generators of Python, numpy and torch can be `seeded` for the duration of a context.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""How the user's code seeds random generators while it reads a sample: which generator, with which seed, and where.
+"""How the user's code seeds random generators and draws from them while it reads a sample: which ones, and where.
 
-Functions and classes that seed are replaced by ones that record the seed, in the modules that define them and wherever
-they were imported by name. This happens only in the processes of one observation.
-
-Records which seeds generators get while samples are read: in each fetch, or up to the first batch.
-
-Records the line of the user's code that draws from a generator first, in each worker.
+`SeedWatch` replaces the functions and classes that seed by ones that record the seed, in the modules that define them
+and wherever they were imported by name. This happens only in the processes of one observation. The instruments below
+record seeds in each fetch (`SeedLog`) or up to the first batch (`FirstSeeds`), and the line that draws first
+(`FirstDraw`).
 """
 
 from __future__ import annotations

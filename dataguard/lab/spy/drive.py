@@ -1,4 +1,8 @@
-"""Run a loader under the spy for some epochs in this disposable process, and shut it down."""
+"""Run a loader under the spy for some epochs in this disposable process, and shut it down.
+
+`drive` iterates it as a training loop would. What escapes from the user's code becomes an incident: an exception of a
+worker, the death of a worker, or an exception of the main process.
+"""
 
 from __future__ import annotations
 

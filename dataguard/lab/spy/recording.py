@@ -1,6 +1,7 @@
-"""Records of all samples and batches, or of a few, so that a long epoch needs little memory and disk.
+"""Instruments that record samples and batches: their leaves, and summaries of the values in them.
 
-Value summaries of the leaves of samples and batches: possible labels, boxes, and the range of images.
+`Records` writes all of them, or a few, so that a long epoch needs little memory and disk. `ValueSummaries` writes what
+may be labels, boxes, masks or the range of images.
 """
 
 from __future__ import annotations

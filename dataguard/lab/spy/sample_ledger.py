@@ -1,15 +1,12 @@
-"""Which samples a stream yielded: a few numbers for each sample, however large it is.
+"""Which samples were read, in a few numbers for each, however large it is.
 
-A sample takes 8 bytes for the digest of its content, and 8 more for each leaf. Of a stream of more than `MOST` samples
-only numbers below a bound are kept, the same bound in every process: a sample that two processes yield is kept by both
-or by neither.
+A `Ledger` of a stream takes 8 bytes for the digest of a sample, and 8 more for each leaf. Of a stream of more than
+`MOST_SAMPLES` samples only numbers below a bound are kept, the same bound in every process: a sample that two processes
+yield is kept by both or by neither.
 
-Global worker ids: numbers of the workers of all ranks that share a scan of a stream.
-
-Content hashes: a number for the content of a sample, cheap enough to compute for every sample.
-
-Samples with the same hash are most likely equal; both are read again and compared before a verdict. Windows of one text
-have shingles in common, which are hashes of short runs of tokens, wherever the windows begin.
+`ContentHashes` of a map-style dataset take one number for each sample, cheap enough for all samples. Samples with the
+same hash are most likely equal; both are read again and compared before a verdict. Windows of one text have shingles in
+common, which are hashes of short runs of tokens, wherever the windows begin.
 """
 
 from __future__ import annotations

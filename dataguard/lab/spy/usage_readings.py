@@ -1,7 +1,4 @@
-"""Memory and open files of a process, read from inside it after some numbers of samples.
-
-The threads of libraries in this process, and how to limit them.
-"""
+"""Memory, open files and threads of a process, read from inside it after some numbers of samples."""
 
 from __future__ import annotations
 
@@ -21,7 +18,8 @@ import threadpoolctl
 import torch
 
 from dataguard.core.model import NotTested
-from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Pages, Pools, Process, Reading
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.records import Pages, Pools, Reading
 from dataguard.process.originals import time
 
 _TASKS = Path("/proc/self/task")

@@ -1,8 +1,7 @@
-"""Whether the user's code, or a library's stream, reads its rank from torch.distributed or the environment.
+"""The observations of a lab about streams, sample orders and resuming; see `Streams`.
 
-How many samples each process of a stream yields, whatever its generators draw.
-
-The observations of a lab about streams, sample orders and resuming.
+Also whether the user's code, or a library's stream, reads its rank, which decides how many ranks are run; and how many
+samples each process of a stream yields, whatever its generators draw.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a stream yields, worker by worker."""
+"""What a stream yields, worker by worker: what a check requests, how it is run, and the trace that comes of it."""
 
 from __future__ import annotations
 
