@@ -32,6 +32,7 @@ from dataguard.process.process_tree import how_it_ended, is_cleanup_process, pro
 from dataguard.targets.loading import frames_of
 
 SLOTS = 257
+"""The main process and 256 workers; any further workers share the last slot."""
 RECEIVE = "receive"
 """The stage of a main process that loads a batch."""
 _SLOT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
@@ -90,8 +91,8 @@ class FlightRecorder:
 
     def count(self, worker: int | None, samples: int) -> None:
         """Add to the number of samples that this worker has read."""
-        place = _slot(worker) * _WIDTH + _SLOT.size
-        _COUNT.pack_into(self._mapped, place, _COUNT.unpack_from(self._mapped, place)[0] + samples)
+        offset = _slot(worker) * _WIDTH + _SLOT.size
+        _COUNT.pack_into(self._mapped, offset, _COUNT.unpack_from(self._mapped, offset)[0] + samples)
 
     def counted(self) -> int:
         """How many samples all processes have read together."""
@@ -204,6 +205,7 @@ def raised_by_dataguard(error: BaseException, gate: str) -> bool:
 
 
 _SENT = re.compile(r"Caught \w+ in .*\nOriginal Traceback")
+"""How torch's message begins that brings a worker's exception to the main process."""
 _IN_WORKER = re.compile(r'^  File "(.+)", line \d+', re.MULTILINE)
 
 
@@ -216,6 +218,7 @@ def _words(error: BaseException) -> str:
 
 
 _SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""Errors of the system that say that it has no more disk, files, memory or processes."""
 
 
 def is_scarcity(error: BaseException) -> bool:
@@ -266,10 +269,10 @@ def ask_for_stacks(process: psutil.Process, folder: Path) -> str:
         return ""
     with contextlib.suppress(psutil.Error):
         process.send_signal(DUMP_SIGNAL)
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 1  # a process that does not run, as one that waits for a disk, never writes them
     while not file.stat().st_size and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(0.02)
+    time.sleep(0.02)  # the rest of the stacks follows the first bytes at once
     return stacks_left_by(process.pid, folder)
 
 
@@ -336,7 +339,7 @@ def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) ->
         for process in process_and_descendants(pid)
         if not is_cleanup_process(process)
     }
-    order = sorted((one for one in asked if asked[one]), key=lambda one: (one != first, one))
+    order = sorted((number for number in asked if asked[number]), key=lambda number: (number != first, number))
     return Incident(
         stage=stuck.stage,
         message=f"no progress for {seconds:.0f} s",
@@ -344,12 +347,13 @@ def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) ->
         index=stuck.index,
         worker=stuck.worker,
         classes=stuck.classes,
-        stacks="\n\n".join(f"{_who(one, pid, workers)} (pid {one})\n{asked[one]}" for one in order),
+        stacks="\n\n".join(f"{_who(number, pid, workers)} (pid {number})\n{asked[number]}" for number in order),
         output=end_of_output(folder),
     )
 
 
 _WORKING = ("init", "sample", "collate")
+"""The stages in which a worker runs the user's code."""
 
 
 def _who(process: int, main: int, workers: dict[int, int | None]) -> str:
