@@ -109,13 +109,14 @@ class ValueSummary:
         return self.worker, self.batch, self.position
 
 
-FEWEST = 64
-"""The fewest values of an array that may be called constant."""
-LONG = 1000
+FEWEST_VALUES = 64
+"""The fewest values of an array that may be called constant: fewer are labels, sizes or boxes, and often equal."""
+FEWEST_SERIES_VALUES = 1000
 """The fewest values of a row that may be called constant: a waveform, or another series."""
 _ENTRY = re.compile(r".\[\d+\]")
 """An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
+"""How leaves are named that identify a sample to its reader."""
 
 
 def key_of(path: str) -> str:
@@ -178,9 +179,13 @@ def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
     Otherwise the first coloured image of a single colour that has the form of another one: left and right, before and
     after.
     """
-    tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
+    tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST_VALUES]
     coloured = [leaf for leaf in tables if leaf.is_coloured]
-    rows = [leaf for leaf in leaves if len(leaf.shape or ()) == 1 and leaf.size >= LONG and "float" in leaf.type_name]
+    rows = [
+        leaf
+        for leaf in leaves
+        if len(leaf.shape or ()) == 1 and leaf.size >= FEWEST_SERIES_VALUES and "float" in leaf.type_name
+    ]
     inputs = coloured or tables or rows
     if all(leaf.constant for leaf in inputs):
         return inputs[0] if inputs else None
@@ -276,6 +281,12 @@ class BatchRecord:
     refuses_each: bool = False
     threads: int = 1
     began: float = 0.0
+
+
+def named_leaves(record: SampleRecord | BatchRecord) -> Iterator[tuple[str, LeafRecord]]:
+    """The leaves of a record with their names in reports: `sample['image']`, `batch['image']`."""
+    root = "sample" if isinstance(record, SampleRecord) else "batch"
+    return ((root + leaf.path, leaf) for leaf in record.leaves)
 
 
 class WorkerEpoch(NamedTuple):

@@ -123,7 +123,7 @@ class Source:
         """The path of a method that reseeds the holder, if there is one."""
         for node in (self.part, self.owner):
             for name in _RESEED if node else ():
-                # Coverage up in the classes: getattr on the object may run the user's code.
+                # Looked up in the classes: getattr on the object may run the user's code.
                 if node and any(name in cls.__dict__ for cls in type(node.value).__mro__):
                     return f"{node.path}.{name}"
         return None
