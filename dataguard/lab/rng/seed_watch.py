@@ -32,13 +32,15 @@ from dataguard.lab.rng.frozen_rng import depending, drawing, package_at
 from dataguard.lab.rng.rng_discovery import Source, find_generators, skip, with_shared
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+"""The classes of numpy that are seeded when they are made."""
 _CONSTANTS = (int, float, str, bytes, np.integer)
+"""The types of seeds that are compared."""
 _DEFINING = ("random", "numpy.random", "torch", "torch.random")
 """The modules that define what is watched."""
 Given = tuple[object, Seeding]
 """A generator and its seed; for a global generator, the kind of seeding replaces the generator."""
 _SHOWN = 40
-"""Most characters of a seed that are shown."""
+"""Most characters of a seed that are shown: a number of 128 bits, as `secrets.randbits` or a SeedSequence gives it."""
 
 
 class SeedWatch:
