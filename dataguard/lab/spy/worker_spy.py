@@ -107,7 +107,7 @@ class WatchedIterator:
 
 
 MOST_NAMES = 3
-"""Most classes of a batch that are named."""
+"""Most classes of a batch that are named, in one line of a report."""
 _PLAIN = ("builtins", "collections", "copyreg", "numpy", "torch", "multiprocessing")
 """Packages whose classes are named only if there are no others."""
 
@@ -268,7 +268,7 @@ class Watcher:
             raise
 
 
-SLOW = 1e-3
+SLOW_READ = 1e-3
 """Seconds of a read after which the next one is timed without its wait for a core; that costs 20 microseconds."""
 
 
@@ -315,7 +315,7 @@ class WatchedFetcher:
                 raise
             seconds = time.perf_counter() - started
             seconds -= seconds_without_core() - waited if self._slow else 0.0
-            self._slow = seconds > SLOW
+            self._slow = seconds > SLOW_READ
             fetch.seconds += [seconds / count] * count
         return sample
 

@@ -30,7 +30,7 @@ from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.sample_ledger import depth_of
+from dataguard.lab.spy.sample_ledger import resolution_for
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams import orders
 from dataguard.lab.streams.orders import Contents, Orders, StreamOrder
@@ -187,7 +187,7 @@ class Streams:
         subject = self._subject
         if not subject.settings.all:
             return request
-        return replace(request, whole=True, depth=depth_of(subject.epoch.read or 0))
+        return replace(request, whole=True, depth=resolution_for(subject.epoch.read or 0))
 
     def seconds_of(self, request: Request) -> float:
         """Most seconds to read one epoch of a stream."""
