@@ -1,7 +1,4 @@
-"""What every observer may use of one loader: build it, vary it, and its known facts.
-
-Commands that reproduce a finding.
-"""
+"""What every observer may use of one loader: build it, vary it, its facts, and commands that reproduce a finding."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
+from dataguard.lab.spy.sample_ledger import Ledger, read_ledgers, resolution_for
 
 SIZES = (100_000, 1_000_000, 4_000_000)
 LEAVES = 3
@@ -29,7 +29,7 @@ def record(number: int) -> SampleRecord:
 
 def measure(samples: int, folder: Path) -> str:
     """Write a ledger of so many samples, and say what reading it takes."""
-    ledger = Ledger(folder, 0, depth_of(samples))
+    ledger = Ledger(folder, 0, resolution_for(samples))
     numbers = iter(range(samples))
     while batch := list(islice(numbers, 256)):
         ledger.enter(0, map(record, batch))

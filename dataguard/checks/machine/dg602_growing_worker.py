@@ -10,7 +10,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, Location, Severit
 from dataguard.machine.units import size, span
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.instrument import Reading
+    from dataguard.lab.core.records import Reading
     from dataguard.lab.lab import Lab
 
 LEAST_GROWTH = 1 << 19

@@ -14,7 +14,7 @@ from dataguard.stats.trend import HINT, Trend, common, trend
 
 if TYPE_CHECKING:
     from dataguard.core.model import Finding
-    from dataguard.lab.core.instrument import Reading
+    from dataguard.lab.core.records import Reading
     from dataguard.lab.lab import Lab
     from dataguard.lab.machine.growing_containers import GrowingContainer, GrowingContainers
     from dataguard.lab.machine.resource_observations import Usage

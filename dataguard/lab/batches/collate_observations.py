@@ -1,8 +1,7 @@
-"""Observations of collate_fn in one process; see `Lab.batches`.
+"""The observations of a lab about collate_fn, pinning and loader settings; see `Batches`.
 
-Whether `__getitems__` returns the requested samples, one per index, in order.
-
-Which tensors of a batch torch pins.
+Also whether `__getitems__` returns the requested samples, one per index, in order, and which tensors of a batch torch
+pins.
 """
 
 from __future__ import annotations
@@ -36,14 +35,20 @@ from dataguard.lab.batches.collate_trials import (
     collate_singly,
     read_samples,
 )
-from dataguard.lab.batches.mixtures import DRAWS as MIXED
-from dataguard.lab.batches.mixtures import ROWS, Mixture, RandomLeaves, contrasted, find_mixture, find_random_leaves
-from dataguard.lab.batches.neighbours import COLLATED as COLLATED_BESIDE
-from dataguard.lab.batches.neighbours import NeighbourEffect, find_neighbour_effects
+from dataguard.lab.batches.mixtures import (
+    MIXED_BATCHES,
+    ROWS,
+    Mixture,
+    RandomLeaves,
+    contrasted,
+    find_mixture,
+    find_random_leaves,
+)
+from dataguard.lab.batches.neighbours import COLLATED_BESIDE, NeighbourEffect, find_neighbour_effects
 from dataguard.lab.batches.padding import Padding, find_padding
-from dataguard.lab.batches.settings_trials import READS as SETTINGS_READS
 from dataguard.lab.batches.settings_trials import (
-    SAMPLES,
+    SETTINGS_READS,
+    TRIED_SAMPLES,
     ExampleSearch,
     MixedBatches,
     SettingsTrials,
@@ -306,7 +311,7 @@ class Batches:
             return None
         chosen = pair if None not in pair else (None,) * ROWS
         subject.afford(
-            "mixture", ROWS * subject.epoch.seconds_per_sample + MIXED * collate_seconds(subject.epoch.batches)
+            "mixture", ROWS * subject.epoch.seconds_per_sample + MIXED_BATCHES * collate_seconds(subject.epoch.batches)
         )
         return subject.vary("mixture", lambda folder: find_mixture(subject.build(), folder, chosen))
 
@@ -352,7 +357,7 @@ class Batches:
         workers = (0, 1, 2) if facts.num_workers and not facts.spawns else (0,)
         forms = {form_of(batch) for batch in epoch.batches if not batch.incident}
         form = forms.pop() if len(forms) == 1 else None
-        chosen = evenly(seen, SAMPLES)
+        chosen = evenly(seen, TRIED_SAMPLES)
         if not subject.reads_take_little(SETTINGS_READS):
             return SettingsTrials(0, None)  # a risk under settings that the loader does not have is not worth it
         try:

@@ -1,8 +1,7 @@
-"""What collate_fn makes of a few samples: which row of each leaf holds which sample, form by form.
+"""What collate_fn makes of a few samples: which row of each leaf holds which sample.
 
-Samples that were collated into one batch, kept in a process that emulates a worker.
-
-They are read once and collated repeatedly: in order, reversed, alone, each twice.
+`CollateInputs` holds samples in a process that emulates a worker. They are read once and collated repeatedly: in order,
+reversed, alone, each twice (a `Form` each). A row belongs to a sample if it holds its content.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A batch holds one sample whose input is all ones, and copies of another one whose input is all zeros: the mean of a row
 is the share of the first.
 
-Random numbers drawn by reading or collating samples: from which generators, and into which leaves.
+Also which generators are drawn from when samples are read, and which leaves of a batch depend on those that collate_fn
+draws from.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import generator_states
 from dataguard.targets.variants import Loader
 
-READS = 8
+DRAWING_READS = 8
 """Samples that are read to see which generators advance; an augmentation may not apply to each."""
 
 
@@ -83,7 +84,7 @@ def find_random_leaves(loader: Loader, folder: Path, indices: Sequence[Index]) -
 
 ROWS = 8
 """The rows of a batch."""
-DRAWS = 32
+MIXED_BATCHES = 32
 """How many batches are mixed."""
 """The samples of a stream among which two have different labels."""
 EVEN = 1e-3
@@ -175,7 +176,7 @@ def _observed(inputs: CollateInputs) -> Mixture | None:
     even = [name for name in low if name in high and _is_even(low[name], high[name], again.get(name))]
     shares: dict[str, list[float]] = defaultdict(list)
     told: dict[tuple[str, tuple[int, int]], list[tuple[float, float]]] = defaultdict(list)
-    for draw in range(DRAWS):
+    for draw in range(MIXED_BATCHES):
         found = _arrays(inputs, [ones if row == draw % ROWS else zeros for row in range(ROWS)])
         for name in even:
             part = (found[name] - low[name]) / (high[name] - low[name])

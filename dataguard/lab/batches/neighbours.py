@@ -1,9 +1,8 @@
 """Whether a row of a batch depends on the samples beside it, beyond padding.
 
 Samples are collated with one and with another neighbour. Rows are compared as sets, because collate_fn may sort them:
-the sample that both batches have in common must have a row in common, too.
-
-How the values of rows differ between two batches: by scale and offset, or by a share of another row.
+the sample that both batches have in common must have a row in common, too. The values of rows may differ by scale and
+offset (`rescaled`), or by a share of another row (`shares`).
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def shares(row: Tensor, own: Sequence[Tensor], position: int) -> Iterator[tuple[
             yield other, int((pasted & differs).sum()) / int(differs.sum())
 
 
-COLLATED = 40
+COLLATED_BESIDE = 40
 """How many batches are collated."""
 FEWEST_ALIKE = 2
 """The same if samples are of one shape: nothing is relative to the longest."""

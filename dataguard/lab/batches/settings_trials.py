@@ -1,8 +1,8 @@
-"""A few samples under loader settings drawn by hypothesis: what fails or changes only under these settings.
+"""What fails only in other batches, or under other loader settings, than an ordinary epoch has.
 
-The smallest example of a failure, found by hypothesis: reproducible unless the user sets a seed.
-
-Batches of the most different samples of an epoch, down to the smallest that collate_fn refuses.
+Batches combine the most different samples of an epoch, down to the smallest combination that collate_fn refuses. Loader
+settings are drawn by hypothesis, for a few samples. An `ExampleSearch` finds the smallest failing example, which is
+reproducible unless the user sets a seed.
 """
 
 from __future__ import annotations
@@ -217,12 +217,12 @@ class _Trials:
         return Clash(tuple(indices), samples, incident_of(error, "collate", None, indices))
 
 
-SAMPLES = 5
+TRIED_SAMPLES = 5
 """How many samples form the batches: with a batch size of 2 or 3, the last batch is smaller."""
-EXAMPLES = 4
+TRIED_SETTINGS = 4
 """How many settings are drawn."""
 BATCH_SIZES = (1, 2, 3)
-READS = 2 * SAMPLES * EXAMPLES
+SETTINGS_READS = 2 * TRIED_SAMPLES * TRIED_SETTINGS
 
 Form = tuple[tuple[str, str], ...]
 """The paths of a batch's leaves, each with its type and rank."""
@@ -278,7 +278,7 @@ def run_settings_trials(
         return outcomes[key] is not None
 
     strategy = loader_settings(workers=workers, batch_sizes=BATCH_SIZES)
-    found = search.smallest(strategy, fails, examples=EXAMPLES, subject="settings")
+    found = search.smallest(strategy, fails, examples=TRIED_SETTINGS, subject="settings")
     if found is None:
         return SettingsTrials(len(outcomes), None)
     return SettingsTrials(len(outcomes), SettingsProblem(found, outcomes[repr(sorted(found.items()))] or ""))

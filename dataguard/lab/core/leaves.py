@@ -1,6 +1,7 @@
-"""The leaves of samples and batches of any structure, each with its path, type, shape and digest.
+"""The leaves of samples and batches of any structure: path, type, shape and digest of each, and their memory.
 
-How much memory the leaves of a sample or batch take.
+`iter_leaves` enters containers, and `describe` makes a leaf into a record. A sample may have thousands of leaves and an
+array may take a large part of the memory, so plain values take a short way, and large arrays are read in pieces.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from datetime import date, time, timedelta
 from enum import Enum
 from functools import lru_cache
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
@@ -24,30 +26,35 @@ import torch
 from xxhash import xxh3_64
 
 from dataguard.lab.core.object_graph import is_handle
-from dataguard.lab.core.records import FEWEST, LeafRecord
+from dataguard.lab.core.records import FEWEST_VALUES, LeafRecord
 
 MAX_DEPTH = 12
+"""Deeper containers are leaves: one may contain itself."""
 MAX_LEAVES = 4096
+"""Most leaves of a sample or batch that are recorded: a record has to stay small beside what it describes."""
 CHANNELS = (3, 4)
-"""How many channels an image with colours has."""
+"""How many channels an image with colours has: RGB, or with alpha."""
 _FLAGS = {-1, 0, 1}
 """Planes with several of these values are not colours but, for example, an empty game board."""
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+"""Objects with attributes that are no content of a sample."""
 _VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
 """Types whose objects are identified by their repr."""
 _SUMMED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+"""The dtypes that torch can sum on a CPU."""
 _IN_NUMPY = {*_SUMMED, torch.int64, torch.int32, torch.uint8, torch.bool} - {torch.bfloat16}
 """The usual dtypes of tensors that numpy has as well."""
 _HELD = (torch.Tensor, np.ndarray)
+"""What holds numbers in memory."""
 _LEAVES = {type(None), bool, int, float, str, bytes, torch.Tensor}
 """Types that are never entered."""
-AT_ONCE = 1 << 20
+VALUES_AT_ONCE = 1 << 20
 """Most values that are converted or tested at once: a sample may take a large part of the memory."""
 _LARGEST = 1 << 33
 """An array of more elements is a view of fewer: no memory holds it."""
-SHORT = 60
-"""The longest string that is shown in a report."""
-LONG = 16
+LONGEST_SHOWN = 60
+"""The longest string that is shown in a report: what fits beside the words of a line."""
+MOST_FIELDS = 16
 """A list of more plain scalars than this is one leaf (token ids, not a tuple of fields)."""
 
 
@@ -56,12 +63,7 @@ def leaves_of(value: Any, *, digests: bool = True) -> tuple[LeafRecord, ...]:
 
     Without `digests`, those of large leaves are empty, which takes a fraction of the time.
     """
-    found: list[LeafRecord] = []
-    for path, leaf in iter_leaves(value):
-        found.append(describe(path, leaf, digests=digests))
-        if len(found) == MAX_LEAVES:
-            break
-    return tuple(found)
+    return tuple(describe(path, leaf, digests=digests) for path, leaf in islice(iter_leaves(value), MAX_LEAVES))
 
 
 def iter_leaves(
@@ -128,7 +130,7 @@ def _array_children(value: np.ndarray) -> list[tuple[str, Any]] | None:
 
 
 def _is_long_scalars(value: list[Any] | tuple[Any, ...] | deque[Any]) -> bool:
-    return len(value) > LONG and all(isinstance(item, str | bytes | numbers.Number) for item in value)
+    return len(value) > MOST_FIELDS and all(isinstance(item, str | bytes | numbers.Number) for item in value)
 
 
 def is_pillow(value: Any) -> bool:
@@ -187,7 +189,7 @@ def _describe(path: str, value: Any, digests: bool) -> LeafRecord:
         nan, inf, mask = _non_finite(torch.from_numpy(np.array(value)), path) if value.mode == "F" else (0, 0, False)
         content, pixels = value.tobytes(), math.prod(value.size)
         same = value.mode != "1" and content == content[: len(content) // max(pixels, 1)] * pixels
-        constant = pixels >= FEWEST and same
+        constant = pixels >= FEWEST_VALUES and same
         digest = _digest(value.mode, value.size, content) if digests else b""
         return LeafRecord(path, "PIL.Image", value.mode, value.size, digest, nan, inf, mask, constant=constant)
     if isinstance(value, float | complex) and not isinstance(value, bool):
@@ -201,7 +203,9 @@ def _describe(path: str, value: Any, digests: bool) -> LeafRecord:
         return LeafRecord(path, kind, None, (len(value),), _digest(kind, (), repr(sorted(map(repr, value))).encode()))
     plain = value is None or isinstance(value, (str, bytes, bytearray, numbers.Number, *_VALUES))
     # The repr of an opaque object may contain its address, which would look random: only its type counts.
-    short = len(value) <= SHORT if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
+    short = (
+        len(value) <= LONGEST_SHOWN if isinstance(value, str) else isinstance(value, int) and value.bit_length() <= 64
+    )
     shown = repr(value) if short else None
     return LeafRecord(path, kind, None, None, _digest(kind, (), repr(value).encode() if plain else b""), shown=shown)
 
@@ -240,13 +244,13 @@ def _tensor_leaf(path: str, kind: str, tensor: torch.Tensor, digests: bool) -> L
 def _is_constant(array: Any) -> bool:
     """Whether a tensor or array of some size holds a single value, or an image a single colour.
 
-    A few values suffice to rule out most arrays.
+    A few values suffice to rule out most arrays: an array of one colour has no more values than channels.
     """
-    if math.prod(array.shape) < FEWEST:
+    if math.prod(array.shape) < FEWEST_VALUES:
         return False
     flat = array.reshape(-1)
     try:
-        few = set(flat[:: len(flat) // FEWEST].tolist())
+        few = set(flat[:: len(flat) // FEWEST_VALUES].tolist())
         if len(few) > max(CHANNELS) or (len(few) > 1 and few <= _FLAGS):
             return False
         return any(all(map(_is_single, parts)) for parts in _channels(array))
@@ -256,7 +260,7 @@ def _is_constant(array: Any) -> bool:
 
 def _is_single(part: Any) -> bool:
     """Whether all values are equal; those of a large part are not copied."""
-    if math.prod(part.shape) > AT_ONCE:
+    if math.prod(part.shape) > VALUES_AT_ONCE:
         return bool(part.min() == part.max())
     return bool((part == part.reshape(-1)[0]).all())
 
@@ -275,7 +279,9 @@ def _non_finite_array(array: np.ndarray, path: str) -> tuple[int, int, bool]:
         if np.isfinite(array.sum()):
             return 0, 0, False
     flat = array.reshape(-1)
-    pieces = (torch.from_numpy(flat[start : start + AT_ONCE].copy()) for start in range(0, len(flat), AT_ONCE))
+    pieces = (
+        torch.from_numpy(flat[start : start + VALUES_AT_ONCE].copy()) for start in range(0, len(flat), VALUES_AT_ONCE)
+    )
     return _counted_non_finite(pieces, path)
 
 
@@ -283,7 +289,7 @@ def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
     # A finite sum proves that all values are finite; it may also overflow, and then the values are tested.
     if tensor.dtype in _SUMMED and math.isfinite(abs(tensor.sum().item())):
         return 0, 0, False
-    return _counted_non_finite(tensor.reshape(-1).split(AT_ONCE), path)
+    return _counted_non_finite(tensor.reshape(-1).split(VALUES_AT_ONCE), path)
 
 
 def _counted_non_finite(pieces: Iterable[torch.Tensor], path: str) -> tuple[int, int, bool]:

@@ -1,9 +1,8 @@
-"""What is known about a loader without iterating it.
+"""What is known about a loader without iterating it: its settings, and the datasets that its dataset wraps.
 
-From a dataset to the datasets that it wraps, as `Subset`, `ConcatDataset` and user-defined wrappers do.
-
-`by_name`, `by_type` and `by_torch` define what counts as wrapped. They find different datasets, and the observations
-rely on it: transforms and caches are replaced where a wrapper surely reads them, while class names may be in any part.
+`by_name`, `by_type` and `by_torch` define what counts as wrapped, as `Subset`, `ConcatDataset` and user-defined
+wrappers do. They find different datasets, and the observations rely on it: transforms and caches are replaced where a
+wrapper surely reads them, while class names may be in any part.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, We
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import Location, NotApplicable, NotTested
-from dataguard.lab.core.source_location import Place, is_own
-from dataguard.lab.core.source_location import made_at as place_of
+from dataguard.lab.core.source_location import Place, is_own, made_at
 from dataguard.settings.target_spelling import ROLE_UNKNOWN, spelled_role, stem_of
 from dataguard.targets.discovery import wrapper_of
 from dataguard.targets.loading import made_for_dataset
@@ -150,7 +148,7 @@ def facts_of(
 def _collate_at(collate: Any) -> Location | None:
     while isinstance(collate, functools.partial):
         collate = collate.func
-    at = place_of(collate) if is_own(collate) else None
+    at = made_at(collate) if is_own(collate) else None
     return Location(*at, getattr(collate, "__qualname__", type(collate).__qualname__)) if at else None
 
 
@@ -178,7 +176,7 @@ def _epoch_hooks(loader: Loader) -> Iterator[Location]:
     for name in ("dataset", "batch_sampler", "sampler"):
         hook = attribute(getattr(loader, name), "set_epoch")
         if callable(hook):
-            file, line = place_of(hook) or (None, None)
+            file, line = made_at(hook) or (None, None)
             yield Location(file, line, f"{name}.set_epoch")
 
 

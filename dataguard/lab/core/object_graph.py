@@ -1,4 +1,4 @@
-"""Everything that can be reached from some objects, without running user code.
+"""Everything that can be reached from some objects, without running user code; and what an object is pickled as.
 
 The search enters attributes, containers, closures, defaults, partials, bound methods, generator frames, globals used by
 the user's functions and methods, referents known to the garbage collector and, for types that do not support it, what
@@ -6,8 +6,6 @@ they are pickled as. Large containers are sampled: a dataset of a million string
 hundred.
 
 Types are tested with `issubclass(type(value), ...)`: `isinstance` reads `__class__`, which may be user code.
-
-What an object is pickled as: its parts, each with its path step.
 """
 
 from __future__ import annotations
@@ -102,11 +100,13 @@ def is_handle(value: Any) -> bool:
 
 
 MOST_OBJECTS = 20_000
+"""How many objects are searched, nearest first: more finds what is further away, and takes longer."""
 MOST_SECONDS = 1.0
+"""CPU seconds of a search, which may be repeated before each of several fetches."""
 MOST_REDUCING = 0.1
 """Seconds after which no object is reduced any more, because that may copy its content."""
-FEW = 48
-"""How many entries of one type in a large container are entered."""
+FEW_ENTRIES = 48
+"""How many entries of one type in a large container are entered: entries of a type mostly hold the same."""
 MOST_ENTRIES = 10_000
 """How many entries of a container are read: evenly spaced ones of a longer sequence, the first of anything else.
 
@@ -117,6 +117,7 @@ _MOST_KEY = 60
 
 _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, deque, set, frozenset)
 _METHODS = (types.FunctionType, staticmethod, classmethod)
+"""The members of a class that are code."""
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 _KEYS = (str, bytes, int, float, bool, type(None))
 _ATOMS = (
@@ -209,7 +210,7 @@ def _entries(value: Any, builtin: Any) -> list[tuple[str, Any]]:
 
 def _spread(count: int, get: Callable[[int], Any]) -> list[tuple[str, Any]]:
     """The same for a sequence, evenly spaced if it is long."""
-    numbers = range(0, count, 1 if count <= MOST_ENTRIES else count // FEW)
+    numbers = range(0, count, 1 if count <= MOST_ENTRIES else count // FEW_ENTRIES)
     return [(f"[{number}]", item) for number, item in _few((number, get(number)) for number in numbers)]
 
 
@@ -332,7 +333,7 @@ def _few(entries: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     for entry in entries:
         if not issubclass(type(entry[1]), _ATOMS):
             by_type[id(type(entry[1]))].append(entry)
-    return [entry for alike in by_type.values() for entry in alike[:: -(-len(alike) // FEW)]]
+    return [entry for alike in by_type.values() for entry in alike[:: -(-len(alike) // FEW_ENTRIES)]]
 
 
 def _is_method(item: Any) -> bool:

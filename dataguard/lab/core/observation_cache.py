@@ -19,9 +19,9 @@ from dataguard.settings.settings import Settings
 
 T = TypeVar("T")
 
-LITTLE = 0.05
-"""The share of the budget up to which an observation reads as many samples as it likes."""
-SHORT = 1.0
+LITTLE_SHARE = 0.05
+"""The share of the budget up to which an observation reads as many samples as it likes: there are dozens of them."""
+SHORT_SECONDS = 1.0
 """Seconds of reads, and of computing, that are never too many, whatever is left of the budget."""
 
 
@@ -79,11 +79,12 @@ class ObservationCache:
         wait_until(lambda: key in self._afforded or self._turns.is_free())
         if key in self._afforded:
             return
-        if seconds <= max(self.left, SHORT):
+        if seconds <= max(self.left, SHORT_SECONDS):
             self._afforded.add(key)
             return
         self._refused[key] = seconds
         budget, asked = self.settings.budget, sum(self._refused.values())
+        # A tenth more, as reads do not take the same time twice, and a round number.
         needed = math.ceil(1.1 * (budget - min(self.left, 0) + asked) / 10) * 10
         raise Undecided(
             f"the budget of {budget:g} s ran out before this check (it needs about {seconds:.2g} s): "
@@ -92,17 +93,17 @@ class ObservationCache:
 
     def takes_little(self, seconds: float) -> bool:
         """Whether an observation of so many seconds leaves nearly all of the budget to others."""
-        return seconds <= LITTLE * self.settings.budget
+        return seconds <= LITTLE_SHARE * self.settings.budget
 
     def allowance(self) -> Charge:
-        """What one computation may take, which is charged to the budget: all that is left, and at least `SHORT`."""
+        """What one computation may take, which is charged to the budget: what is left, and at least `SHORT_SECONDS`."""
         used = 0.0
 
         def charge(seconds: float) -> bool:
             nonlocal used
             used += seconds
             self._budget.spend(seconds)
-            return used > SHORT and self.left <= 0 and not self.settings.all
+            return used > SHORT_SECONDS and self.left <= 0 and not self.settings.all
 
         return charge
 

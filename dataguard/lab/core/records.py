@@ -1,8 +1,7 @@
 """What the observed processes send back: small, frozen, plain data. Standard library only.
 
-Indices as samplers yield them. Standard library only.
-
-The values in a sample or batch, as plain data. Standard library only.
+Indices as samplers yield them, the leaves of samples and batches, their values, the states and seeds of random
+generators, the memory of processes, and exceptions. A reader picks the types that it knows.
 """
 
 from __future__ import annotations
@@ -110,13 +109,14 @@ class ValueSummary:
         return self.worker, self.batch, self.position
 
 
-FEWEST = 64
-"""The fewest values of an array that may be called constant."""
-LONG = 1000
+FEWEST_VALUES = 64
+"""The fewest values of an array that may be called constant: fewer are labels, sizes or boxes, and often equal."""
+FEWEST_SERIES_VALUES = 1000
 """The fewest values of a row that may be called constant: a waveform, or another series."""
 _ENTRY = re.compile(r".\[\d+\]")
 """An entry of a list inside a sample."""
 _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
+"""How leaves are named that identify a sample to its reader."""
 
 
 def key_of(path: str) -> str:
@@ -179,9 +179,13 @@ def blank_of(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
     Otherwise the first coloured image of a single colour that has the form of another one: left and right, before and
     after.
     """
-    tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST]
+    tables = [leaf for leaf in leaves if len(leaf.shape or ()) > 1 and leaf.size >= FEWEST_VALUES]
     coloured = [leaf for leaf in tables if leaf.is_coloured]
-    rows = [leaf for leaf in leaves if len(leaf.shape or ()) == 1 and leaf.size >= LONG and "float" in leaf.type_name]
+    rows = [
+        leaf
+        for leaf in leaves
+        if len(leaf.shape or ()) == 1 and leaf.size >= FEWEST_SERIES_VALUES and "float" in leaf.type_name
+    ]
     inputs = coloured or tables or rows
     if all(leaf.constant for leaf in inputs):
         return inputs[0] if inputs else None
@@ -279,6 +283,12 @@ class BatchRecord:
     began: float = 0.0
 
 
+def named_leaves(record: SampleRecord | BatchRecord) -> Iterator[tuple[str, LeafRecord]]:
+    """The leaves of a record with their names in reports: `sample['image']`, `batch['image']`."""
+    root = "sample" if isinstance(record, SampleRecord) else "batch"
+    return ((root + leaf.path, leaf) for leaf in record.leaves)
+
+
 class WorkerEpoch(NamedTuple):
     """One worker in one epoch; the main process counts as worker 0."""
 
@@ -367,6 +377,43 @@ class Seedings:
     batch: int
     seeds: tuple[Seeding, ...]
     libraries: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Bytes of a process by kind of page: anonymous pages, and dirty ones, `private` or `shared` with others."""
+
+    anonymous: int
+    private: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A process after so many `samples`: bytes `allocated`, its `pages` if counted, and open `descriptors`.
+
+    `in_use` are the bytes of live objects, None if they are unknown: growth shows in it after few samples, as nothing
+    is rounded to pages. `at` is the time, and `spent` the CPU time of all earlier readings, in seconds.
+    """
+
+    worker: int | None
+    epoch: int
+    samples: int
+    allocated: int
+    in_use: int | None
+    pages: Pages | None
+    descriptors: int
+    at: float
+    spent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    """The libraries of a process that use more than one thread, each with its number of threads."""
+
+    worker: int | None
+    epoch: int
+    pools: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""Lines of source code: where classes, functions and loops are, whether they are the user's, and what runs now.
+"""The user's code as seen from outside: where things are defined, what runs now, and functions that replace others.
 
-Stand-ins for functions or callable objects that the user's code calls.
+A location is the user's if its file belongs to no library. Replacing a function means to bind another callable to its
+name (`replaced`), or to every name that any module has for it (`rebind`).
 """
 
 from __future__ import annotations
@@ -101,15 +102,16 @@ def _class_at(cls: type) -> tuple[str, int] | None:
     if line is not None:
         return file, line
     lines = linecache.getlines(file)
-    header = re.compile(rf"\s*class\s+{re.escape(cls.__name__)}\b")
-    every = [number for number, text in enumerate(lines) if header.match(text)]
+    opening = re.compile(rf"\s*class\s+{re.escape(cls.__name__)}\b")
+    every = [number for number, text in enumerate(lines) if opening.match(text)]
     outermost = [number for number in every if not lines[number][0].isspace()]
-    found = outermost if outermost and "." not in cls.__qualname__ else every
-    if not found:
+    headers = outermost if outermost and "." not in cls.__qualname__ else every
+    if not headers:
         return None
-    methods = (one.__code__ for one in vars(cls).values() if isinstance(one, types.FunctionType))
+    # Of several classes of that name, it is the last one above the first of its own methods.
+    methods = (member.__code__ for member in vars(cls).values() if isinstance(member, types.FunctionType))
     below = min((code.co_firstlineno for code in methods if code.co_filename == file), default=len(lines))
-    number = max((one for one in found if one < below), default=found[0])
+    number = max((header for header in headers if header < below), default=headers[0])
     while number and lines[number - 1].lstrip().startswith("@"):
         number -= 1
     return file, number + 1

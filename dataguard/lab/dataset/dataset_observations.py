@@ -1,8 +1,7 @@
-"""Observations of a loader's dataset: what an index means, and whether that changes.
+"""The observations of a lab about a loader's dataset: what an index means, and whether that changes.
 
-Attributes of a dataset that reading a few samples changes.
-
-The class names of concatenated datasets, and the integers in samples that are read from each of them.
+`DatasetObservations` makes each of them once. Also which attributes reading a few samples changes, and what the samples
+of each of several concatenated datasets hold.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 from torch.utils.data import IterableDataset
 
 from dataguard.core.model import Location, NotApplicable, Undecided
-from dataguard.lab.batches import mixtures as generators
+from dataguard.lab.batches.mixtures import DRAWING_READS, find_drawn_generators, find_masked_tokens
 from dataguard.lab.core.index_schedules import evenly, flat
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.loader_facts import by_type, length_of, wrapped_by
@@ -351,19 +350,17 @@ class DatasetObservations:
     def drawn_generators(self, items: Sequence[Index]) -> tuple[GeneratorState, ...]:
         """The generators that reading these samples draws from."""
         build = self._subject.build
-        self._afford_reads(("drawn generators", *items), generators.READS)
-        indices = (list(items) * generators.READS)[: generators.READS]
+        self._afford_reads(("drawn generators", *items), DRAWING_READS)
+        indices = (list(items) * DRAWING_READS)[:DRAWING_READS]
         return self._subject.vary(
-            ("drawn generators", *items), lambda folder: generators.find_drawn_generators(build(), folder, indices)
+            ("drawn generators", *items), lambda folder: find_drawn_generators(build(), folder, indices)
         )
 
     def masked_tokens(self, items: Sequence[Index]) -> tuple[frozenset[str], ...]:
         """For each sample, the leaves that differ between two random states only in which tokens are masked."""
         build = self._subject.build
         self._afford_reads(("masked tokens", *items), 2 * len(items))
-        return self._subject.vary(
-            ("masked tokens", *items), lambda folder: generators.find_masked_tokens(build(), folder, items)
-        )
+        return self._subject.vary(("masked tokens", *items), lambda folder: find_masked_tokens(build(), folder, items))
 
     @property
     def folders(self) -> tuple[SampleFolders, ...]:

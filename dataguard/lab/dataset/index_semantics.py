@@ -1,8 +1,7 @@
-"""What indices mean: whether samples repeat inside the range, what -1 is, and what indices of other types return.
+"""What the indices of a dataset mean, in one process: at the ends of its range, inside it, and beyond.
 
-The dataset read by index at the ends of its range, in one process.
-
-Whether the content of a dataset repeats inside its range, and with which period.
+`probe_ends` reads the dataset at and beyond the ends. `find_periods` finds content that repeats inside the range, and
+with which period. `probe_semantics` asks in addition what -1 is, and what indices of other types return.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import torch
 from dataguard.core.incident import Incident, LoaderFailed, LoaderRaised
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import AT_ONCE, describe, iter_leaves, leaves_of
+from dataguard.lab.core.leaves import VALUES_AT_ONCE, describe, iter_leaves, leaves_of
 from dataguard.lab.core.loader_facts import by_torch, innermost
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import SampleRecord, plain_index
@@ -513,7 +512,7 @@ def _same(one: Any, two: Any) -> bool:
     if isinstance(one, torch.Tensor | np.ndarray | np.generic | int | float):
         with contextlib.suppress(Exception):  # non-numeric values are compared by digest
             first, second = (torch.as_tensor(part).detach() for part in (one, two))
-            pieces = zip(*(part.reshape(-1).split(AT_ONCE) for part in (first, second)), strict=False)
+            pieces = zip(*(part.reshape(-1).split(VALUES_AT_ONCE) for part in (first, second)), strict=False)
             return first.shape == second.shape and all(
                 torch.allclose(part.double(), other.double(), CLOSE, CLOSE, equal_nan=True) for part, other in pieces
             )

@@ -1,6 +1,7 @@
-"""What a dataset returns if a file of one sample is missing, or if it or other encoded content cannot be decoded.
+"""What a dataset returns if a sample cannot be read: its file is missing or damaged, or reading it raises at times.
 
-How often reading a sample raises, for a dataset that raised in some observation and not in the ordinary epoch.
+What only one sample is read from is made to be missing, or replaced by content that cannot be decoded. How often
+reading raises is counted for a dataset that raised in some observation and not in the ordinary epoch.
 """
 
 from __future__ import annotations

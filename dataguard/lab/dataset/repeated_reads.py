@@ -1,9 +1,8 @@
-"""The same few samples read repeatedly: their content at each read, and whether one overwrites another.
+"""The same few samples read repeatedly: their content at each read, and what reading changes.
 
 Two independent processes read them in passes, the second one in reverse order. All generators are frozen: a sample that
-changes depends on earlier reads, or on something other than a generator.
-
-Whether reading a sample changes the data of the dataset: arrays, images, numbers, lists, at any depth.
+changes depends on earlier reads, or on something other than a generator. `find_changes` compares the data of the
+dataset before and after a read: arrays, images, numbers and lists, at any depth.
 """
 
 from __future__ import annotations

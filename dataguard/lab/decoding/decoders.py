@@ -1,14 +1,12 @@
-"""The registry of decoders: every function with which a dataset may read images or sound, and its conventions.
+"""The registry of decoders: every function with which a dataset may read images or sound, and how to replace one.
 
 All observations that replace or watch files choose their decoders here, so one entry adds a decoder to all of
 them. No decoder is imported: only modules that the user's code has imported are patched.
 
-Redirects a function: whoever holds it calls another one from then on, in this process.
-
 A dataset holds its decoder in many ways: as an attribute, a default argument, a closure variable, in a partial or a
-table. Names can be bound again, such references cannot. So the function object itself is edited: it keeps its identity,
-name, signature and pickled form, however it is held and whenever it was bound. A Python function gets another code
-object, and a built-in one another C function (CPython only), whose arguments are those of `PyObject_Call`.
+table. Names can be bound again, such references cannot. So `redirect` edits the function object itself: it keeps its
+identity, name, signature and pickled form, however it is held and whenever it was bound. A Python function gets another
+code object, and a built-in one another C function (CPython only), whose arguments are those of `PyObject_Call`.
 """
 
 from __future__ import annotations

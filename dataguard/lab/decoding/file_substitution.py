@@ -1,13 +1,8 @@
-"""Records the files that are passed to decoders of images or sound, and replaces some of them.
+"""Watches the files and encoded content that a dataset reads, and replaces some of them or makes them appear missing.
 
-A file is identified by its content, whether it is passed as a path, an open file, bytes, an array or a tensor. `open`
-is patched as well, because some projects read EXIF data with another library.
-
-Watches which files are opened for reading, and makes some of them appear to be missing.
-
-Watches whether a file is really opened, by whatever code: readers in C++ go past Python's `open`.
-
-Encoded content that decoders get as an open file, bytes, an array or a tensor; how to watch and to replace it.
+A file is identified by its content, whether it is passed to a decoder as a path, an open file, bytes, an array or a
+tensor. `open` is patched as well, because some projects read EXIF data with another library. Readers in C++ go past it;
+inotify shows that they opened a file (`opens_of`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""The headers of image files: size, pixel mode, bit depth and orientation. Standard library only.
+"""Image files: their headers, their pixels, and copies with one change.
 
-No pixels are decoded. A file is anything that can be sliced like bytes, such as a memory map.
-
-Reads image files with the libraries that the user's code has imported.
-
-Writes image files like the user's, with one change: without any library, so that none has to be imported.
+A header has size, pixel mode, bit depth and orientation, and is read without decoding pixels; a file is anything that
+can be sliced like bytes, such as a memory map. Pixels are read with the libraries that the user's code has imported.
+Files are written without any library, so that none has to be imported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The headers of sound files: sample rate, channels, depth and length.
+"""Sound files: their headers (sample rate, channels, depth, length), and their values.
 
-Reads sound files with the libraries that the user's code has imported.
+Values are read with the libraries that the user's code has imported.
 """
 
 from __future__ import annotations

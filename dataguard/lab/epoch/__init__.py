@@ -1,1 +1,1 @@
-"""The ordinary epoch and the whole one."""
+"""The ordinary epoch and the full one."""

@@ -1,8 +1,7 @@
 """A full epoch: every sample of a loader once, in its own workers, possibly shared by several ranks.
 
-How all samples of a loader are read: by which ranks, and with which progress reports.
-
-Every batch of an epoch, distributed to ranks.
+Each rank draws all batches of the epoch and reads its share of them (`FullSchedule`), which makes a `Portion`; `merge`
+makes the portions of all ranks into the epoch of a single process. Meanwhile `_Progress` reports how far a rank got.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The exchange of results between the ranks of a shared scan, with gloo collectives.
+"""What the ranks of a shared scan exchange: their results, and how they end.
 
-How the ranks of a shared scan end it.
-
-They agree on the exit code of the first rank, which alone judged, and on the time to exit.
+Results go through gloo collectives. At the end the ranks agree on the exit code of the first rank, which alone judged,
+and on the time to exit.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Class names and label tables."""
+"""Class names, label tables and masked tokens."""

@@ -1,11 +1,8 @@
-"""What a dataset declares about its classes: how many there are, their names, and the index of each name.
+"""What a dataset declares about its classes and labels, and tokens that are masked at random.
 
-Labels that a dataset stores in a table: found among its attributes, and verified by labels of samples.
-
-A table is an attribute with one entry per sample, or the tables of wrapped datasets, joined as `Subset` and
-`ConcatDataset` do. It counts only if it agrees with every label that was seen.
-
-Tokens that are masked at random, as masked language models are trained and evaluated.
+Classes are declared in attributes: how many there are, their names, and the index of each name. A table of labels is an
+attribute with one entry per sample, or the tables of wrapped datasets, joined as `Subset` and `ConcatDataset` do. It
+counts only if it agrees with every label that was seen.
 """
 
 from __future__ import annotations

@@ -28,8 +28,7 @@ from dataguard.lab.core.index_schedules import (
     size_of,
     unique,
 )
-from dataguard.lab.core.instrument import Pages, Pools, Reading
-from dataguard.lab.core.records import BatchRecord, Index
+from dataguard.lab.core.records import BatchRecord, Index, Pages, Pools, Reading
 from dataguard.lab.machine.growing_containers import (
     READS,
     CopiedContainer,

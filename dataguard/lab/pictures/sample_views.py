@@ -23,7 +23,15 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from dataguard.core.figures import Box, LeafView, Picture, SampleView, Undo, Wanted
 from dataguard.core.incident import Incident, LoaderFailed, is_library, shown_index
-from dataguard.lab.core.leaves import AT_ONCE, MAX_LEAVES, SHORT, array_of, describe, is_pillow, iter_leaves
+from dataguard.lab.core.leaves import (
+    LONGEST_SHOWN,
+    MAX_LEAVES,
+    VALUES_AT_ONCE,
+    array_of,
+    describe,
+    is_pillow,
+    iter_leaves,
+)
 from dataguard.lab.geometry.box_alignment import fits, formats_of, tables_of
 from dataguard.lab.images.painter import is_image, planes_last, planes_of, size_of
 from dataguard.lab.labels.declared_labels import ClassNames, class_names_of
@@ -193,10 +201,12 @@ def _integer(leaf: Any) -> int | None:
 def _values(leaf: Any) -> str:
     """The values of a leaf: all of them if they are few, else their range."""
     if isinstance(leaf, str | bytes | bytearray):
-        cut = repr(leaf[:SHORT])
-        return cut if len(leaf) <= SHORT else f"{cut} … of {len(leaf):,} characters"
+        cut = repr(leaf[:LONGEST_SHOWN])
+        return cut if len(leaf) <= LONGEST_SHOWN else f"{cut} … of {len(leaf):,} characters"
     if not (is_pillow(leaf) or isinstance(leaf, torch.Tensor | np.ndarray | list | tuple)):
-        return repr(leaf)[:SHORT] if leaf is None or isinstance(leaf, int | float | complex | np.generic) else ""
+        return (
+            repr(leaf)[:LONGEST_SHOWN] if leaf is None or isinstance(leaf, int | float | complex | np.generic) else ""
+        )
     array = array_of(leaf)
     flat = array.reshape(-1)
     if array.dtype.kind not in "biuf" or flat.size <= _MOST_LISTED:
@@ -204,15 +214,15 @@ def _values(leaf: Any) -> str:
     finite = flat[np.isfinite(flat)]
     if not finite.size:
         return "no finite value"
-    kinds, counts = np.unique(finite[:AT_ONCE], return_counts=True)
-    if len(kinds) <= _MOST_LISTED and array.ndim > 1 and finite.size <= AT_ONCE:
+    kinds, counts = np.unique(finite[:VALUES_AT_ONCE], return_counts=True)
+    if len(kinds) <= _MOST_LISTED and array.ndim > 1 and finite.size <= VALUES_AT_ONCE:
         return ", ".join(f"{_number(kind)}: {count / flat.size:.1%}" for kind, count in zip(kinds, counts, strict=True))
     words = f"{_number(finite.min())} to {_number(finite.max())}, mean {_number(finite.mean(dtype=np.float64))}"
     return f"{_listed(flat[:_MOST_LISTED].tolist(), more=True)}, {words}" if array.ndim == 1 else words
 
 
 def _listed(values: Sequence[Any], *, more: bool = False) -> str:
-    words = [_number(value) if isinstance(value, float) else repr(value)[:SHORT] for value in values[:_MOST_LISTED]]
+    words = [_number(value) if isinstance(value, float) else repr(value)[:LONGEST_SHOWN] for value in values[:_MOST_LISTED]]
     return f"[{', '.join([*words, *(['…'] if more or len(values) > _MOST_LISTED else [])])}]"
 
 

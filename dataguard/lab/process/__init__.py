@@ -1,1 +1,1 @@
-"""Observations in separate processes: isolation, stacks, exceptions."""
+"""Observations in separate processes: isolation, answers, incidents, and what runs side by side."""

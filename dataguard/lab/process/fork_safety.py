@@ -1,7 +1,9 @@
-"""What running a factory leaves in a process that its forks would share or lose, so that it cannot be forked safely.
+"""Whether a process can be forked safely once the factory has run in it, and which modules it then has.
 
-The imported modules: which are the user's, and which refer to a function by a name. Standard library only.
+`ProcessSnapshot` compares the threads, files, locks, shared memory and signal handlers of the process before and after
+the factory: what forks would share or lose.
 
+`own_files` and `references` read the imported modules: which are the user's, and which refer to a function by a name.
 Reading a name writes a reference count: in a fork, reading all modules copies 20 to 90 MB (torch 2.15). So each module
 of a library is read once, and before the forks if `remember` is called there.
 """
@@ -30,126 +32,10 @@ import torch
 from dataguard.core.incident import is_library
 from dataguard.process.process_tree import descendants, is_cleanup_process
 
-_UNRELATED = {
-    *("numpy", "scipy", "sympy", "mpmath", "torch", "torchgen", "triton", "cuda"),
-    *("dataguard", "dill", "hypothesis", "psutil", "tqdm", "typing_extensions"),
-}
-"""Packages that refer to no function of another package that is replaced, wherever they are installed. With the
-standard library, they define most names in a process."""
-_SKIPPED = _UNRELATED | sys.stdlib_module_names
-_MODELS = ("torchvision.models", "torchvision.ops")
 
-_read = False
-_own: dict[str, str] = {}
-"""The source files of the user's modules that were read, by module name."""
-_places: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
-"""The modules and names that refer to each callable, by its `id`, in the libraries that were read."""
-
-
-def remember() -> None:
-    """Read the modules that were imported since the last call."""
-    global _read
-    for name in _unread():
-        space = namespace(name)
-        file = space.get("__file__")
-        if isinstance(file, str) and not is_library(file):
-            _own[name] = file
-        elif _is_related(name):
-            for key, value in list(space.items()):
-                if callable(value):
-                    _places[id(value)].append((name, key))
-    sys.modules[__name__] = sys.modules.pop(__name__)  # what is imported from now on comes after it
-    _read = True
-
-
-def own_files() -> dict[str, str]:
-    """The source file of each module of the user's, by module name."""
-    remember()
-    return {name: file for name, file in _own.items() if namespace(name).get("__file__") == file}
-
-
-def references(wanted: Mapping[int, object]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The namespaces and names that refer to an object with one of these ids, except those of unrelated packages."""
-    remember()
-    for identity in wanted:
-        for module, name in _places.get(identity, ()):
-            space = namespace(module)
-            if id(space.get(name)) == identity:
-                yield space, name
-    for module in _own:
-        if _package(module) in _UNRELATED:
-            continue
-        space = namespace(module)
-        for name, value in list(space.items()):
-            if id(value) in wanted:
-                yield space, name
-
-
-def namespace(name: str) -> dict[str, Any]:
-    """The namespace of an imported module, empty if it is none: reading an attribute would import a lazy one."""
-    module = sys.modules.get(name)
-    return module.__dict__ if isinstance(module, ModuleType) else {}
-
-
-def _unread() -> list[str]:
-    """The modules that were imported, or imported again, since the last call of `remember`."""
-    if not _read:
-        return list(sys.modules)
-    return list(itertools.takewhile(lambda name: name != __name__, reversed(sys.modules)))
-
-
-def _is_related(name: str) -> bool:
-    return _package(name) not in _SKIPPED and not name.startswith(_MODELS)
-
-
-def _package(name: str) -> str:
-    return name.partition(".")[0]
-
-
-_PROC = Path("/proc/self")
-_MODULES = (os, signal, time)
-"""Modules on which observing depends: a factory that replaces a function of one changes what dataguard does."""
-_MOMENT = 0.5
-"""Seconds that threads may take to end."""
-_REOPENED = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_SYNC | os.O_DSYNC
-"""What is kept of how a file was opened: how it is read and written, not how it was found or made."""
-_LOCKS = {("FLOCK", "READ"): fcntl.LOCK_SH, ("FLOCK", "WRITE"): fcntl.LOCK_EX}
-"""Locks of `flock`, and how each is taken: they belong to a file description, others to one process."""
-_UNNAMED = ("/dev/", "/memfd:", "/SYSV", "/[aio]")
-"""Where the paths of memory begin that no other call of the factory shares."""
-_TIDYING = ("jemalloc_bg_thd",)
-"""The names of threads that return memory to the system: pyarrow's allocator starts one, and handles forks itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenFile:
-    """A file or folder that was open when the checkpoint was taken, with its offset and how it was opened.
-
-    `descriptors` refer to one file description, and share its offset. `lock` is that of `flock`, 0 for none.
-    """
-
-    descriptors: tuple[int, ...]
-    path: str
-    flags: int
-    offset: int
-    lock: int = 0
-
-    def unlock(self) -> None:
-        """Take the lock from the process of the checkpoint, which would keep its forks from taking it."""
-        if self.lock:
-            fcntl.flock(self.descriptors[0], fcntl.LOCK_UN)
-
-    def reopen(self) -> None:
-        """Give this process a description of its own, with the offset and the lock of that at the checkpoint."""
-        if any(_link(descriptor) != self.path for descriptor in self.descriptors):
-            return  # of the process that became the checkpoint, which has closed it since
-        own = _opened_again(self.descriptors[0], self.flags)
-        os.lseek(own, self.offset, os.SEEK_SET)
-        if self.lock:
-            fcntl.flock(own, self.lock | fcntl.LOCK_NB)
-        for descriptor in self.descriptors:
-            os.dup2(own, descriptor, inheritable=os.get_inheritable(descriptor))
-        os.close(own)
+def can_be_known() -> bool:
+    """Whether the state of a process can be read here."""
+    return sys.platform == "linux" and _PROC.exists()
 
 
 class ProcessSnapshot:
@@ -232,7 +118,7 @@ class ProcessSnapshot:
                 continue
             if locks - _LOCKS.keys() or (locks and fd in self._descriptors):
                 continue
-            twin = next((number for number, one in enumerate(found) if _is_shared(one.descriptors[0], fd)), None)
+            twin = next((number for number, file in enumerate(found) if _is_shared(file.descriptors[0], fd)), None)
             if twin is not None:
                 found[twin] = replace(found[twin], descriptors=(*found[twin].descriptors, fd))
             elif locks or _can_be_opened_again(fd):
@@ -241,9 +127,50 @@ class ProcessSnapshot:
         return tuple(found)
 
 
-def can_be_known() -> bool:
-    """Whether the state of a process can be read here."""
-    return sys.platform == "linux" and _PROC.exists()
+@dataclass(frozen=True, slots=True)
+class OpenFile:
+    """A file or folder that was open when the checkpoint was taken, with its offset and how it was opened.
+
+    `descriptors` refer to one file description, and share its offset. `lock` is that of `flock`, 0 for none.
+    """
+
+    descriptors: tuple[int, ...]
+    path: str
+    flags: int
+    offset: int
+    lock: int = 0
+
+    def unlock(self) -> None:
+        """Take the lock from the process of the checkpoint, which would keep its forks from taking it."""
+        if self.lock:
+            fcntl.flock(self.descriptors[0], fcntl.LOCK_UN)
+
+    def reopen(self) -> None:
+        """Give this process a description of its own, with the offset and the lock of that at the checkpoint."""
+        if any(_link(descriptor) != self.path for descriptor in self.descriptors):
+            return  # of the process that became the checkpoint, which has closed it since
+        own = _opened_again(self.descriptors[0], self.flags)
+        os.lseek(own, self.offset, os.SEEK_SET)
+        if self.lock:
+            fcntl.flock(own, self.lock | fcntl.LOCK_NB)
+        for descriptor in self.descriptors:
+            os.dup2(own, descriptor, inheritable=os.get_inheritable(descriptor))
+        os.close(own)
+
+
+_PROC = Path("/proc/self")
+_MODULES = (os, signal, time)
+"""Modules on which observing depends: a factory that replaces a function of one changes what dataguard does."""
+_MOMENT = 0.5
+"""Seconds that threads may take to end: those of a queue or a pool that was just closed need milliseconds."""
+_REOPENED = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECT | os.O_SYNC | os.O_DSYNC
+"""What is kept of how a file was opened: how it is read and written, not how it was found or made."""
+_LOCKS = {("FLOCK", "READ"): fcntl.LOCK_SH, ("FLOCK", "WRITE"): fcntl.LOCK_EX}
+"""Locks of `flock`, and how each is taken: they belong to a file description, others to one process."""
+_UNNAMED = ("/dev/", "/memfd:", "/SYSV", "/[aio]")
+"""Where the paths of memory begin that no other call of the factory shares."""
+_TIDYING = ("jemalloc_bg_thd",)
+"""The names of threads that return memory to the system: pyarrow's allocator starts one, and handles forks itself."""
 
 
 def _threads() -> set[str]:
@@ -264,7 +191,7 @@ def _fork_once() -> None:
 
 def _python_threads() -> set[threading.Thread]:
     """The threads of Python, except the one that redraws progress bars."""
-    return {one for one in threading.enumerate() if type(one).__module__.partition(".")[0] != "tqdm"}
+    return {thread for thread in threading.enumerate() if type(thread).__module__.partition(".")[0] != "tqdm"}
 
 
 def _comm(task: Path) -> str:
@@ -368,3 +295,79 @@ def _spans(place: str, address: int) -> bool:
 def _functions() -> Mapping[tuple[str, str], int]:
     named = ((module.__name__, name, value) for module in _MODULES for name, value in vars(module).items())
     return {(module, name): id(value) for module, name, value in named if callable(value)}
+
+
+_UNRELATED = {
+    *("numpy", "scipy", "sympy", "mpmath", "torch", "torchgen", "triton", "cuda"),
+    *("dataguard", "dill", "hypothesis", "psutil", "tqdm", "typing_extensions"),
+}
+"""Packages that refer to no function of another package that is replaced, wherever they are installed. With the
+standard library, they define most names in a process."""
+_SKIPPED = _UNRELATED | sys.stdlib_module_names
+_MODELS = ("torchvision.models", "torchvision.ops")
+"""Modules that no dataset calls, with names by the thousand."""
+_read = False
+_own: dict[str, str] = {}
+"""The source files of the user's modules that were read, by module name."""
+_places: defaultdict[int, list[tuple[str, str]]] = defaultdict(list)
+"""The modules and names that refer to each callable, by its `id`, in the libraries that were read."""
+
+
+def remember() -> None:
+    """Read the modules that were imported since the last call."""
+    global _read
+    for name in _unread():
+        space = namespace(name)
+        file = space.get("__file__")
+        if isinstance(file, str) and not is_library(file):
+            _own[name] = file
+        elif _is_related(name):
+            for key, value in list(space.items()):
+                if callable(value):
+                    _places[id(value)].append((name, key))
+    sys.modules[__name__] = sys.modules.pop(__name__)  # what is imported from now on comes after it
+    _read = True
+
+
+def own_files() -> dict[str, str]:
+    """The source file of each module of the user's, by module name."""
+    remember()
+    return {name: file for name, file in _own.items() if namespace(name).get("__file__") == file}
+
+
+def references(wanted: Mapping[int, object]) -> Iterator[tuple[dict[str, Any], str]]:
+    """The namespaces and names that refer to an object with one of these ids, except those of unrelated packages."""
+    remember()
+    for identity in wanted:
+        for module, name in _places.get(identity, ()):
+            space = namespace(module)
+            if id(space.get(name)) == identity:
+                yield space, name
+    for module in _own:
+        if _package(module) in _UNRELATED:
+            continue
+        space = namespace(module)
+        for name, value in list(space.items()):
+            if id(value) in wanted:
+                yield space, name
+
+
+def namespace(name: str) -> dict[str, Any]:
+    """The namespace of an imported module, empty if it is none: reading an attribute would import a lazy one."""
+    module = sys.modules.get(name)
+    return module.__dict__ if isinstance(module, ModuleType) else {}
+
+
+def _unread() -> list[str]:
+    """The modules that were imported, or imported again, since the last call of `remember`."""
+    if not _read:
+        return list(sys.modules)
+    return list(itertools.takewhile(lambda name: name != __name__, reversed(sys.modules)))
+
+
+def _is_related(name: str) -> bool:
+    return _package(name) not in _SKIPPED and not name.startswith(_MODELS)
+
+
+def _package(name: str) -> str:
+    return name.partition(".")[0]

@@ -1,15 +1,8 @@
-"""A flight recorder: the last action of each process of an observation, readable after it crashed or hung.
+"""What the processes of one observation leave behind: marks, records, exceptions, stacks and output.
 
-A small file that every process maps into memory, because a process that died or hangs cannot report. Slot 0 belongs to
-the main process, slot n + 1 to worker n.
-
-The files into which the processes of an observation write their records; records survive a crash.
-
-Exceptions of the user's code as plain data.
-
-What processes were executing: Python stacks, requested by a signal or written by a crash.
-
-Describes a process of an observation that died or hung: what it was doing, its stacks, and its last output.
+All of it is in files in the folder of the observation, because a process that died or hangs cannot report. Each process
+marks its last action in the `FlightRecorder` and appends its records to a `Spool`. Exceptions of the user's code become
+plain data in `incident_of`; `death_of` and `hang_of` put together what is known of a process that did not answer.
 """
 
 from __future__ import annotations
@@ -26,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from errno import EMFILE
 from pathlib import Path
-from pickle import HIGHEST_PROTOCOL, UnpicklingError, dumps, load
 from typing import IO, Any
 from weakref import WeakValueDictionary
 
@@ -34,12 +26,13 @@ import psutil
 
 from dataguard.core.incident import OWN, Frame, Incident, shown_index
 from dataguard.core.model import Undecided, prevented
-from dataguard.lab.process.answers import unwritten
-from dataguard.process.originals import os, signal, time
+from dataguard.lab.process.answers import why_unwritten
+from dataguard.process.originals import os, pickle, signal, time
 from dataguard.process.process_tree import how_it_ended, is_cleanup_process, process_and_descendants, signal_name
 from dataguard.targets.loading import frames_of
 
 SLOTS = 257
+"""The main process and 256 workers; any further workers share the last slot."""
 RECEIVE = "receive"
 """The stage of a main process that loads a batch."""
 _SLOT = struct.Struct("<QI12s128s")  # marks so far, process id, stage, index
@@ -88,7 +81,7 @@ class FlightRecorder:
                         os.posix_fallocate(file.fileno(), 0, size)
                 return mmap.mmap(file.fileno(), size)
         except OSError as error:
-            raise unwritten(f"no file can be made in {folder.parent}", error) from error
+            raise why_unwritten(f"no file can be made in {folder.parent}", error) from error
 
     def mark(self, worker: int | None, stage: str, index: object = None, *, classes: str = "") -> None:
         """Record that this process now does `stage`, with the index or the `classes` it works on."""
@@ -98,8 +91,8 @@ class FlightRecorder:
 
     def count(self, worker: int | None, samples: int) -> None:
         """Add to the number of samples that this worker has read."""
-        place = _slot(worker) * _WIDTH + _SLOT.size
-        _COUNT.pack_into(self._mapped, place, _COUNT.unpack_from(self._mapped, place)[0] + samples)
+        offset = _slot(worker) * _WIDTH + _SLOT.size
+        _COUNT.pack_into(self._mapped, offset, _COUNT.unpack_from(self._mapped, offset)[0] + samples)
 
     def counted(self) -> int:
         """How many samples all processes have read together."""
@@ -145,12 +138,12 @@ class Spool:
         The file is reopened each time: user code may close descriptors that are not its own, or hold all that there
         are; then the spare one makes room.
         """
-        content = b"".join(dumps(record, protocol=HIGHEST_PROTOCOL) for record in records)
+        content = b"".join(pickle.dumps(record, protocol=pickle.HIGHEST_PROTOCOL) for record in records)
         try:
             self._append(content)
         except OSError as error:
             if error.errno != EMFILE:
-                raise unwritten("what was observed could not be written", error) from None
+                raise why_unwritten("what was observed could not be written", error) from None
             self.make_room()
             self._append(content)
             self._spare = os.open(os.devnull, os.O_RDONLY)
@@ -171,8 +164,8 @@ def read_spools(folder: Path) -> Iterator[object]:
         with path.open("rb") as file:
             while True:
                 try:
-                    yield load(file)
-                except (EOFError, UnpicklingError):  # the end, or a record cut short by a kill
+                    yield pickle.load(file)
+                except (EOFError, pickle.UnpicklingError):  # the end, or a record cut short by a kill
                     break
 
 
@@ -212,6 +205,7 @@ def raised_by_dataguard(error: BaseException, gate: str) -> bool:
 
 
 _SENT = re.compile(r"Caught \w+ in .*\nOriginal Traceback")
+"""How torch's message begins that brings a worker's exception to the main process."""
 _IN_WORKER = re.compile(r'^  File "(.+)", line \d+', re.MULTILINE)
 
 
@@ -224,6 +218,7 @@ def _words(error: BaseException) -> str:
 
 
 _SCARCE = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+"""Errors of the system that say that it has no more disk, files, memory or processes."""
 
 
 def is_scarcity(error: BaseException) -> bool:
@@ -274,10 +269,10 @@ def ask_for_stacks(process: psutil.Process, folder: Path) -> str:
         return ""
     with contextlib.suppress(psutil.Error):
         process.send_signal(DUMP_SIGNAL)
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 1  # a process that does not run, as one that waits for a disk, never writes them
     while not file.stat().st_size and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(0.02)
+    time.sleep(0.02)  # the rest of the stacks follows the first bytes at once
     return stacks_left_by(process.pid, folder)
 
 
@@ -344,7 +339,7 @@ def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) ->
         for process in process_and_descendants(pid)
         if not is_cleanup_process(process)
     }
-    order = sorted((one for one in asked if asked[one]), key=lambda one: (one != first, one))
+    order = sorted((number for number in asked if asked[number]), key=lambda number: (number != first, number))
     return Incident(
         stage=stuck.stage,
         message=f"no progress for {seconds:.0f} s",
@@ -352,12 +347,13 @@ def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) ->
         index=stuck.index,
         worker=stuck.worker,
         classes=stuck.classes,
-        stacks="\n\n".join(f"{_who(one, pid, workers)} (pid {one})\n{asked[one]}" for one in order),
+        stacks="\n\n".join(f"{_who(number, pid, workers)} (pid {number})\n{asked[number]}" for number in order),
         output=end_of_output(folder),
     )
 
 
 _WORKING = ("init", "sample", "collate")
+"""The stages in which a worker runs the user's code."""
 
 
 def _who(process: int, main: int, workers: dict[int, int | None]) -> str:

@@ -1,11 +1,9 @@
 """Run a function in a fork of this process, with deadlines, crash reports, stacks of hangs, and cleanup.
 
-How forks exit: what runs then is what was registered there, and only for a while.
-
-A fork inherits the handlers of `atexit` and the finalizers of `weakref`, which would remove the temporary folders that
-its parent still needs.
-
-Calls in a fork of this process, so that nothing they change is kept.
+`isolated` makes an observation, `fork_and_replace` lets the fork take the place of this process, and `in_fork` only
+keeps what a function changes from lasting. A fork inherits the handlers of `atexit` and the finalizers of `weakref`,
+which would remove the temporary folders that its parent still needs: it drops these and runs only those that were
+registered in it, for a limited time.
 """
 
 from __future__ import annotations
@@ -27,17 +25,19 @@ from greenlet import GreenletExit
 
 from dataguard.core.incident import OWN, LoaderDied, LoaderHung, LoaderRaised, is_library
 from dataguard.core.model import DataguardError, Undecided, prevented
-from dataguard.lab.process import answers, incidents, side_by_side
 from dataguard.lab.process.answers import (
-    BROKE,
+    BUG,
     FAILED,
     RETURNED,
     STAYS,
     UNWRITTEN,
     answer_in,
+    changed_surroundings,
     expect_answer,
     has_answered,
     kind_in,
+    note_surroundings,
+    why_unwritten,
     write_answer,
 )
 from dataguard.lab.process.incidents import (
@@ -49,10 +49,11 @@ from dataguard.lab.process.incidents import (
     incident_of,
     is_scarcity,
     last_words,
+    register_stack_dumps,
     scarcity,
     too_deep,
 )
-from dataguard.lab.process.side_by_side import pause
+from dataguard.lab.process.side_by_side import pause, remove_handlers
 from dataguard.process.originals import os, pickle, signal, time
 from dataguard.process.process_tree import (
     await_managers,
@@ -68,130 +69,19 @@ from dataguard.process.process_tree import (
 from dataguard.process.shm_cleanup import SharedTensors
 from dataguard.settings.settings import PATIENCE
 
-GRACE = 2.0
-"""Seconds that exit handlers may take."""
-_MOMENT = 0.5
-"""Seconds in which an interrupted fork may exit."""
+T = TypeVar("T")
 DISMISSED = (KeyboardInterrupt, GreenletExit)
 """What is raised in this process, and in the other jobs of it, once nobody waits for its observations."""
 
 
-class InheritedHandlers:
-    """The exit handlers and finalizers that are registered so far."""
-
-    def __init__(self) -> None:
-        self._finalizers = tuple(getattr(weakref.finalize, "_registry", {}).values())
-        self._dropped = False
-        atexit.register(self._stop)
-        weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined] # it does so again, after this
-
-    def drop(self) -> None:
-        """Let none of them run in this process, nor when their objects are freed."""
-        self._dropped = True
-        for finalizer in self._finalizers:
-            finalizer.func = _nothing
-
-    def _stop(self) -> None:
-        """Runs after the handlers that were registered later, and before these."""
-        if self._dropped:
-            gc.collect()  # a temporary file goes with its object, which nothing but a circle may hold
-            os._exit(0)
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    pass
-
-
-def run_exit_handlers() -> None:
-    """Run what is registered in this process, which the kernel ends if that takes longer than `GRACE`."""
-    with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, GRACE)
-    with contextlib.suppress(Exception):  # what they raise is written to the output
-        atexit._run_exitfuncs()
-
-
-def let_exit(pid: int, seconds: float = GRACE) -> None:
-    """Wait at most so long for a fork to exit."""
-    deadline = time.monotonic() + seconds
-    with contextlib.suppress(ChildProcessError):
-        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
-            time.sleep(0.005)
-
-
-def interrupt(pid: int) -> None:
-    """Interrupt a fork, and give it a moment to remove what it has made."""
-    await_managers(descendants())
-    os.kill(pid, signal.SIGINT)
-    let_exit(pid, _MOMENT)
-
-
-def awaited(pid: int) -> int:
-    """Wait for the fork that replaced this process; returns its exit status. It is interrupted in place of this one."""
-    while True:
-        try:
-            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        except KeyboardInterrupt:
-            os.kill(pid, signal.SIGINT)
-
-
-def end_like(status: int) -> NoReturn:
-    """End this process as another one ended, by its exit code or, if negative, its signal."""
-    if status < 0:
-        with contextlib.suppress(OSError, ValueError):
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    os._exit(abs(status))
-
-
-T = TypeVar("T")
-
-
-def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None:
-    """What a function returns in a fork of this process; None if it raises, dies, or takes more `seconds`."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        InheritedHandlers().drop()
-        try:
-            os.close(reading)
-            returned = pickle.dumps(function())
-            with os.fdopen(writing, "wb") as pipe:
-                pipe.write(returned)
-            run_exit_handlers()
-        finally:
-            os._exit(0)
-    os.close(writing)
-    answer = _read(reading, seconds)
-    os.close(reading)
-    if answer is None:
-        os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(ChildProcessError):  # user code that ignores SIGCHLD leaves nothing to wait for
-        os.waitpid(pid, 0)
-    found: T | None = pickle.loads(answer) if answer else None
-    return found
-
-
-def _read(pipe: int, seconds: float | None) -> bytes | None:
-    """All that is written to a pipe; None if it is still open after so many seconds."""
-    parts, written = [b""], select.poll()
-    written.register(pipe, select.POLLIN | select.POLLHUP)
-    due = time.monotonic() + (seconds or 0)
-    while seconds is None or written.poll(1000 * max(0, due - time.monotonic())):
-        parts.append(os.read(pipe, 1 << 16))
-        if not parts[-1]:
-            return b"".join(parts)
-    return None
+class OutOfTime(DataguardError):
+    """The observation was cut short by its budget; what it wrote remains."""
 
 
 _running: set[int] = set()
 """The observations that run now, by process id, which is that of their session."""
 _bystanders: list[psutil.Process] = []
 """What ran before the first of them, such as a Manager of the user's module, which serves every observation."""
-
-
-class OutOfTime(DataguardError):
-    """The observation was cut short by its budget; what it wrote remains."""
 
 
 def isolated(
@@ -227,12 +117,48 @@ def isolated(
     finally:
         _running.remove(pid)
         # Whatever left the session of its observation is ended with the last one that runs.
-        others = {*_running, *(one.pid for one in _bystanders)}
+        others = {*_running, *(process.pid for process in _bystanders)}
         session = pid if _running else None
         ended = set() if has_only(others) else end_descendants(_bystanders, session, tensors.note_held)
         end_fork(pid)
         workers = {mark.pid for mark in recorder.last() if mark.worker is not None}
         tensors.remove({pid, *ended, *workers}, folder, folder.parent)
+    answer: T = _answered(pid, status, recorder, folder)
+    del slot  # here, as the answer is in it
+    return answer
+
+
+def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
+    """Run `function` in a fork that replaces this process, if its result `stays`.
+
+    The fork returns the result, and this process does not return: it waits for the fork to end, and ends in the same
+    way. Otherwise, as with `isolated`, the fork ends and this process returns the result.
+    """
+    recorder = FlightRecorder(folder)
+    recorder.mark(None, "factory")
+    slot = expect_answer(folder)
+    bystanders, parent, streams = descendants(), os.getpid(), (os.dup(1), os.dup(2))
+    pid = _fork(replaces=True)
+    if pid == 0:
+        value: T = _run_replacement(function, stays, folder, parent)
+        for number, stream in enumerate(streams, 1):
+            os.dup2(stream, number)
+            os.close(stream)
+        return value
+    for stream in streams:
+        os.close(stream)
+    try:
+        status = _await(pid, recorder, folder, timeout, math.inf, lambda: None, until_answered=True)
+        if has_answered(folder):
+            if kind_in(folder) == STAYS:
+                end_like(awaited(pid))
+            let_exit(pid)
+    except DISMISSED:
+        interrupt(pid)
+        raise
+    finally:
+        end_descendants(spare=bystanders)
+        end_fork(pid)
     answer: T = _answered(pid, status, recorder, folder)
     del slot  # here, as the answer is in it
     return answer
@@ -262,43 +188,20 @@ def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> 
     raise LoaderDied(death_of(pid, status, recorder, folder))
 
 
-def fork_and_replace(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, *, timeout: float) -> T:
-    """Run `function` in a fork that replaces this process, if its result `stays`.
-
-    The fork returns the result, and this process does not return: it waits for the fork to end, and ends in the same
-    way. Otherwise, as with `isolated`, the fork ends and this process returns the result.
-    """
-    recorder = FlightRecorder(folder)
-    recorder.mark(None, "factory")
-    slot = expect_answer(folder)
-    bystanders, parent, streams = descendants(), os.getpid(), (os.dup(1), os.dup(2))
-    pid = _fork(replaces=True)
-    if pid == 0:
-        value: T = _succeeding(function, stays, folder, parent)
-        for number, stream in enumerate(streams, 1):
-            os.dup2(stream, number)
-            os.close(stream)
-        return value
-    for stream in streams:
-        os.close(stream)
+def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
+    """The life of a fork: call the function, write the outcome into the folder, and run its own exit handlers."""
     try:
-        status = _await(pid, recorder, folder, timeout, math.inf, lambda: None, until_answered=True)
-        if has_answered(folder):
-            if kind_in(folder) == STAYS:
-                end_like(awaited(pid))
-            let_exit(pid)
-    except DISMISSED:
-        interrupt(pid)
-        raise
+        own = _begin(folder, parent)
+        InheritedHandlers().drop()
+        answer = _outcome(function, folder)
+        if os.getpid() == own:  # not in a fork that the user's code forgot to end
+            write_answer(answer, folder)
+            run_exit_handlers()
     finally:
-        end_descendants(spare=bystanders)
-        end_fork(pid)
-    answer: T = _answered(pid, status, recorder, folder)
-    del slot  # here, as the answer is in it
-    return answer
+        os._exit(0)
 
 
-def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, parent: int) -> T:
+def _run_replacement(function: Callable[[], T], stays: Callable[[T], bool], folder: Path, parent: int) -> T:
     """In the fork: the result of the function, if it stays; otherwise this process ends."""
     stayed = False
     try:
@@ -318,27 +221,14 @@ def _succeeding(function: Callable[[], T], stays: Callable[[T], bool], folder: P
     return cast(T, value)
 
 
-def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
-    """The life of a fork: call the function, write the outcome into the folder, and run its own exit handlers."""
-    try:
-        own = _begin(folder, parent)
-        InheritedHandlers().drop()
-        answer = _outcome(function, folder)
-        if os.getpid() == own:  # not in a fork that the user's code forgot to end
-            write_answer(answer, folder)
-            run_exit_handlers()
-    finally:
-        os._exit(0)
-
-
 def _begin(folder: Path, parent: int) -> int:
     """Set up a fork, and return its process id: it ends with its parent, and its output goes into the folder."""
     os.setsid()
-    side_by_side.forget()
+    remove_handlers()
     die_with_parent(parent)
     handle_children_as_user()
-    incidents.register_stack_dumps(folder)
-    answers.note()
+    register_stack_dumps(folder)
+    note_surroundings()
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
@@ -354,11 +244,11 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
-            if answers.changed():
-                return FAILED, answers.unwritten("what was observed could not be kept", error)
+            if changed_surroundings():
+                return FAILED, why_unwritten("what was observed could not be kept", error)
             if isinstance(error, RecursionError):
                 return FAILED, Undecided(too_deep(error))
-            return (FAILED, scarcity(error)) if is_scarcity(error) else (BROKE, traceback.format_exc())
+            return (FAILED, scarcity(error)) if is_scarcity(error) else (BUG, traceback.format_exc())
         mark = FlightRecorder(folder).last()[0]
         return FAILED, LoaderRaised(replace(incident_of(error, mark.stage), index=mark.index))
 
@@ -383,6 +273,10 @@ def _await(
     """Wait for the fork and return its exit status; raises without progress or when the time is up.
 
     `until_answered` returns 0 as soon as the fork has answered, even if it still runs; so does one that is due.
+
+    A fork hangs if none of its processes made a mark for `timeout` seconds, nor computed or read much: a slow sample
+    does either. One that works without a mark gets as much time again, up to `PATIENCE` times: a loop that never ends
+    works, too.
     """
     started = moved = busy_since = time.monotonic()
     progress = recorder.progress()
@@ -394,6 +288,7 @@ def _await(
         now = time.monotonic()
         if (current := recorder.progress()) != progress:
             progress, moved, busy_since, spent = current, now, now, None
+        # What is cut short before the loader has begun shows nothing: it gets its marks first, or hangs.
         idle, late = now - moved, now - started > allowed and progress > 2
         if (until_answered or late or idle > timeout) and has_answered(folder):
             return 0
@@ -403,7 +298,7 @@ def _await(
             spent = work_done(pid)
         if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(recorder)):
             before, spent = spent, work_done(pid)
-            if spent - before < 0.2 * timeout or now - busy_since > PATIENCE * timeout:
+            if spent - before < _WORKING * timeout or now - busy_since > PATIENCE * timeout:
                 raise LoaderHung(hang_of(pid, recorder, folder, now - busy_since))
             moved = now
         _keep_short(folder / OUTPUT)
@@ -418,14 +313,20 @@ def _all_alive(recorder: FlightRecorder) -> bool:
 
 
 _GLANCE = 0.02
-"""The most seconds between two polls of a fork."""
+"""The most seconds between two polls of a fork: more would delay short observations, fewer cost CPU time."""
 _PRECISION = 0.05
-"""The share of an observation's time that may pass before its end is noticed."""
+"""The share of an observation's time that may pass before its end is noticed: a short one is polled more often."""
 _PAUSE = 0.2
-"""The share of the timeout without progress after which it matters whether the processes are busy."""
+"""The share of the timeout without progress after which it matters whether the processes are busy.
+
+Most loaders make a mark before, and their processes, which takes milliseconds to measure, are never looked at.
+"""
+_WORKING = 0.2
+"""What a busy process does for each second of the timeout: CPU seconds, or megabytes read. A poll loop takes less."""
 _TORCH_NOTICES = 6.0
 """Seconds after which torch's main process has noticed a worker that exited silently; it polls every 5 s."""
 _MOST_OUTPUT = 64_000_000
+"""Bytes of output from which on it is cut: only its last lines are shown, and the disk may be small."""
 
 
 def _keep_short(output: Path) -> None:
@@ -439,3 +340,116 @@ def _keep_short(output: Path) -> None:
             os.truncate(output, 0)
             with output.open("ab") as file:
                 file.write(words)
+
+
+def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None:
+    """What a function returns in a fork of this process; None if it raises, dies, or takes more `seconds`."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        InheritedHandlers().drop()
+        try:
+            os.close(reading)
+            returned = pickle.dumps(function())
+            with os.fdopen(writing, "wb") as pipe:
+                pipe.write(returned)
+            run_exit_handlers()
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answer = _read(reading, seconds)
+    os.close(reading)
+    if answer is None:
+        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):  # user code that ignores SIGCHLD leaves nothing to wait for
+        os.waitpid(pid, 0)
+    result: T | None = pickle.loads(answer) if answer else None
+    return result
+
+
+def _read(pipe: int, seconds: float | None) -> bytes | None:
+    """All that is written to a pipe; None if it is still open after so many seconds."""
+    parts, written = [b""], select.poll()
+    written.register(pipe, select.POLLIN | select.POLLHUP)
+    due = time.monotonic() + (seconds or 0)
+    while seconds is None or written.poll(1000 * max(0, due - time.monotonic())):
+        parts.append(os.read(pipe, 1 << 16))
+        if not parts[-1]:
+            return b"".join(parts)
+    return None
+
+
+class InheritedHandlers:
+    """The exit handlers and finalizers that are registered so far."""
+
+    def __init__(self) -> None:
+        self._finalizers = tuple(getattr(weakref.finalize, "_registry", {}).values())
+        self._dropped = False
+        atexit.register(self._stop)
+        weakref.finalize._registered_with_atexit = False  # type: ignore[attr-defined] # it does so again, after this
+
+    def drop(self) -> None:
+        """Let none of them run in this process, nor when their objects are freed."""
+        self._dropped = True
+        for finalizer in self._finalizers:
+            finalizer.func = _nothing
+
+    def _stop(self) -> None:
+        """Runs after the handlers that were registered later, and before these."""
+        if self._dropped:
+            gc.collect()  # a temporary file goes with its object, which nothing but a circle may hold
+            os._exit(0)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+GRACE = 2.0
+"""Seconds that exit handlers may take: they remove temporary folders, while the answer is there already."""
+
+
+def run_exit_handlers() -> None:
+    """Run what is registered in this process, which the kernel ends if that takes longer than `GRACE`."""
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, GRACE)
+    with contextlib.suppress(Exception):  # what they raise is written to the output
+        atexit._run_exitfuncs()
+
+
+def let_exit(pid: int, seconds: float = GRACE) -> None:
+    """Wait at most so long for a fork to exit."""
+    deadline = time.monotonic() + seconds
+    with contextlib.suppress(ChildProcessError):
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+
+_MOMENT = 0.5
+"""Seconds in which an interrupted fork may exit: the user who pressed Ctrl-C waits for it."""
+
+
+def interrupt(pid: int) -> None:
+    """Interrupt a fork, and give it a moment to remove what it has made."""
+    await_managers(descendants())
+    os.kill(pid, signal.SIGINT)
+    let_exit(pid, _MOMENT)
+
+
+def awaited(pid: int) -> int:
+    """Wait for the fork that replaced this process; returns its exit status. It is interrupted in place of this one."""
+    while True:
+        try:
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        except KeyboardInterrupt:
+            os.kill(pid, signal.SIGINT)
+
+
+def end_like(status: int) -> NoReturn:
+    """End this process as another one ended, by its exit code or, if negative, its signal."""
+    if status < 0:
+        with contextlib.suppress(OSError, ValueError):
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(abs(status))

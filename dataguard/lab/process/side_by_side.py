@@ -1,15 +1,12 @@
-"""Run jobs side by side in one thread: while one waits for a process that it forked, the others continue.
+"""Observations and judgements side by side in one thread: jobs, turns, budgets, and the end of long computations.
 
-Only a process without other threads can be forked safely, so each job is a greenlet. A job gives way in `pause` and in
-`wait_until`; outside of `side_by_side`, the one sleeps and the other returns at once.
+Only a process without other threads can be forked safely, so each job of `side_by_side` is a greenlet. A job gives way
+in `pause` and in `wait_until`; outside of `side_by_side`, the one sleeps and the other returns at once. Observations
+take turns in `ConcurrencySlots`, and loaders that are observed at the same time share the seconds of their `Budget`s.
 
-The seconds that observations of each loader may take; loaders that are observed at the same time share them.
-
-Ends computations of the observing process that take too long.
-
-Judgements run side by side in its only thread. So timers count the time that this process computes, and the time in
-which it sleeps, and charge each tick to whatever runs at that moment. Time without a core is nobody's: it says how busy
-the machine is.
+A computation in this process gives no way. So timers count the time that this process computes, and the time in which
+it sleeps, and charge each tick to whatever runs at that moment, which `TookTooLong` ends. Time without a core is
+nobody's: it says how busy the machine is.
 """
 
 from __future__ import annotations
@@ -26,6 +23,123 @@ from greenlet import getcurrent, greenlet
 
 from dataguard.process.originals import signal, time
 from dataguard.process.process_tree import seconds_without_core
+
+T = TypeVar("T")
+MOST_BEGUN = 128
+"""Most jobs that have begun, more than there are checks: each time one gives way, all of these are asked.
+
+Whatever a job waits for is brought about by one that has begun, so that some job can always continue.
+"""
+
+
+def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
+    """Run the jobs; yield the number of each and its result as it ends. Of those that are ready, the first one runs.
+
+    An exception of a job passes through, and the remaining jobs are dropped.
+    """
+    coming = deque(enumerate(jobs))
+    waiting: dict[int, _Job] = {}
+    while waiting or coming:
+        now = time.monotonic()
+        ready = next((number for number, job in waiting.items() if job.at <= now and job.ready()), None)
+        if ready is None and coming and len(waiting) < MOST_BEGUN:
+            ready, function = coming.popleft()
+            waiting[ready] = _Job(function)
+            # User code in a fork finds what its module has set there.
+            waiting[ready].gr_context = contextvars.copy_context()
+        elif ready is None:
+            later = [job.at for job in waiting.values() if job.at > now]
+            assert later, "every job waits for another"
+            time.sleep(min(later) - now)
+            continue
+        job = waiting[ready]
+        result: Any = job.switch()
+        if job.dead:
+            del waiting[ready]
+            yield ready, result
+
+
+class _Job(greenlet):
+    """A job, and what it waits for: a condition, and a time before which there is no need to test it.
+
+    `waited` are the seconds that it has waited for other jobs.
+    """
+
+    ready: Callable[[], bool] = staticmethod(lambda: True)
+    at = 0.0
+    waited = 0.0
+
+
+def pause(seconds: float) -> None:
+    """Let other jobs run for so many seconds."""
+    job = getcurrent()
+    if isinstance(job, _Job):
+        _give_way(job, time.monotonic() + seconds, lambda: True)
+    else:
+        time.sleep(seconds)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Let other jobs run until the condition holds, which only they can bring about."""
+    job = getcurrent()
+    if isinstance(job, _Job) and not condition():
+        started = time.monotonic()
+        _give_way(job, 0.0, condition)
+        job.waited += time.monotonic() - started
+
+
+def seconds_waited() -> float:
+    """The seconds that this job has waited for other jobs so far."""
+    job = getcurrent()
+    return job.waited if isinstance(job, _Job) else 0.0
+
+
+def _give_way(job: _Job, at: float, ready: Callable[[], bool]) -> None:
+    job.at, job.ready = at, ready
+    assert job.parent is not None
+    job.parent.switch()
+
+
+@dataclass(slots=True)
+class Turn:
+    """The time in which one observation runs: `alone` if it takes times, `accompanied` if another one ran meanwhile."""
+
+    alone: bool
+    accompanied: bool = False
+
+
+class ConcurrencySlots:
+    """Lets at most `most` observations run side by side, and those that must be alone by themselves.
+
+    `time` is what the budgets of the loaders share.
+    """
+
+    def __init__(self, most: int = 1) -> None:
+        self.time = SharedTime()
+        self._most = most
+        self._running: list[Turn] = []
+
+    @contextmanager
+    def taken(self, *, alone: bool = False) -> Iterator[Turn]:
+        """Wait for a turn, and hold it inside the context."""
+        wait_until(lambda: self._free(alone))
+        turn = Turn(alone)
+        self._running.append(turn)
+        for other in self._running if len(self._running) > 1 else ():
+            other.accompanied = True
+        try:
+            yield turn
+        finally:
+            self._running.remove(turn)
+
+    def is_free(self) -> bool:
+        """Whether an observation could run now."""
+        return self._free(alone=False)
+
+    def _free(self, alone: bool) -> bool:
+        if alone or any(turn.alone for turn in self._running):
+            return not self._running
+        return len(self._running) < self._most
 
 
 class SharedTime:
@@ -89,130 +203,6 @@ class Budget:
         self._time.add(self, -1)
 
 
-T = TypeVar("T")
-
-MOST_BEGUN = 128
-"""Jobs that have begun at most, more than there are checks: each time one gives way, all of these are asked.
-
-Whatever a job waits for, one that has begun brings about.
-"""
-
-
-class _Job(greenlet):
-    """A job, and what it waits for: a condition, and a time before which there is no need to test it.
-
-    `waited` are the seconds that it has waited for other jobs.
-    """
-
-    ready: Callable[[], bool] = staticmethod(lambda: True)
-    at = 0.0
-    waited = 0.0
-
-
-def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
-    """Run the jobs; yield the number of each and its result as it ends. Of those that are ready, the first one runs.
-
-    An exception of a job passes through, and the remaining jobs are dropped.
-    """
-    coming = deque(enumerate(jobs))
-    waiting: dict[int, _Job] = {}
-    while waiting or coming:
-        now = time.monotonic()
-        ready = next((number for number, job in waiting.items() if job.at <= now and job.ready()), None)
-        if ready is None and coming and len(waiting) < MOST_BEGUN:
-            ready, function = coming.popleft()
-            waiting[ready] = _Job(function)
-            # User code in a fork finds what its module has set there.
-            waiting[ready].gr_context = contextvars.copy_context()
-        elif ready is None:
-            later = [job.at for job in waiting.values() if job.at > now]
-            assert later, "every job waits for another"
-            time.sleep(min(later) - now)
-            continue
-        job = waiting[ready]
-        result: Any = job.switch()
-        if job.dead:
-            del waiting[ready]
-            yield ready, result
-
-
-def pause(seconds: float) -> None:
-    """Let other jobs run for so many seconds."""
-    job = getcurrent()
-    if isinstance(job, _Job):
-        _give_way(job, time.monotonic() + seconds, lambda: True)
-    else:
-        time.sleep(seconds)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Let other jobs run until the condition holds, which only they can bring about."""
-    job = getcurrent()
-    if isinstance(job, _Job) and not condition():
-        started = time.monotonic()
-        _give_way(job, 0.0, condition)
-        job.waited += time.monotonic() - started
-
-
-def seconds_waited() -> float:
-    """The seconds that this job has waited for other jobs so far."""
-    job = getcurrent()
-    return job.waited if isinstance(job, _Job) else 0.0
-
-
-def _give_way(job: _Job, at: float, ready: Callable[[], bool]) -> None:
-    job.at, job.ready = at, ready
-    assert job.parent is not None
-    job.parent.switch()
-
-
-@dataclass(slots=True)
-class Turn:
-    """The time in which one observation runs: `alone` if it takes times, `accompanied` if another one ran meanwhile."""
-
-    alone: bool
-    accompanied: bool = False
-
-
-class ConcurrencySlots:
-    """Lets at most `most` observations run side by side, and those that must be alone by themselves.
-
-    `time` is what the budgets of the loaders share.
-    """
-
-    def __init__(self, most: int = 1) -> None:
-        self.time = SharedTime()
-        self._most = most
-        self._running: list[Turn] = []
-
-    @contextmanager
-    def taken(self, *, alone: bool = False) -> Iterator[Turn]:
-        """Wait for a turn, and hold it inside the context."""
-        wait_until(lambda: self._free(alone))
-        turn = Turn(alone)
-        self._running.append(turn)
-        for one in self._running if len(self._running) > 1 else ():
-            one.accompanied = True
-        try:
-            yield turn
-        finally:
-            self._running.remove(turn)
-
-    def is_free(self) -> bool:
-        """Whether an observation could run now."""
-        return self._free(alone=False)
-
-    def _free(self, alone: bool) -> bool:
-        if alone or any(turn.alone for turn in self._running):
-            return not self._running
-        return len(self._running) < self._most
-
-
-TICK = 0.1
-"""Seconds of computing between two ticks."""
-GLANCE = 0.5
-"""Seconds after which it is measured how much of them this process slept."""
-
 Charge = Callable[[float], bool]
 """Takes the seconds of a tick, and returns whether the computation has to end."""
 
@@ -224,9 +214,6 @@ class TookTooLong(BaseException):
     """
 
 
-_charge: ContextVar[Charge | None] = ContextVar("charge", default=None)
-
-
 @contextmanager
 def charged(charge: Charge | None) -> Iterator[None]:
     """Charge what is computed inside the context, or nobody: then it is not interrupted."""
@@ -235,35 +222,6 @@ def charged(charge: Charge | None) -> Iterator[None]:
         yield
     finally:
         _charge.reset(before)
-
-
-def _tick(*_: object) -> None:
-    _spend(TICK)
-
-
-_awake = 0.0
-"""Seconds up to the last glance that this process did not sleep."""
-
-
-def _glance(*_: object) -> None:
-    """Charge what it slept since the last glance, as the user's code may have it do: a callback of `gc`, say."""
-    global _awake
-    before, _awake = _awake, time.process_time() + seconds_without_core()
-    slept = GLANCE - (_awake - before)
-    if slept > GLANCE / 2:  # the clocks differ by some milliseconds
-        _spend(slept)
-
-
-def _spend(seconds: float) -> None:
-    charge = _charge.get()
-    if charge is not None and charge(seconds):
-        raise TookTooLong
-
-
-_TIMERS = (
-    (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, TICK, _tick),
-    (signal.SIGALRM, signal.ITIMER_REAL, GLANCE, _glance),
-)
 
 
 @contextmanager
@@ -282,11 +240,49 @@ def counted() -> Iterator[None]:
     finally:
         for _, timer, _, _ in free:
             signal.setitimer(timer, 0)
-        forget()
+        remove_handlers()
 
 
-def forget() -> None:
+def remove_handlers() -> None:
     """Remove the handlers of the signals: a fork inherits them, but not the timers."""
     for number, _, _, handler in _TIMERS:
         if signal.getsignal(number) is handler:
             signal.signal(number, signal.SIG_DFL)
+
+
+_charge: ContextVar[Charge | None] = ContextVar("charge", default=None)
+
+
+def _spend(seconds: float) -> None:
+    charge = _charge.get()
+    if charge is not None and charge(seconds):
+        raise TookTooLong
+
+
+TICK = 0.1
+"""Seconds of computing between two ticks: a computation overruns its time by no more."""
+
+
+def _tick(*_: object) -> None:
+    _spend(TICK)
+
+
+GLANCE = 0.5
+"""Seconds after which it is measured how much of them this process slept: much more than the clocks differ by."""
+_awake = 0.0
+"""Seconds up to the last glance that this process did not sleep."""
+
+
+def _glance(*_: object) -> None:
+    """Charge what it slept since the last glance, as the user's code may have it do: a callback of `gc`, say."""
+    global _awake
+    before, _awake = _awake, time.process_time() + seconds_without_core()
+    slept = GLANCE - (_awake - before)
+    if slept > GLANCE / 2:  # the clocks differ by some milliseconds
+        _spend(slept)
+
+
+_TIMERS = (
+    (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, TICK, _tick),
+    (signal.SIGALRM, signal.ITIMER_REAL, GLANCE, _glance),
+)

@@ -24,7 +24,7 @@ from typing import Any
 
 from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import EveryWorkerReads
-from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, Seeding, Seedings
+from dataguard.lab.core.records import BatchRecord, Census, SampleRecord, Seeding, Seedings, named_leaves
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.randomness.worker_draws import batch_size
 from dataguard.lab.reading.sample_reader import FORKED, Readings, Series, read_trials, run_trials
@@ -227,9 +227,8 @@ def _read_dependent_stream(folder: Path, ended: bool | None) -> Run:
     leaves: dict[str, list[bytes]] = defaultdict(list)
     for record in read_spools(folder):
         if isinstance(record, SampleRecord | BatchRecord):
-            root = "sample" if isinstance(record, SampleRecord) else "batch"
-            for leaf in record.leaves:
-                leaves[root + leaf.path].append(leaf.digest)
+            for path, leaf in named_leaves(record):
+                leaves[path].append(leaf.digest)
     return {path: tuple(series) for path, series in leaves.items()}, ended
 
 
@@ -315,12 +314,12 @@ def read_seedings(folder: Path, rides: list[Ride] | None, size: int) -> SeedTrac
     for record in records:
         if not isinstance(record, SampleRecord | BatchRecord):
             continue
-        root, first = ("sample", record.position == 0) if isinstance(record, SampleRecord) else ("batch", True)
+        first = isinstance(record, BatchRecord) or record.position == 0
         fetched.add((record.epoch, record.batch))
-        for leaf in record.leaves if first else ():
+        for path, leaf in named_leaves(record) if first else ():
             draws = skipped if SKIPS[record.batch // ITEMS] else as_is
-            draws[root + leaf.path][record.batch % ITEMS].append(leaf.digest)
-            plain[root + leaf.path] = not leaf.shape
+            draws[path][record.batch % ITEMS].append(leaf.digest)
+            plain[path] = not leaf.shape
     if rides is None or len(fetched) < EPOCHS * DRAWS:
         raise Undecided("the budget ran out while samples were drawn repeatedly")
     frozen = tuple(path for path, items in as_is.items() if all(len(set(draws)) == 1 for draws in items.values()))
@@ -378,10 +377,9 @@ def _read_stream(folder: Path, rides: list[Ride] | None) -> _Streamed:
     for record in records:
         # A worker prefetches, and not always the same number of batches.
         if isinstance(record, SampleRecord | BatchRecord) and record.batch < STREAMED:
-            root = "sample" if isinstance(record, SampleRecord) else "batch"
-            for leaf in record.leaves:
-                leaves[root + leaf.path].append(leaf.digest)
-                single |= set() if leaf.shape else {root + leaf.path}
+            for path, leaf in named_leaves(record):
+                leaves[path].append(leaf.digest)
+                single |= set() if leaf.shape else {path}
     plain = frozenset(path for path in single if len(set(leaves[path])) > 1)
     return _Streamed(tuple(record for record in records if isinstance(record, Seedings)), leaves, plain)
 

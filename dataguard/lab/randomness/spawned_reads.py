@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from multiprocessing.synchronize import SemLock
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ from dataguard.core.incident import Incident, LoaderFailed, LoaderHung, is_libra
 from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.object_graph import FEW, parts_of
-from dataguard.lab.core.records import BatchRecord, SampleRecord
+from dataguard.lab.core.object_graph import FEW_ENTRIES, parts_of
+from dataguard.lab.core.records import BatchRecord, SampleRecord, named_leaves
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
 from dataguard.lab.reading.fresh_import import become_new_process
@@ -140,11 +140,11 @@ class _Search:
             parts = list(parts_of(value))
         except Exception:  # noqa: BLE001 - `__reduce__` is the user's code; then the object itself fails
             return ()
-        while len(parts) > FEW:
+        while len(parts) > FEW_ENTRIES:
             half = parts[: len(parts) // 2]
             error = self.attempt([part for _, part in half])
             if isinstance(error, PickleLimitExceeded):
-                return parts[:: len(parts) // FEW]
+                return parts[:: len(parts) // FEW_ENTRIES]
             parts = half if error else parts[len(half) :]
         return parts
 
@@ -439,13 +439,12 @@ def _read_worker(folder: Path, complete: bool | None) -> Reads:
     samples = sorted(
         (one for one in records if isinstance(one, SampleRecord)), key=lambda one: (one.batch, one.position)
     )
-    batches = {one.batch: one.leaves for one in records if isinstance(one, BatchRecord)}
+    batches = {one.batch: one for one in records if isinstance(one, BatchRecord)}
     reads = []
     for number, sample in enumerate(samples[:ITEMS]):
-        leaves = [("sample", leaf) for leaf in sample.leaves]
-        leaves += [("batch", leaf) for leaf in batches.get(sample.batch, ()) if not sample.position]
-        found = {root + leaf.path: leaf.digest for root, leaf in leaves}
-        reads.append((sample.shown or str(number), found))
+        batch = None if sample.position else batches.get(sample.batch)
+        leaves = chain(named_leaves(sample), named_leaves(batch) if batch else ())
+        reads.append((sample.shown or str(number), {path: leaf.digest for path, leaf in leaves}))
     return reads
 
 

@@ -20,7 +20,15 @@ from typing import Any
 from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import EveryWorkerReads as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import BatchRecord, Census, GeneratorState, SampleRecord, Seeding, WorkerEpoch
+from dataguard.lab.core.records import (
+    BatchRecord,
+    Census,
+    GeneratorState,
+    SampleRecord,
+    Seeding,
+    WorkerEpoch,
+    named_leaves,
+)
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.rng.frozen_rng import AdvancedRng, SeededFetches, SeededLibraries
 from dataguard.lab.rng.rng_discovery import SEED, Pair, RngCensus, cloned_generators, overlapping_generators
@@ -255,10 +263,9 @@ def read_same_items(folder: Path, rides: list[Ride] | None, shape: DrawPlan) -> 
         if isinstance(record, Census):
             censuses.append(record)
         if isinstance(record, SampleRecord | BatchRecord):
-            root = "sample" if isinstance(record, SampleRecord) else "batch"
             first = isinstance(record, BatchRecord) or record.position == 0
-            for leaf in record.leaves if first else ():
-                digests[root + leaf.path][record.worker or 0, record.epoch][record.batch] = leaf.digest
+            for path, leaf in named_leaves(record) if first else ():
+                digests[path][record.worker or 0, record.epoch][record.batch] = leaf.digest
                 complete[record.worker or 0, record.epoch].add(record.batch)
         if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
             shown.setdefault(record.batch, record.shown)

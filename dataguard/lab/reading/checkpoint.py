@@ -299,7 +299,7 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for name, loader in loaders.items()
     }
     modules = tuple(module for module in sys.modules if module not in imported)
-    if before is None or (change := answers.changed()):
+    if before is None or (change := answers.changed_surroundings()):
         return Survey(facts, modules, seconds, reason=f"it changes {change}" if before else None)
     alone = before.shares_files(folder.parent)
     reason = before.unsafe(folder) if stay else None

@@ -25,7 +25,7 @@ from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import Scripted
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord, plain_index
+from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord, named_leaves, plain_index
 from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.frozen_rng import FrozenRngs, RngFreezer, UnfrozenRng
@@ -218,15 +218,14 @@ def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readin
     for record in read_spools(folder):
         if not isinstance(record, SampleRecord | BatchRecord) or record.epoch >= len(scripts):
             continue  # a loader that never ends its epochs has fetched ahead
-        root, worker = "batch", record.worker or 0
+        worker = record.worker or 0
         if isinstance(record, SampleRecord):
             if record.position:
                 continue
-            root = "sample"
             fetches += 1
             indices[scripts[record.epoch][worker][record.batch]].add(record.shown)
-        for leaf in record.leaves:
-            found[root + leaf.path][worker, record.epoch][record.batch] = leaf.digest
+        for path, leaf in named_leaves(record):
+            found[path][worker, record.epoch][record.batch] = leaf.digest
     if fetches < length * sum(map(len, scripts)) or any(len(shown) > 1 for shown in indices.values()):
         raise Undecided("the loader did not read the requested samples: it uses its own order")
     return {path: {where: tuple(series) for where, series in by.items()} for path, by in found.items()}

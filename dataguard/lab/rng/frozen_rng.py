@@ -1,8 +1,8 @@
-"""Frozen RNGs: every generator that can be found is seeded before each fetch, so that none causes variation.
+"""Instruments that freeze, seed or advance random generators while samples are read.
 
-Which libraries draw random numbers from the generators of Python, numpy and torch.
-
-Instruments that seed the global random generators, advance a single one, or seed those of libraries.
+Frozen generators are seeded before each fetch, so that none of them causes variation; what varies all the same depends
+on the one that was left unfrozen, or on none. Also which libraries draw random numbers from the global generators of
+Python, numpy and torch, which a profiler shows.
 """
 
 from __future__ import annotations
@@ -33,103 +33,6 @@ from dataguard.lab.rng.rng_discovery import (
     with_shared,
 )
 from dataguard.process.originals import time
-
-_DRAWS = frozenset(
-    {"rand", "randn", "randint", "randperm", "random", "getrandbits", "uniform", "normal", "bernoulli", "multinomial"}
-    | {"uniform_", "normal_", "bernoulli_", "random_", "exponential_"}
-)
-"""The functions that finally draw, all of them written in C."""
-_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)")
-_ON_BEHALF = ("torch", "numpy", "dataguard")
-"""Packages that draw or seed on behalf of their caller."""
-
-
-@contextlib.contextmanager
-def drawing() -> Iterator[set[tuple[str, str]]]:
-    """Collect the packages whose own code draws in this thread, each with the owner of the generator."""
-    found: set[tuple[str, str]] = set()
-
-    def profile(frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_call" and getattr(called, "__name__", "") in _DRAWS:
-            package = package_at(frame)
-            if package:
-                found.add((package, _owner(called)))
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        yield found
-    finally:
-        sys.setprofile(before)
-
-
-def _owner(called: Any) -> str:
-    """The module whose generator a function draws from: random, numpy or torch."""
-    own = getattr(called, "__self__", None)
-    module = own.__name__ if isinstance(own, ModuleType) else (own if isinstance(own, type) else type(own)).__module__
-    top = module.partition(".")[0]
-    return "torch" if top == "builtins" else top  # torch's own functions belong to no module
-
-
-SHARED = {
-    "random.seed": ("random",),
-    "random.setstate": ("random",),
-    "numpy.random.seed": ("numpy", "random"),  # draws of numpy are invisible to a profiler; most code draws from both
-    "numpy.random.set_state": ("numpy", "random"),
-    "torch.manual_seed": ("torch",),
-    "torch.set_rng_state": ("torch",),
-}
-"""The modules whose draws depend on each function that seeds a global generator.
-
-Libraries do not use the generators that the user's code creates.
-"""
-
-
-def depending(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
-    """The packages that drew and whose draws depend on seeds of these kinds."""
-    owners = {owner for kind in kinds for owner in SHARED.get(kind, ())}
-    return tuple(sorted({package for package, owner in drawn if owner in owners}))
-
-
-@contextlib.contextmanager
-def draws_ignored() -> Iterator[None]:
-    """Make `drawing` ignore draws inside this block."""
-    before = sys.getprofile()
-    sys.setprofile(None)
-    try:
-        yield
-    finally:
-        sys.setprofile(before)
-
-
-def package_at(frame: FrameType | None) -> str | None:
-    """The package whose code runs in this frame, skipping Python, numpy, torch and dataguard, which draw for a caller.
-
-    None for the user's own code.
-    """
-    while frame is not None:
-        file = frame.f_code.co_filename
-        installed = _PACKAGE.search(file)
-        if installed is None and not is_library(file):
-            return None
-        if installed and installed[1] not in _ON_BEHALF:
-            return installed[1]
-        frame = frame.f_back
-    return None
-
-
-FEWEST_SEARCHES = 2
-"""Fewest searches for generators: a second one finds those that the first fetch creates."""
-SECONDS, SECONDS_UNFROZEN = 0.3, 0.1
-"""CPU time to find generators that are created late; less with an unfrozen one, in many processes."""
-
-
-_SHARED: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
-    "global random": (random.getstate, random.setstate),
-    "global torch": (torch.get_rng_state, torch.set_rng_state),
-    "global numpy.random": (np.random.get_state, np.random.set_state),
-}
-"""How to read and set the state of each global generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +78,22 @@ class _FrozenRngs(Hooks):
         return self._freezer.frozen(fetch.epoch, fetch.number, fetch.roots)
 
 
+FEWEST_SEARCHES = 2
+"""Fewest searches for generators: a second one finds those that the first fetch creates."""
+SEARCH_SECONDS, SEARCH_SECONDS_UNFROZEN = 0.3, 0.1
+"""CPU time to find generators that are created late; less with an unfrozen one, in many processes.
+
+More finds later ones, and takes longer in each process of an observation.
+
+"""
+_GLOBAL_STATES: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "global random": (random.getstate, random.setstate),
+    "global torch": (torch.get_rng_state, torch.set_rng_state),
+    "global numpy.random": (np.random.get_state, np.random.set_state),
+}
+"""How to read and set the state of each global generator."""
+
+
 class RngFreezer:
     """Freezes the generators of one process: the global ones, those in the user's objects, and that of cv2.
 
@@ -186,7 +105,7 @@ class RngFreezer:
         self._seeds = seeds
         self._unfrozen = unfrozen
         self._found: dict[int, Any] = {}
-        self._excluded = {*_SHARED, unfrozen.path if unfrozen else ""}
+        self._excluded = {*_GLOBAL_STATES, unfrozen.path if unfrozen else ""}
         self._fetches = 0
         self._spent = 0.0
 
@@ -197,7 +116,7 @@ class RngFreezer:
         seed = row[min(fetch, len(row) - 1)]
         self._find(roots)
         path = self._unfrozen.path if self._unfrozen else ""
-        read, write = _SHARED.get(path, (lambda: None, lambda _: None))
+        read, write = _GLOBAL_STATES.get(path, (lambda: None, lambda _: None))
         state = read()
         with seeded(seed):
             for generator in self._found.values():
@@ -218,9 +137,10 @@ class RngFreezer:
         """Search before the first fetches, after one that creates a generator, and when twice as many have passed."""
         self._fetches += 1
         first = self._fetches <= FEWEST_SEARCHES
-        if not first and self._spent > (SECONDS_UNFROZEN if self._unfrozen else SECONDS):
+        if not first and self._spent > (SEARCH_SECONDS_UNFROZEN if self._unfrozen else SEARCH_SECONDS):
             return
         started = time.thread_time()
+        # At powers of two the searches of an epoch are few, and what is created late is found in half of the fetches.
         if first or self._fetches.bit_count() == 1 or _is_created():
             self._search(roots)
             gc.freeze()  # the collector lists only what is created from here on
@@ -238,7 +158,7 @@ class RngFreezer:
 
 def _is_created() -> bool:
     """Whether a generator was created since the last `gc.freeze`. The collector does not list a `torch.Generator`."""
-    return any(kind_of(one) for one in gc.get_objects())
+    return any(kind_of(created) for created in gc.get_objects())
 
 
 def _seed_at(path: str, seed: int | None, roots: Mapping[str, Any]) -> None:
@@ -343,4 +263,91 @@ class _SeededLibraries(Hooks):
         """Seed the libraries, after the user's `worker_init_fn`."""
         worker = -1 if self._process.worker is None else self._process.worker
         for library in self._libraries:
+            # A prime above any number of epochs: no two of a worker and an epoch have the same seed.
             reseed(library, 1_000_003 * (worker + 1) + self._process.epoch)
+
+
+_DRAWING_FUNCTIONS = frozenset(
+    {"rand", "randn", "randint", "randperm", "random", "getrandbits", "uniform", "normal", "bernoulli", "multinomial"}
+    | {"uniform_", "normal_", "bernoulli_", "random_", "exponential_"}
+)
+"""The functions that finally draw, all of them written in C."""
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[set[tuple[str, str]]]:
+    """Collect the packages whose own code draws in this thread, each with the owner of the generator."""
+    found: set[tuple[str, str]] = set()
+
+    def profile(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and getattr(called, "__name__", "") in _DRAWING_FUNCTIONS:
+            package = package_at(frame)
+            if package:
+                found.add((package, _owner(called)))
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield found
+    finally:
+        sys.setprofile(before)
+
+
+@contextlib.contextmanager
+def draws_ignored() -> Iterator[None]:
+    """Make `drawing` ignore draws inside this block."""
+    before = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
+def depending(drawn: Collection[tuple[str, str]], kinds: Collection[str]) -> tuple[str, ...]:
+    """The packages that drew and whose draws depend on seeds of these kinds."""
+    owners = {owner for kind in kinds for owner in OWNERS_SEEDED_BY.get(kind, ())}
+    return tuple(sorted({package for package, owner in drawn if owner in owners}))
+
+
+OWNERS_SEEDED_BY = {
+    "random.seed": ("random",),
+    "random.setstate": ("random",),
+    "numpy.random.seed": ("numpy", "random"),  # draws of numpy are invisible to a profiler; most code draws from both
+    "numpy.random.set_state": ("numpy", "random"),
+    "torch.manual_seed": ("torch",),
+    "torch.set_rng_state": ("torch",),
+}
+"""The modules whose draws depend on each function that seeds a global generator.
+
+Libraries do not use the generators that the user's code creates.
+"""
+
+
+def package_at(frame: FrameType | None) -> str | None:
+    """The package whose code runs in this frame, skipping Python, numpy, torch and dataguard, which draw for a caller.
+
+    None for the user's own code.
+    """
+    while frame is not None:
+        file = frame.f_code.co_filename
+        installed = _PACKAGE.search(file)
+        if installed is None and not is_library(file):
+            return None
+        if installed and installed[1] not in _ON_BEHALF:
+            return installed[1]
+        frame = frame.f_back
+    return None
+
+
+_PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\](\w+)")
+_ON_BEHALF = ("torch", "numpy", "dataguard")
+"""Packages that draw or seed on behalf of their caller."""
+
+
+def _owner(called: Any) -> str:
+    """The module whose generator a function draws from: random, numpy or torch."""
+    own = getattr(called, "__self__", None)
+    module = own.__name__ if isinstance(own, ModuleType) else (own if isinstance(own, type) else type(own)).__module__
+    top = module.partition(".")[0]
+    return "torch" if top == "builtins" else top  # torch's own functions belong to no module

@@ -1,10 +1,8 @@
-"""Random generators in the user's objects: their paths and states, and how to advance them.
+"""Random generators of a process: found in the user's objects, seeded, advanced, and compared between workers.
 
-Seeding of the global random generators of Python, numpy and torch, permanently or temporarily.
-
-The states of the random generators in a process, from fetch to fetch.
-
-Generators with the same state in two workers, or in two epochs of one worker, that are drawn from.
+`find_generators` searches the object graph. `RngCensus` records their states from fetch to fetch, and
+`cloned_generators` and `overlapping_generators` compare the records of two workers, or of two epochs of one. The global
+generators of Python, numpy and torch can be `seeded` for the duration of a context.
 """
 
 from __future__ import annotations
@@ -33,53 +31,6 @@ SEED = 20_246_093
 Seeds are not all as good: from some, six states in a row give the same `np.random.randint(2)`, and no image is flipped.
 From this one, each of the first three coins that the usual calls toss falls on both sides in three states.
 """
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators of Python, numpy and torch, and restore their states afterwards.
-
-    Meanwhile `torch.initial_seed` returns the worker's own seed, because generators that are correctly created in the
-    worker are seeded from it. The generator of cv2 cannot be read and is not changed.
-    """
-    restore = saved_generators()
-    own_seed = torch.initial_seed()
-    replaced = [(torch, torch.initial_seed), (torch.random, torch.random.initial_seed)]
-    for module, _ in replaced:
-        module.initial_seed = lambda: own_seed  # type: ignore[attr-defined]
-    seed_global_generators(seed)
-    try:
-        yield
-    finally:
-        for module, initial_seed in replaced:
-            module.initial_seed = initial_seed  # type: ignore[attr-defined]
-        restore()
-
-
-def saved_generators() -> Callable[[], None]:
-    """Save the states of the global generators of Python, numpy and torch; call the result to restore them."""
-    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()
-
-    def restore() -> None:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(own)
-
-    return restore
-
-
-def seed_global_generators(seed: int) -> None:
-    """Seed the global generators of Python, numpy and torch as torch seeds them in a worker."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.default_generator.manual_seed(seed)
-
-
-STEPS = 1009
-"""How many numbers an advanced generator skips."""
-
-_RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
-"""Methods that reseed a pipeline of albumentations, MONAI or imgaug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +76,7 @@ class Source:
         """The path of a method that reseeds the holder, if there is one."""
         for node in (self.part, self.owner):
             for name in _RESEED if node else ():
-                # Coverage up in the classes: getattr on the object may run the user's code.
+                # Looked up in the classes: getattr on the object may run the user's code.
                 if node and any(name in cls.__dict__ for cls in type(node.value).__mro__):
                     return f"{node.path}.{name}"
         return None
@@ -150,6 +101,26 @@ def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:
+    """The generator at a path, if there is one."""
+    return [source.generator for source in find_generators(with_shared(roots)) if source.path == path]
+
+
+def kind_of(value: Any) -> str | None:
+    """The name of a generator's type; None for anything else."""
+    kind = type(value)  # isinstance reads __class__, which may run the user's code
+    if issubclass(kind, random.Random):
+        return None if issubclass(kind, random.SystemRandom) else "random.Random"
+    if issubclass(kind, _NUMPY):
+        return f"numpy.random.{kind.__name__}"
+    return "torch.Generator" if issubclass(kind, torch.Generator) else None
+
+
+_NUMPY = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
+_RESEED = ("set_random_seed", "set_random_state", "seed_", "reseed")
+"""Methods that reseed a pipeline of albumentations, MONAI or imgaug."""
+
+
 def generator_states(roots: Mapping[str, Any]) -> list[tuple[Source, GeneratorState]]:
     """The global generators and those that can be reached from the roots, with their current states."""
     return [(source, state_of(source, roots)) for source in find_generators(with_shared(roots))]
@@ -168,15 +139,27 @@ def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
     return GeneratorState(source.path, source.kind, source.state(), place)
 
 
+def _state(generator: Any) -> bytes:
+    if isinstance(generator, random.Random):
+        return repr(random.Random.getstate(generator)).encode()
+    if isinstance(generator, torch.Generator):
+        return generator.get_state().numpy().tobytes()
+    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+    state = bits.get_state() if isinstance(bits, np.random.RandomState) else bits.state
+    return pickle.dumps(state)
+
+
 def advance(path: str, roots: Mapping[str, Any]) -> None:
     """Advance the generator at a path."""
     for generator in found_at(path, roots):
-        skip(generator, STEPS)
+        skip(generator, SKIPPED_NUMBERS)
 
 
-def found_at(path: str, roots: Mapping[str, Any]) -> list[Any]:
-    """The generator at a path, if there is one."""
-    return [source.generator for source in find_generators(with_shared(roots)) if source.path == path]
+SKIPPED_NUMBERS = 1009
+"""How many numbers an advanced generator skips: more than most samples draw, so that the next one does not just get the
+numbers of the one after it; a prime, and so no multiple of what a sample draws.
+
+"""
 
 
 def skip(generator: Any, count: int) -> None:
@@ -190,6 +173,51 @@ def skip(generator: Any, count: int) -> None:
             generator.random()
     else:
         generator.random(count)
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators of Python, numpy and torch, and restore their states afterwards.
+
+    Meanwhile `torch.initial_seed` returns the worker's own seed, because generators that are correctly created in the
+    worker are seeded from it. The generator of cv2 cannot be read and is not changed.
+    """
+    restore = saved_generators()
+    own_seed = torch.initial_seed()
+    replaced = [(torch, torch.initial_seed), (torch.random, torch.random.initial_seed)]
+    for module, _ in replaced:
+        module.initial_seed = lambda: own_seed  # type: ignore[attr-defined]
+    seed_global_generators(seed)
+    try:
+        yield
+    finally:
+        for module, initial_seed in replaced:
+            module.initial_seed = initial_seed  # type: ignore[attr-defined]
+        restore()
+
+
+def saved_generators() -> Callable[[], None]:
+    """Save the states of the global generators of Python, numpy and torch; call the result to restore them."""
+    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()
+
+    def restore() -> None:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(own)
+
+    return restore
+
+
+def seed_global_generators(seed: int) -> None:
+    """Seed the global generators of Python, numpy and torch as torch seeds them in a worker."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
+
+
+def unreadable() -> tuple[str, ...]:
+    """The imported libraries whose generator can be seeded but not read."""
+    return tuple(name for name in ("cv2",) if name in sys.modules)
 
 
 def reseed(library: str, seed: int) -> None:
@@ -224,36 +252,12 @@ def _next_numbers(library: str) -> bytes:
     return drawn
 
 
-def unreadable() -> tuple[str, ...]:
-    """The imported libraries whose generator can be seeded but not read."""
-    return tuple(name for name in ("cv2",) if name in sys.modules)
+FOLLOWED_FETCHES = 8
+"""After each of so many first fetches of an epoch, known generators are read; a new search would take far longer.
 
+Generators that are made late and drawn from unevenly are found to share a state after a few of them.
 
-_NUMPY = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
-
-
-def kind_of(value: Any) -> str | None:
-    """The name of a generator's type; None for anything else."""
-    kind = type(value)  # isinstance reads __class__, which may run the user's code
-    if issubclass(kind, random.Random):
-        return None if issubclass(kind, random.SystemRandom) else "random.Random"
-    if issubclass(kind, _NUMPY):
-        return f"numpy.random.{kind.__name__}"
-    return "torch.Generator" if issubclass(kind, torch.Generator) else None
-
-
-def _state(generator: Any) -> bytes:
-    if isinstance(generator, random.Random):
-        return repr(random.Random.getstate(generator)).encode()
-    if isinstance(generator, torch.Generator):
-        return generator.get_state().numpy().tobytes()
-    bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
-    state = bits.get_state() if isinstance(bits, np.random.RandomState) else bits.state
-    return pickle.dumps(state)
-
-
-FOLLOWED = 8
-"""After each of so many first fetches of an epoch, known generators are read; a new search would take far longer."""
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,12 +291,13 @@ class _RngCensus(Hooks):
             self._known = generator_states(roots)
             states = tuple(state for _, state in self._known)
             spool.write(Census(worker, epoch, fetches, states, unreadable(), tuple(probed_states())))
-        elif 0 < fetches <= FOLLOWED:
+        elif 0 < fetches <= FOLLOWED_FETCHES:
             states = tuple(replace(state, state=source.state()) for source, state in self._known)
             spool.write(Census(worker, epoch, fetches, states, ()))
 
 
 Pair = tuple[WorkerEpoch, WorkerEpoch]
+"""Two workers, or two epochs of one."""
 
 
 def cloned_generators(censuses: Iterable[Census], pair: Pair) -> list[GeneratorState]:
@@ -301,6 +306,8 @@ def cloned_generators(censuses: Iterable[Census], pair: Pair) -> list[GeneratorS
     States are compared after the first fetch, when generators that are correctly created in the worker exist; if none
     are equal (the first fetch may draw a different number of times), before it.
     """
+    # A state is thousands of bits, which two generators do not share by chance: equal ones are copies of one generator,
+    # and yield the same numbers as soon as one is drawn from. One that never advances yields none.
     one, two = pair
     table = {(census.where, census.fetches): {state.path: state for state in census.generators} for census in censuses}
     last = max((fetches for _, fetches in table), default=0)
@@ -323,6 +330,7 @@ def overlapping_generators(censuses: Iterable[Census], pair: Pair) -> Iterator[t
 
     Each comes with whether that state is the one before the first fetch, which may still seed the generator.
     """
+    # Whoever is in a state continues in the same way: one state in common is enough, whenever each of them was in it.
     states: dict[WorkerEpoch, dict[str, dict[int, bytes]]] = {}
     named: dict[str, GeneratorState] = {}
     for census in censuses:

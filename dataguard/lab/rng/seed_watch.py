@@ -1,11 +1,9 @@
-"""How the user's code seeds random generators while it reads a sample: which generator, with which seed, and where.
+"""How the user's code seeds random generators and draws from them while it reads a sample: which ones, and where.
 
-Functions and classes that seed are replaced by ones that record the seed, in the modules that define them and wherever
-they were imported by name. This happens only in the processes of one observation.
-
-Records which seeds generators get while samples are read: in each fetch, or up to the first batch.
-
-Records the line of the user's code that draws from a generator first, in each worker.
+`SeedWatch` replaces the functions and classes that seed by ones that record the seed, in the modules that define them
+and wherever they were imported by name. This happens only in the processes of one observation. The instruments below
+record seeds in each fetch (`SeedLog`) or up to the first batch (`FirstSeeds`), and the line that draws first
+(`FirstDraw`).
 """
 
 from __future__ import annotations
@@ -34,13 +32,15 @@ from dataguard.lab.rng.frozen_rng import depending, drawing, package_at
 from dataguard.lab.rng.rng_discovery import Source, find_generators, skip, with_shared
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
+"""The classes of numpy that are seeded when they are made."""
 _CONSTANTS = (int, float, str, bytes, np.integer)
+"""The types of seeds that are compared."""
 _DEFINING = ("random", "numpy.random", "torch", "torch.random")
 """The modules that define what is watched."""
 Given = tuple[object, Seeding]
 """A generator and its seed; for a global generator, the kind of seeding replaces the generator."""
 _SHOWN = 40
-"""Most characters of a seed that are shown."""
+"""Most characters of a seed that are shown: a number of 128 bits, as `secrets.randbits` or a SeedSequence gives it."""
 
 
 class SeedWatch:

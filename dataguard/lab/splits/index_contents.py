@@ -27,7 +27,7 @@ from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.sample_pairs import DRAWS, Thumbnails, thumbnails_of
 from dataguard.lab.splits.tables import Table, find_tables
-from dataguard.lab.spy.sample_ledger import FEWEST_BYTES, hashes_of_rows
+from dataguard.lab.spy.sample_ledger import FEWEST_HASHED_BYTES, hashes_of_rows
 from dataguard.process.originals import os
 from dataguard.targets.variants import Loader
 
@@ -232,7 +232,7 @@ class _ColumnFinder:
         if isinstance(value, torch.Tensor):
             value = value.detach().numpy() if value.device.type == "cpu" and value.layout is torch.strided else None
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.ndim and len(value) == length:
-            if value.nbytes // length >= FEWEST_BYTES:
+            if value.nbytes // length >= FEWEST_HASHED_BYTES:
                 parts = np.array_split(value, -(-length // 4096))
                 yield CONTENT, "", array("Q", [row for part in parts for row in hashes_of_rows(part)])
         elif isinstance(value, list | tuple) and len(value) == length:
@@ -308,6 +308,6 @@ def _number(part: Any) -> int | None:
         return hash(os.fspath(part)) & _MASK  # the same in all forks of one process
     if isinstance(part, torch.Tensor) and part.layout is torch.strided and part.device.type == "cpu":
         part = part.detach().numpy()
-    if isinstance(part, np.ndarray) and part.dtype.kind in "biufc" and part.nbytes >= FEWEST_BYTES:
+    if isinstance(part, np.ndarray) and part.dtype.kind in "biufc" and part.nbytes >= FEWEST_HASHED_BYTES:
         return hashes_of_rows(part.reshape(1, -1))[0]
     return None

@@ -1,4 +1,8 @@
-"""Run a loader under the spy for some epochs in this disposable process, and shut it down."""
+"""Run a loader under the spy for some epochs in this disposable process, and shut it down.
+
+`drive` iterates it as a training loop would. What escapes from the user's code becomes an incident: an exception of a
+worker, the death of a worker, or an exception of the main process.
+"""
 
 from __future__ import annotations
 
@@ -116,6 +120,11 @@ class _Pace:
     """When an epoch is `late`, after so many `seconds`; with `workers`, before a batch that would come too late.
 
     `starting` says how many of the elapsed seconds no later batch takes.
+
+    Workers make batches side by side, one each, in rounds: the first batch of a round takes as long as a round, and the
+    others are there soon after it. So only before a round is it asked whether there is time for one as long as the
+    average so far, and within a round only whether time is up. What starting took is subtracted from that average if it
+    decides; it is read from the records, which takes a while.
     """
 
     seconds: float
@@ -128,21 +137,33 @@ class _Pace:
         """Whether to wait for another batch, `elapsed` seconds from the start; the first one came after `first`."""
         if self.workers is None:
             self.late = elapsed - first > self.seconds
-        elif count >= self.workers:
-            begun = 0.0 if self.forked or not self.workers else first
-            starts_a_round = not self.workers or count % self.workers == 0
-            share, left = max(self.workers, 1) / count, self.seconds - (elapsed - begun)
-            self.late = left < elapsed * share * starts_a_round
+        elif count >= self.workers:  # each worker has made one batch
+            per_round = max(self.workers, 1)
+            rounds, is_complete = count / per_round, count % per_round == 0
+            uncounted = 0.0 if self.forked or not self.workers else first
+            left = self.seconds - (elapsed - uncounted)
+            self.late = left < (elapsed / rounds if is_complete else 0.0)
             if self.late and left > 0:
-                self.late = left < (elapsed - self.starting()) * share
+                self.late = left < (elapsed - self.starting()) / rounds
         return not self.late
 
 
 def _starting_seconds(folder: Path, epoch: int) -> float:
     """How much longer the slowest first read of a worker took than later reads; all of it, if there are none yet."""
-    samples = (one for one in read_spools(folder) if isinstance(one, SampleRecord) and one.epoch == epoch)
-    first, later = read_seconds(samples)
+    samples = (record for record in read_spools(folder) if isinstance(record, SampleRecord))
+    first, later = read_seconds(sample for sample in samples if sample.epoch == epoch)
     return max(0.0, max(first, default=0.0) - (statistics.median(later) if later else 0.0))
+
+
+def read_seconds(samples: Iterable[SampleRecord]) -> tuple[list[float], list[float]]:
+    """The seconds of the first read of each worker, which may import and open what later ones use, and of the others.
+
+    Samples that were read at once have the same share of the time.
+    """
+    timed = [sample for sample in samples if sample.seconds]
+    first = {(sample.worker, sample.epoch): sample.seconds for sample in reversed(timed)}
+    later = [sample.seconds for sample in timed if sample.seconds != first[sample.worker, sample.epoch]]
+    return [*first.values()], later
 
 
 def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace) -> Ride:
@@ -191,6 +212,7 @@ def _failure(error: BaseException, iterator: Any, plan: Plan, failures: Sequence
     incident = incident_of(error, "iterate")
     leaving = bool(failures) and failures[0].error_type == "SystemExit"
     workers = _workers_at(error) or getattr(iterator, "_workers", ())
+    # A worker that exits runs its exit handlers first.
     dead = _dead_worker(workers, 1.0 if leaving else 0.1, "exited unexpectedly" in incident.message)
     if failures and not (dead and leaving):
         first = failures[0]
@@ -242,13 +264,3 @@ def _death_of(worker: int, code: int, plan: Plan) -> Incident:
         stacks=left,
         output=end_of_output(plan.folder),
     )
-
-
-def read_seconds(samples: Iterable[SampleRecord]) -> tuple[list[float], list[float]]:
-    """The seconds of the first read of each worker, which may import and open what later ones use, and of the others.
-
-    Samples that were read at once have the same share of the time.
-    """
-    timed = [one for one in samples if one.seconds]
-    first = {(one.worker, one.epoch): one.seconds for one in reversed(timed)}
-    return [*first.values()], [one.seconds for one in timed if one.seconds != first[one.worker, one.epoch]]

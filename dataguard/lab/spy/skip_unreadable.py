@@ -21,9 +21,9 @@ from dataguard.process.progress import Unreadable
 
 UNREAD: Any = object()
 """Replaces a sample that could not be read."""
-FULL = 8
-"""How many incidents a process keeps with all their details."""
-_LONGEST = 4096
+DETAILED_INCIDENTS = 8
+"""How many incidents a process keeps with all their details: a report shows a few, and of the others their lines."""
+_LONGEST_PATH = 4096
 """Longest path in characters: a longer text is not a path."""
 
 
@@ -97,7 +97,7 @@ class SkippingItems:
             incident.error_type or "",
             self._file(error, get),
             (frame.file, frame.line, frame.function) if frame else None,
-            incident if self._recorded < FULL else None,
+            incident if self._recorded < DETAILED_INCIDENTS else None,
         )
         self._recorded += 1
         with self._path.open("ab", buffering=0) as file:  # opened each time: user code may close descriptors
@@ -153,7 +153,7 @@ class UnreadableLog:
 def file_of(error: BaseException) -> str | None:
     """The file being read when this was raised: named by the error, or held by a function in its traceback."""
     link: BaseException | None = error
-    for _ in range(8):
+    for _ in range(8):  # exceptions may be linked in a circle
         if link is None:
             return None
         named = getattr(link, "filename", None)
@@ -200,7 +200,7 @@ def _held_file(frame: FrameType) -> str | None:
 def _is_file(name: Any) -> bool:
     try:
         text = os.fsdecode(name)
-        return 0 < len(text) < _LONGEST and "\0" not in text and Path(text).is_file() and not is_library(text)
+        return 0 < len(text) < _LONGEST_PATH and "\0" not in text and Path(text).is_file() and not is_library(text)
     except (OSError, TypeError, ValueError):
         return False
 

@@ -1,7 +1,4 @@
-"""Memory and open files of a process, read from inside it after some numbers of samples.
-
-The threads of libraries in this process, and how to limit them.
-"""
+"""Memory, open files and threads of a process, read from inside it after some numbers of samples."""
 
 from __future__ import annotations
 
@@ -21,78 +18,16 @@ import threadpoolctl
 import torch
 
 from dataguard.core.model import NotTested
-from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Pages, Pools, Process, Reading
+from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
+from dataguard.lab.core.records import Pages, Pools, Reading
 from dataguard.process.originals import time
 
-_TASKS = Path("/proc/self/task")
+READING_INTERVAL = 100
+"""An optional reading is skipped unless so many times the duration of the last reading has passed since.
 
+So optional readings take at most 1% of the time.
 
-def threads_of_libraries() -> int:
-    """How many threads this process has besides those of Python, counting the main thread; 1 if unknown."""
-    try:
-        return max(sum(1 for _ in _TASKS.iterdir()) - threading.active_count() + 1, 1)
-    except OSError:
-        return 1
-
-
-def limit_threads(count: int) -> None:
-    """Set the number of threads of every library that this process has loaded."""
-    torch.set_num_threads(count)
-    cv2 = sys.modules.get("cv2")
-    if cv2 is not None:
-        cv2.setNumThreads(count)
-    threadpoolctl.threadpool_limits(count)
-
-
-def pools() -> tuple[str, ...]:
-    """The loaded libraries that would use more than one thread, each with its number of threads."""
-    found = [(str(one["internal_api"]), int(one["num_threads"])) for one in threadpoolctl.threadpool_info()]
-    cv2 = sys.modules.get("cv2")
-    found.append(("torch", torch.get_num_threads()))
-    found += [("cv2", cv2.getNumThreads())] if cv2 is not None else []
-    return tuple(f"{name}: {count}" for name, count in dict(found).items() if count > 1)
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryThreads(Instrument):
-    """Limits every library to `count` threads; with 0, records how many threads they use."""
-
-    count: int
-
-    def start(self, process: Process) -> Hooks:
-        """Each process has its own threads."""
-        return _LibraryThreads(self.count, process)
-
-
-class _LibraryThreads(Hooks):
-    def __init__(self, count: int, process: Process) -> None:
-        self._count = count
-        self._process = process
-        self._done = False
-
-    @contextlib.contextmanager
-    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
-        """Set the number before the first fetch and after it, because some libraries are loaded during it."""
-        if not self._done:
-            self._set(fetch.epoch)
-        yield
-        if not self._done:
-            self._set(fetch.epoch)
-            self._done = True
-
-    def _set(self, epoch: int) -> None:
-        if self._count:
-            limit_threads(self._count)
-        else:
-            self._process.spool.write(Pools(self._process.worker, epoch, pools()))
-
-
-_STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
-_DESCRIPTORS = Path("/proc/self/fd")
-_BLOCK = 64
-"""About the bytes of a block of Python's own allocator."""
-SPARING = 100
-"""An optional reading is skipped unless so many times the duration of the last reading has passed since."""
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +85,7 @@ class _UsageReadings(Hooks):
         self._process.spool.write(reading)
         cost = time.thread_time() - before
         self._spent += cost
-        self._earliest = time.perf_counter() + SPARING * cost
+        self._earliest = time.perf_counter() + READING_INTERVAL * cost
 
 
 def memory_taken() -> int:
@@ -168,6 +103,22 @@ def memory_taken() -> int:
         raise NotTested("the memory of a process cannot be read here, as /proc is missing") from error
 
 
+def memory_in_use() -> int | None:
+    """Bytes of objects that are not freed: of glibc's allocator, and about those of Python's; None without glibc 2.33.
+
+    Python takes the memory for small objects in arenas, past the C library, and counts only its blocks.
+    """
+    try:
+        statistics = _mallinfo2()()
+    except (AttributeError, OSError):
+        return None
+    return int(statistics.uordblks + statistics.hblkhd + _BLOCK_BYTES * sys.getallocatedblocks())
+
+
+_BLOCK_BYTES = 64
+"""About the bytes of a block of Python's own allocator."""
+
+
 class _Mallinfo2(ctypes.Structure):
     """The statistics of glibc's allocator, in bytes; see mallinfo(3)."""
 
@@ -178,18 +129,6 @@ class _Mallinfo2(ctypes.Structure):
             *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
         )
     )
-
-
-def memory_in_use() -> int | None:
-    """Bytes of objects that are not freed: of glibc's allocator, and about those of Python's; None without glibc 2.33.
-
-    Python takes the memory for small objects in arenas, past the C library, and counts only its blocks.
-    """
-    try:
-        statistics = _mallinfo2()()
-    except (AttributeError, OSError):
-        return None
-    return int(statistics.uordblks + statistics.hblkhd + _BLOCK * sys.getallocatedblocks())
 
 
 @functools.cache
@@ -219,3 +158,70 @@ def descriptors_open() -> int:
     with contextlib.suppress(OSError):
         return sum(1 for _ in (_DESCRIPTORS if _DESCRIPTORS.is_dir() else Path("/dev/fd")).iterdir())
     return 0
+
+
+_STATUS, _MAPS = Path("/proc/self/status"), Path("/proc/self/smaps_rollup")
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryThreads(Instrument):
+    """Limits every library to `count` threads; with 0, records how many threads they use."""
+
+    count: int
+
+    def start(self, process: Process) -> Hooks:
+        """Each process has its own threads."""
+        return _LibraryThreads(self.count, process)
+
+
+class _LibraryThreads(Hooks):
+    def __init__(self, count: int, process: Process) -> None:
+        self._count = count
+        self._process = process
+        self._done = False
+
+    @contextlib.contextmanager
+    def around_fetch(self, fetch: Fetch) -> Iterator[None]:
+        """Set the number before the first fetch and after it, because some libraries are loaded during it."""
+        if not self._done:
+            self._set(fetch.epoch)
+        yield
+        if not self._done:
+            self._set(fetch.epoch)
+            self._done = True
+
+    def _set(self, epoch: int) -> None:
+        if self._count:
+            limit_threads(self._count)
+        else:
+            self._process.spool.write(Pools(self._process.worker, epoch, pools()))
+
+
+def limit_threads(count: int) -> None:
+    """Set the number of threads of every library that this process has loaded."""
+    torch.set_num_threads(count)
+    cv2 = sys.modules.get("cv2")
+    if cv2 is not None:
+        cv2.setNumThreads(count)
+    threadpoolctl.threadpool_limits(count)
+
+
+def pools() -> tuple[str, ...]:
+    """The loaded libraries that would use more than one thread, each with its number of threads."""
+    threads = {str(pool["internal_api"]): int(pool["num_threads"]) for pool in threadpoolctl.threadpool_info()}
+    cv2 = sys.modules.get("cv2")
+    threads["torch"] = torch.get_num_threads()
+    threads |= {"cv2": cv2.getNumThreads()} if cv2 is not None else {}
+    return tuple(f"{name}: {count}" for name, count in threads.items() if count > 1)
+
+
+def threads_of_libraries() -> int:
+    """How many threads this process has besides those of Python, counting the main thread; 1 if unknown."""
+    try:
+        return max(sum(1 for _ in _TASKS.iterdir()) - threading.active_count() + 1, 1)
+    except OSError:
+        return 1
+
+
+_TASKS = Path("/proc/self/task")

@@ -4,18 +4,12 @@
 then wraps the result of `_DatasetKind.create_fetcher`. torch calls that last before its loop starts, with every start
 method (measured on torch 2.15), and so does torchdata's StatefulDataLoader.
 
-The plan of the spy.
+In each process a `Watcher` holds the instruments of the `Plan`, and a `WatchedFetcher` passes them what the fetcher of
+an epoch reads and collates. The fetcher sees the user's dataset or iterator through proxies that announce every read.
 
-Proxies that replace the user's dataset or iterator in the fetcher, and announce every read.
-
-Whether a batch reaches the main process: a worker pickles it like torch's queues do, and the main process loads it.
-
-So does an exception, by its class. Every batch is pickled, without the contents of its tensors. One of each kind
-travels whole: whether it loads is decided by the classes that it consists of.
-
-The spy in one process: its instruments, and how far the process has got.
-
-One torch fetcher under the spy: fetch samples, pass them to the instruments, collate them.
+Whether a batch reaches the main process is tested here: a worker pickles it like torch's queues do, without the
+contents of its tensors. One batch of each kind travels whole, and the main process loads it: whether that works is
+decided by the classes that it consists of.
 """
 
 from __future__ import annotations
@@ -113,7 +107,7 @@ class WatchedIterator:
 
 
 MOST_NAMES = 3
-"""Most classes of a batch that are named."""
+"""Most classes of a batch that are named, in one line of a report."""
 _PLAIN = ("builtins", "collections", "copyreg", "numpy", "torch", "multiprocessing")
 """Packages whose classes are named only if there are no others."""
 
@@ -274,7 +268,7 @@ class Watcher:
             raise
 
 
-SLOW = 1e-3
+SLOW_READ = 1e-3
 """Seconds of a read after which the next one is timed without its wait for a core; that costs 20 microseconds."""
 
 
@@ -321,7 +315,7 @@ class WatchedFetcher:
                 raise
             seconds = time.perf_counter() - started
             seconds -= seconds_without_core() - waited if self._slow else 0.0
-            self._slow = seconds > SLOW
+            self._slow = seconds > SLOW_READ
             fetch.seconds += [seconds / count] * count
         return sample
 

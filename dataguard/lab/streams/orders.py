@@ -1,6 +1,7 @@
-"""The order in which a loader requests its samples, epoch by epoch, without reading them.
+"""The order in which a loader requests its samples, and that of a stream: epoch by epoch, in one process.
 
-The order of a stream in several epochs of one process, and whether a constant seed decides it.
+Indices are drawn without reading samples. Generators that were seeded with a constant skip some numbers in one more
+epoch: if the order changes then, that seed decides it.
 """
 
 from __future__ import annotations

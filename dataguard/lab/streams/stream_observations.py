@@ -1,8 +1,7 @@
-"""Whether the user's code, or a library's stream, reads its rank from torch.distributed or the environment.
+"""The observations of a lab about streams, sample orders and resuming; see `Streams`.
 
-How many samples each process of a stream yields, whatever its generators draw.
-
-The observations of a lab about streams, sample orders and resuming.
+Also whether the user's code, or a library's stream, reads its rank, which decides how many ranks are run; and how many
+samples each process of a stream yields, whatever its generators draw.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.sample_ledger import depth_of
+from dataguard.lab.spy.sample_ledger import resolution_for
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams import orders
 from dataguard.lab.streams.orders import Contents, Orders, StreamOrder
@@ -188,7 +187,7 @@ class Streams:
         subject = self._subject
         if not subject.settings.all:
             return request
-        return replace(request, whole=True, depth=depth_of(subject.epoch.read or 0))
+        return replace(request, whole=True, depth=resolution_for(subject.epoch.read or 0))
 
     def seconds_of(self, request: Request) -> float:
         """Most seconds to read one epoch of a stream."""

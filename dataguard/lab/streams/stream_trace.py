@@ -1,4 +1,4 @@
-"""What a stream yields, worker by worker."""
+"""What a stream yields, worker by worker: what a check requests, how it is run, and the trace that comes of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dataguard.lab.rng.frozen_rng import AdvancedRng, FrozenRngs, SeededSamples
 from dataguard.lab.rng.rng_discovery import SEED, RngCensus
 from dataguard.lab.spy.drive import Ride, drive
 from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.sample_ledger import CLOSE, Account, LedgerResolution, identity_of, read_ledgers
+from dataguard.lab.spy.sample_ledger import EVERY_SAMPLE, Account, LedgerResolution, identity_of, read_ledgers
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.targets.variants import Loader
 
@@ -64,7 +64,7 @@ class Request:
     key: str | None = None
     count: bool = False
     whole: bool = False
-    depth: LedgerResolution = CLOSE
+    depth: LedgerResolution = EVERY_SAMPLE
     run: int = 0
 
     def plan(self, folder: Path, most: int) -> Plan:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.core.leaves import AT_ONCE, MOST_HELD, keep, leaves_of
+from dataguard.lab.core.leaves import MOST_HELD, VALUES_AT_ONCE, keep, leaves_of
 
 
 @pytest.mark.parametrize(("size", "expected"), [(1, 4), (MOST_HELD, 2)])
@@ -22,7 +22,7 @@ def test_large_samples_are_kept_in_smaller_numbers(size: int, expected: int) -> 
 
 @pytest.mark.parametrize("kind", [torch.from_numpy, np.asarray])
 def test_values_of_all_pieces_are_counted(kind: Any) -> None:
-    values = np.zeros(AT_ONCE + 2, dtype=np.float32)
+    values = np.zeros(VALUES_AT_ONCE + 2, dtype=np.float32)
     values[[0, -1]] = np.nan, np.inf
     (mixed,) = leaves_of(kind(values))
     assert (mixed.nan, mixed.inf, mixed.mask, mixed.constant) == (1, 1, False, False)
@@ -34,7 +34,7 @@ def test_values_of_all_pieces_are_counted(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", [torch.from_numpy, np.asarray])
 def test_a_large_array_of_one_value_is_constant(kind: Any) -> None:
-    values = np.full(AT_ONCE + 2, 3.0)
+    values = np.full(VALUES_AT_ONCE + 2, 3.0)
     assert leaves_of(kind(values))[0].constant
     values[-1] = 4
     assert not leaves_of(kind(values))[0].constant

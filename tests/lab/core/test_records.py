@@ -11,7 +11,7 @@ from PIL import Image
 
 from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import (
-    FEWEST,
+    FEWEST_VALUES,
     BatchRecord,
     Census,
     GeneratorState,
@@ -81,7 +81,7 @@ def test_images_with_colours(value: Any, coloured: bool) -> None:
     [
         ([torch.zeros(8, 8)], True),
         ([torch.zeros(8, 7)], False),  # too small
-        ([torch.zeros(FEWEST)], False),  # a row
+        ([torch.zeros(FEWEST_VALUES)], False),  # a row
         ([torch.rand(8, 8)], False),
         ([torch.zeros(8, 8), torch.rand(8, 8)], False),
         ([torch.zeros(3, 8, 8), torch.rand(8, 8)], True),  # the image counts, not the mask

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
 from dataguard.core.model import NotApplicable
-from dataguard.lab.core.leaves import AT_ONCE, leaves_of
+from dataguard.lab.core.leaves import VALUES_AT_ONCE, leaves_of
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.dataset.index_semantics import Hints, IndexSemantics, _same, hints_of, probe_semantics
 from dataguard.lab.process.isolation import isolated
@@ -150,12 +150,12 @@ def test_a_few_samples_that_are_made_up_repeat_by_nature(tmp_path: Path) -> None
     assert semantics(dataset, tmp_path, Hints((4,), hints_of(samples).various)).repeats == ()
 
 
-@pytest.mark.parametrize("place", [0, AT_ONCE, AT_ONCE + 1])
+@pytest.mark.parametrize("place", [0, VALUES_AT_ONCE, VALUES_AT_ONCE + 1])
 def test_large_values_are_compared_in_all_places(place: int) -> None:
-    one = torch.zeros(AT_ONCE + 2)
+    one = torch.zeros(VALUES_AT_ONCE + 2)
     two = one.clone()
     two[place] = 1e-9
     assert _same(one, two)
     two[place] = 1
     assert not _same(one, two)
-    assert not _same(one, one[:AT_ONCE])
+    assert not _same(one, one[:VALUES_AT_ONCE])

@@ -21,7 +21,7 @@ from dataguard.lab.core.records import LeafRecord, SampleRecord
 from dataguard.lab.epoch.full_epoch import FullSchedule, RankAssignment
 from dataguard.lab.spy import sample_ledger
 from dataguard.lab.spy.recording import MOST_STRUCTURES, RecordSampler
-from dataguard.lab.spy.sample_ledger import Ledger, depth_of, read_ledgers
+from dataguard.lab.spy.sample_ledger import Ledger, read_ledgers, resolution_for
 from dataguard.process.torchrun import clear_torchrun_variables, team_of
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
@@ -109,8 +109,8 @@ def test_indices_that_do_not_exist_are_left_out() -> None:
 
 @pytest.mark.parametrize(("samples", "level"), [(0, 0), (10**6, 0), (10**6 + 1, 1), (3 * 10**6, 2), (10**8, 7)])
 def test_a_stream_of_more_than_a_million_samples_is_sampled(samples: int, level: int) -> None:
-    assert depth_of(samples).level == level
-    assert samples >> level <= sample_ledger.MOST
+    assert resolution_for(samples).level == level
+    assert samples >> level <= sample_ledger.MOST_SAMPLES
 
 
 def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everywhere(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everyw
 
 
 def test_a_ledger_counts_each_epoch_by_itself(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, None, sample_ledger.CLOSE)
+    ledger = Ledger(tmp_path, None, sample_ledger.EVERY_SAMPLE)
     for epoch, samples in enumerate((5, 3)):
         ledger.enter(epoch, map(record, range(samples)))
     assert [read_ledgers(tmp_path, epoch)[-1].samples for epoch in (0, 1)] == [5, 3]

@@ -30,7 +30,7 @@ from dataguard.core.incident import LoaderDied, LoaderHung, LoaderRaised
 from dataguard.core.model import DataguardError, Undecided
 from dataguard.lab.core.observation_cache import ObservationCache
 from dataguard.lab.process import incidents, isolation
-from dataguard.lab.process.answers import Broke
+from dataguard.lab.process.answers import ObservationBug
 from dataguard.lab.process.incidents import SLOTS, FlightRecorder
 from dataguard.lab.process.isolation import OutOfTime, isolated
 from dataguard.process import originals, shm_cleanup
@@ -125,7 +125,7 @@ class TestEndings:
         assert raised.value.incident.own_frame.line == line_of(fail, "raise")
 
     def test_what_our_own_code_raises_is_a_bug_of_ours(self, tmp_path: Path) -> None:
-        with pytest.raises(Broke, match="TypeError"):
+        with pytest.raises(ObservationBug, match="TypeError"):
             run(lambda: how_it_ended("no status"), tmp_path)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(

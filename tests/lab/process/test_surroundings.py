@@ -23,12 +23,14 @@ def _restored() -> Iterator[None]:
 @pytest.mark.usefixtures("_restored")
 def test_changes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(originals.os, "geteuid", lambda: 1000)
-    answers.note()
+    answers.note_surroundings()
     os.umask(0o27)
-    assert answers.changed() is None
-    assert str(answers.unwritten("no file", OSError(28, "No space"))).endswith("prevented: no file: No space")
+    assert answers.changed_surroundings() is None
+    assert str(answers.why_unwritten("no file", OSError(28, "No space"))).endswith("prevented: no file: No space")
     os.umask(0o777)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    assert answers.changed() == ("the rights of new files, with os.umask, the limit of file sizes, RLIMIT_FSIZE")
+    assert answers.changed_surroundings() == (
+        "the rights of new files, with os.umask, the limit of file sizes, RLIMIT_FSIZE"
+    )
     monkeypatch.setattr(originals.os, "geteuid", lambda: 7)
-    assert "os.seteuid" in str(answers.unwritten("no file", OSError(13, "Permission denied")))
+    assert "os.seteuid" in str(answers.why_unwritten("no file", OSError(13, "Permission denied")))

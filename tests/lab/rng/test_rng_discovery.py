@@ -24,7 +24,7 @@ import pytest
 import rpds
 import torch
 
-from dataguard.lab.core.object_graph import FEW, MOST_ENTRIES, reachable
+from dataguard.lab.core.object_graph import FEW_ENTRIES, MOST_ENTRIES, reachable
 from dataguard.lab.rng.rng_discovery import advance, find_generators, generator_states, kind_of
 from tests.loaders import culprits
 
@@ -319,7 +319,7 @@ BIG: dict[str, Callable[[], Any]] = {
 def test_what_a_walk_looks_at_does_not_grow_with_the_data(what: str) -> None:
     looked_at: list[object] = []
     list(reachable({"x": [BIG[what](), random.Random(0)]}, looked_at.append))
-    assert 2 <= len(looked_at) <= 3 * FEW + 3
+    assert 2 <= len(looked_at) <= 3 * FEW_ENTRIES + 3
 
 
 def test_what_would_be_copied_by_reduction_is_left_alone() -> None:

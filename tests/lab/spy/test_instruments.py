@@ -31,7 +31,7 @@ from dataguard.lab.rng.rng_discovery import RngCensus
 from dataguard.lab.rng.seed_watch import FirstSeeds, SeedLog
 from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.recording import Records, ValueSummaries
-from dataguard.lab.spy.sample_ledger import CLOSE, ContentHashes, GlobalWorkerIds
+from dataguard.lab.spy.sample_ledger import EVERY_SAMPLE, ContentHashes, GlobalWorkerIds
 from dataguard.lab.spy.skip_unreadable import SkipUnreadable
 from dataguard.lab.spy.usage_readings import LibraryThreads, UsageReadings
 from dataguard.lab.spy.worker_spy import Plan, Watcher, install, watch_fetcher
@@ -149,7 +149,7 @@ INSTRUMENTS = (
     FrozenRngs(((1, 2),), UnfrozenRng("dataset.rng", (((0, 7),),))),
     GlobalWorkerIds(1, 2),
     LibraryThreads(1),
-    Records(keep=64, ledger=CLOSE),
+    Records(keep=64, ledger=EVERY_SAMPLE),
     RngCensus((0, 1)),
     SeededFetches((1, None)),
     SeededLibraries(("cv2",)),

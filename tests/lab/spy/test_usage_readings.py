@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dataguard.lab.core.instrument import Fetch, Process, Reading
+from dataguard.lab.core.instrument import Fetch, Process
+from dataguard.lab.core.records import Reading
 from dataguard.lab.machine.resource_observations import UsagePlan
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.spy.usage_readings import UsageReadings, memory_taken
