@@ -172,7 +172,7 @@ class EveryWorkerReads(Schedule):
 
     def __iter__(self) -> Iterator[Any]:
         if self._drawn is None:
-            self._drawn = _first(self._spread() if self.spread else self._flat(), self.items)
+            self._drawn = first_distinct(self._spread() if self.spread else self._flat(), self.items)
         twice = self._drawn * 2
         for count in self.rounds:
             for position in range(count):
@@ -208,7 +208,7 @@ class Scripted(Schedule):
     def __iter__(self) -> Iterator[Any]:
         if self._drawn is None:
             count = 1 + max(place for epoch in self.scripts for script in epoch for place in script)
-            self._drawn = _first(flat(self.inner, batched=self.batched), count)
+            self._drawn = first_distinct(flat(self.inner, batched=self.batched), count)
         self._epoch += 1  # here, because torch makes an iterator more than it uses
         for places in zip(*self.scripts[min(self._epoch, len(self.scripts) - 1)], strict=True):
             for place in places:
@@ -272,7 +272,7 @@ def flat(order: Any, *, batched: bool) -> Iterator[Any]:
         yield from members(entry) if batched else [entry]
 
 
-def _first(indices: Iterable[Any], count: int) -> list[Any]:
+def first_distinct(indices: Iterable[Any], count: int) -> list[Any]:
     """The first `count` distinct indices, repeated if there are too few."""
     return list(islice(cycle(list(islice(unique(indices), count))), count))
 
