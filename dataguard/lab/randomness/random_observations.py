@@ -352,8 +352,6 @@ class Randomness:
 
     def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
         """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
-        reads = constant_seeds.DRAWS * constant_seeds.EPOCHS
-        self._subject.afford_reads(("seedings", always), reads)
         return constant_seeds.find_constant_seeds(self._subject, always=always)
 
     @property

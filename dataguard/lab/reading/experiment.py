@@ -15,17 +15,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import Schedule, first_distinct, flat, unique
 from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, WorkerEpoch
 from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.spy.drive import announce_epoch, drive
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.worker_spy import Plan
-from dataguard.lab.subject import Subject
+from dataguard.machine.machine import Machine
 from dataguard.targets.variants import Loader
 
 R = TypeVar("R")
@@ -159,7 +160,7 @@ class Readings:
     fetch; `single` are leaves of one value; `ended`: the last epoch was read to its end.
     """
 
-    leaves: Mapping[str, Mapping[WorkerEpoch, Series]]
+    leaves: Mapping[str, Mapping[tuple[int, int], Series]]
     notes: tuple[object, ...]
     shown: Mapping[int, str]
     single: frozenset[str]
@@ -174,7 +175,28 @@ class Readings:
         return {path: tuple(chain.from_iterable(by.values())) for path, by in self.leaves.items()}
 
 
-def perform(subject: Subject, experiment: Experiment) -> Readings:
+class Observed(Protocol):
+    """What an experiment needs of its subject: a `Subject`, which stands in a layer above."""
+
+    machine: Machine
+
+    @property
+    def epoch(self) -> EpochTrace:
+        """One ordinary epoch, which says how long a sample takes."""
+
+    def afford(self, key: object, seconds: float, /) -> None:
+        """Raise Undecided if the budget is too short."""
+
+    def build(self, **overrides: Any) -> Loader:
+        """Make the loader in a disposable process."""
+
+    def vary(
+        self, key: object, run: Callable[[Path], bool], read: Callable[[Path, bool | None], Readings], /
+    ) -> Readings:
+        """Run in such a process, and read what it left; once for each key."""
+
+
+def perform(subject: Observed, experiment: Experiment) -> Readings:
     """The readings of an experiment.
 
     Raises Undecided if it takes too long, or if the loader reads other items than its script says.
@@ -184,7 +206,7 @@ def perform(subject: Subject, experiment: Experiment) -> Readings:
     return subject.vary(experiment, partial(run, subject.build, experiment), partial(readings_of, experiment))
 
 
-def seconds_of(subject: Subject, experiment: Experiment) -> float:
+def seconds_of(subject: Observed, experiment: Experiment) -> float:
     """How long the reads take: workers share the cores."""
     script, most = experiment.script, experiment.seconds * max(len(experiment.batches), 1)
     reads, workers = (script.reads, script.workers) if script else (sum(experiment.batches), 1)
@@ -227,7 +249,9 @@ def readings_of(experiment: Experiment, folder: Path, ended: bool | None) -> Rea
             found.add(record)  # a worker prefetches, and not always the same number of batches
     if script is not None and experiment.whole and not found.follows(script):
         raise Undecided("the loader did not read the requested samples: it uses its own order")
-    leaves = {path: {where: tuple(series) for where, series in by.items()} for path, by in found.leaves.items()}
+    leaves: dict[str, dict[tuple[int, int], Series]] = {
+        path: {where: tuple(series) for where, series in by.items()} for path, by in found.leaves.items()
+    }
     return Readings(leaves, tuple(found.notes), found.shown, frozenset(found.single), bool(ended))
 
 
