@@ -20,7 +20,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,9 @@ from dataguard.lab.randomness.spawned_reads import (
     try_pickling,
 )
 from dataguard.lab.randomness.worker_draws import MOST_WORKERS, WorkerDraws, batch_size
-from dataguard.lab.reading.sample_reader import FORKED, Reader, Series, read_trials, run_trials
+from dataguard.lab.reading.experiment import FORKED, Experiment, Order, Script, Series, perform
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.subject import Subject
@@ -242,8 +243,11 @@ class Carryover:
 
 def find_carryover(subject: Subject) -> Carryover:
     """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
-    subject.afford_reads("carryover", READS * batch_size(subject.facts))
-    lost, reads = _lost_stream(subject) if subject.facts.kind == "stream" else (_lost_leaves(subject), READS)
+    if subject.facts.kind == "stream":
+        subject.afford_reads("carryover", READS * batch_size(subject.facts))
+        lost, reads = _lost_stream(subject)
+    else:
+        lost, reads = _lost_leaves(subject), READS
     if not lost:
         return Carryover(reads=reads)
     return Carryover(lost, find_changed(subject), reads)
@@ -251,27 +255,21 @@ def find_carryover(subject: Subject) -> Carryover:
 
 def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
     facts = subject.facts
-    size, build_one = batch_size(facts), partial(subject.build, **FORKED)
-    readings = subject.vary(
-        "carryover",
-        lambda folder: run_trials(build_one, folder, TRIALS, SEEDS, size, announce=False),
-        partial(read_trials, TRIALS),
-    )
+    size = batch_size(facts)
+    trials = Experiment(Script(TRIALS, size), (FrozenRngs(SEEDS),), FORKED, announced="first")
+    readings = perform(subject, trials).leaves
     effects = {path: effect for path, series in readings.items() if (effect := _effect(series))}
     if not effects:
         return {}
     workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
-    scripts = [[AFTER] * workers, [ALONE] * workers]
+    epochs: tuple[tuple[Order, ...], ...] = (AFTER,) * workers, (ALONE,) * workers
     wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
     if facts.persistent:  # they keep their state; but does one know what the others read?
-        scripts = [[ALONE, *[AFTER] * (workers - 1)]]
-        wanted = {(worker, 0): script for worker, script in enumerate(scripts[0])}
-    build_own = partial(subject.build, num_workers=workers)
-    own = subject.vary(
-        "carryover of workers",
-        lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
-        partial(read_trials, scripts),
-    )
+        beside = (ALONE, *[AFTER] * (workers - 1))
+        epochs = (beside,)
+        wanted = {(worker, 0): order for worker, order in enumerate(beside)}
+    in_workers = Experiment(Script(epochs, size), (FrozenRngs(SEEDS[:1]),), (("num_workers", workers),))
+    own = perform(subject, in_workers).leaves
     return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
 
 

@@ -21,20 +21,16 @@ seed, is cached.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, groupby, islice
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dataguard.core.model import Location, NotApplicable, Undecided
-from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import GeneratorState, Seedings, WorkerEpoch
 from dataguard.lab.dataset.dataset_observations import find_changed
-from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.randomness.constant_seeds import Dependence, RngDependence, StreamDependence
 from dataguard.lab.randomness.worker_draws import (
     EPOCHS,
@@ -51,16 +47,13 @@ from dataguard.lab.randomness.worker_draws import (
     find_same_items,
     is_quick,
 )
-from dataguard.lab.reading.sample_reader import FORKED, read_trials, run_trials
+from dataguard.lab.reading.experiment import FORKED, Experiment, Script, perform
+from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.rng_discovery import SEED, Pair, cloned_generators, overlapping_generators
 from dataguard.lab.rng.seed_watch import DrawPlace, FirstDraw, FirstSeeds
-from dataguard.lab.spy.drive import Ride, drive
-from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.lab.subject import Subject
-from dataguard.targets.variants import Loader
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +65,23 @@ class FirstUses:
 
 
 def find_first_uses(subject: Subject, drawn: str, libraries: tuple[str, ...] = ()) -> FirstUses:
-    """The first seeds of all generators, and the first draw of the one at the path `drawn`."""
-    return subject.vary(
-        ("first uses", drawn, libraries),
-        lambda folder: run_first_uses(subject.build, folder, subject.facts, drawn, libraries),
-        read_first_uses,
-    )
+    """The first seeds of all generators, and the first draw of the one at the path `drawn`.
 
-
-def run_first_uses(
-    build: Callable[..., Loader], folder: Path, facts: LoaderFacts, drawn: str, libraries: tuple[str, ...]
-) -> list[Ride]:
-    """Start the loader's workers, forked, for one batch each in two epochs.
-
-    `libraries` are imported first, so that seeding is seen even if `worker_init_fn` imports them itself.
+    Forked workers start for one batch each, as far as the budget allows. `libraries` are imported first, so that
+    seeding is seen even if `worker_init_fn` imports them itself.
     """
-    for library in libraries:
-        importlib.import_module(library)
-    workers = max(1, min(facts.num_workers, MOST_WORKERS["fork"]))
-    asked: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"}
-    if facts.kind == "map":
-        asked["schedule"] = lambda inner, batched: EveryWorkerReads(inner, workers, 1, (1,), 1, batched=batched)
-    plan = Plan(folder, (FirstSeeds(), FirstDraw(drawn), Records()), keep_going=True)
-    return drive(build(**asked), plan, batches=(workers,) * EPOCHS)
-
-
-def read_first_uses(folder: Path, rides: Sequence[Ride] | None) -> FirstUses:
-    """What was recorded, as far as the budget allowed."""
-    records = list(read_spools(folder))
-    drawn = next((record.at for record in records if isinstance(record, DrawPlace)), None)
-    return FirstUses(tuple(record for record in records if isinstance(record, Seedings)), drawn)
+    workers = max(1, min(subject.facts.num_workers, MOST_WORKERS["fork"]))
+    experiment = Experiment(
+        Script((((0,),) * workers,) * EPOCHS) if subject.facts.kind == "map" else None,
+        (FirstSeeds(), FirstDraw(drawn)),
+        (("num_workers", workers), ("multiprocessing_context", "fork")),
+        (workers,) * EPOCHS,
+        imports=libraries,
+        whole=False,
+    )
+    readings = perform(subject, experiment)
+    places = [note.at for note in readings.noted(DrawPlace)]
+    return FirstUses(tuple(readings.noted(Seedings)), places[0] if places else None)
 
 
 MOST_SUSPECTS = 4
@@ -215,18 +195,14 @@ class CachedDraws:
 
 def find_cached_draws(subject: Subject) -> CachedDraws:
     """Read in two processes; in the third one only if those differ."""
-    build_one = partial(subject.build, **FORKED) if subject.facts.num_workers else subject.build
+    changed = FORKED if subject.facts.num_workers else ()
 
     def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
-        script = (0, *items, *ITEMS, *ITEMS)
+        order = (0, *items, *ITEMS, *ITEMS)
         seeds = (WARM_UP, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
-        readings = subject.vary(
-            ("cache", seed, items),
-            lambda folder: run_trials(build_one, folder, [[script]], [seeds]),
-            partial(read_trials, [[script]]),
-        )
-        series = {path: by.get((0, 0), ()) for path, by in readings.items() if path.startswith("sample")}
-        return {path: found for path, one in series.items() if (found := _values(script, one))}
+        readings = perform(subject, Experiment(Script(((order,),)), (FrozenRngs((seeds,)),), changed))
+        series = {path: by.get((0, 0), ()) for path, by in readings.leaves.items() if path.startswith("sample")}
+        return {path: found for path, one in series.items() if (found := _values(order, one))}
 
     one, two = values(FIRST, ITEMS), values(OTHER, ITEMS)
     drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
@@ -236,10 +212,10 @@ def find_cached_draws(subject: Subject) -> CachedDraws:
     return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
 
 
-def _values(script: Sequence[int], series: Sequence[bytes]) -> Values | None:
+def _values(order: Sequence[int], series: Sequence[bytes]) -> Values | None:
     """The value of each item; None if any item varies."""
     values: dict[int, set[bytes]] = {item: set() for item in ITEMS}
-    for item, digest in zip(script, series, strict=False):
+    for item, digest in zip(order, series, strict=False):
         if item:
             values[item].add(digest)
     if any(len(found) != 1 for found in values.values()):
@@ -308,7 +284,6 @@ def with_lines(subject: Subject, repeat: Repeat) -> Repeat:
     """The repeat with the line that gives the first suspect the same seed in both, and the one that draws from it."""
     suspect = repeat.suspects[0].generator
     try:
-        # Imported before workers start, so that seeding is seen even if worker_init_fn imports the library.
         uses = find_first_uses(subject, suspect.path, (suspect.library,) if suspect.library else ())
     except (NotApplicable, Undecided):
         return repeat

@@ -28,12 +28,12 @@ from torch.utils.data import IterableDataset
 
 from dataguard.core.incident import Incident, LoaderFailed, LoaderHung, is_library, observed_or_none
 from dataguard.core.model import Undecided
-from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.object_graph import FEW, parts_of
 from dataguard.lab.core.records import BatchRecord, SampleRecord
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
+from dataguard.lab.reading.experiment import Script
 from dataguard.lab.reading.fresh_import import become_new_process
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, PickleLimitExceeded, as_if_spawning, send
@@ -205,6 +205,7 @@ _WORDS: tuple[tuple[Any, str], ...] = (
 
 ITEMS, FEW_ITEMS = 4, 2
 """How many samples are read, and how many of those that are slow."""
+SCRIPT = Script(((tuple(range(ITEMS)),),), spread=True)
 
 _FORKED_LOCK = "created in a fork context"
 """What Python says of a lock that would have been made otherwise where workers are spawned."""
@@ -338,7 +339,7 @@ def _emulate_spawned(subject: Subject, run: int, overwritten: bool, folder: Path
 
 def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     """The loader when its workers start, and the indices that they read."""
-    loader = subject.build(schedule=_schedule)
+    loader = subject.build(schedule=SCRIPT.schedule)
     announce_epoch(loader, 0)
     if isinstance(loader.dataset, IterableDataset):
         return loader, list(range(_items(subject)))
@@ -346,10 +347,6 @@ def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     order: Any = loader.batch_sampler if batched else loader.sampler
     entries = islice(order, _items(subject))  # a loader may repeat its sampler
     return loader, [entry[0] if batched else entry for entry in entries]
-
-
-def _schedule(inner: Any, batched: bool) -> EveryWorkerReads:
-    return EveryWorkerReads(inner, 1, ITEMS, (ITEMS,), 1, batched=batched, spread=True)
 
 
 def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tuple[str, Step]]:
@@ -423,7 +420,7 @@ def _run_worker(build: Callable[..., Loader], method: str, folder: Path) -> bool
         num_workers=1,
         persistent_workers=False,
         multiprocessing_context=method,
-        schedule=_schedule,
+        schedule=SCRIPT.schedule,
     )
     stream = isinstance(loader.dataset, IterableDataset)
     seeds = [[SEED + number for number in range(ITEMS)]]
