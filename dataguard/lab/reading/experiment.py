@@ -249,9 +249,7 @@ def readings_of(experiment: Experiment, folder: Path, ended: bool | None) -> Rea
             found.add(record)  # a worker prefetches, and not always the same number of batches
     if script is not None and experiment.whole and not found.follows(script):
         raise Undecided("the loader did not read the requested samples: it uses its own order")
-    leaves: dict[str, dict[tuple[int, int], Series]] = {
-        path: {where: tuple(series) for where, series in by.items()} for path, by in found.leaves.items()
-    }
+    leaves = {path: {where: tuple(series) for where, series in by.items()} for path, by in found.leaves.items()}
     return Readings(leaves, tuple(found.notes), found.shown, frozenset(found.single), bool(ended))
 
 
@@ -259,7 +257,7 @@ def readings_of(experiment: Experiment, folder: Path, ended: bool | None) -> Rea
 class _Found:
     """The records of one run, sorted."""
 
-    leaves: dict[str, dict[WorkerEpoch, list[bytes]]] = field(default_factory=lambda: defaultdict(dict))
+    leaves: dict[str, dict[tuple[int, int], list[bytes]]] = field(default_factory=lambda: defaultdict(dict))
     notes: list[object] = field(default_factory=list)
     shown: dict[int, str] = field(default_factory=dict)
     single: set[str] = field(default_factory=set)
@@ -283,7 +281,7 @@ class _Found:
 
     def add(self, record: SampleRecord | BatchRecord, length: int = 0) -> None:
         """Add the leaves of a sample or batch, at the place of its fetch if the number of fetches is known."""
-        where = WorkerEpoch(record.worker or 0, record.epoch)
+        where = record.worker or 0, record.epoch
         root = "sample" if isinstance(record, SampleRecord) else "batch"
         for leaf in record.leaves:
             path = root + leaf.path
