@@ -1,16 +1,15 @@
-"""Random numbers that are the same for every sample, because their generator is seeded with a constant each time.
+"""Seeds that are the same for every sample, and what depends on one generator: two questions that experiments answer.
 
-Each item is drawn under different states of the global generators, over two epochs. Then generators that always get the
-same seed skip some numbers, to see which values depend on them. The samples of a stream cannot be drawn again: there,
-whole runs are compared, position by position. If seeds depend on the item alone, the same is done with all generators
-that are seeded.
+Constant seeds: each item is drawn under different states of the global generators, over two epochs. Then generators
+that always get the same seed skip some numbers, to see which values depend on them. The samples of a stream cannot be
+drawn again: there, whole runs are compared, position by position. If seeds depend on the item alone, the same is done
+with all generators that are seeded.
 
-Which outputs depend on one generator: it draws freely from its own seed, while all other RNGs are frozen.
-
-Each reading is made twice with the same seed for that generator, and once with another. Leaves that differ between the
-first two are uncontrolled: they depend on something that cannot be frozen. Leaves that differ only under the other seed
-depend on the generator. Two workers read a map-style dataset, which shows whether a leaf also depends on the worker id;
-one process reads a stream, because workers would read different samples.
+Dependence on one generator: it draws freely from its own seed, while all other RNGs are frozen. Each reading is made
+twice with the same seed for that generator, and once with another. Leaves that differ between the first two are
+uncontrolled: they depend on something that cannot be frozen. Leaves that differ only under the other seed depend on the
+generator. Two workers read a map-style dataset, which shows whether a leaf also depends on the worker id; one process
+reads a stream, because workers would read different samples.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
-"""Integers that the user's code draws at random, and on which no sample depends.
+"""The observations of a lab about random numbers, shared files and start methods: `Randomness`.
 
-Samples are read again and again as they are. `randint` and `randrange` give the user's code a number that notices when
-it is compared, printed or hashed: it decides something then, perhaps outside the sample. Others are the offset of a
-crop, the number of a frame, the angle of a rotation. Reads in which they are out of range confirm that nothing depends
-on them: a number that chooses among equal things would raise.
+Two of them stand here whole. State that reading a sample changes: one worker, restarted for each trial, reads one item
+repeatedly, alone and after other items, with all RNGs frozen, so that no difference is random; then the user's own
+workers read the same, which shows whether they lose that state.
 
-State that reading a sample changes: whether later samples depend on it, and whether the user's workers lose it.
-
-One worker, restarted for each trial, reads one item repeatedly: alone, and after other items. All RNGs are frozen, so
-that no difference is random. Then the user's own workers read the same.
-
-The observations of a lab about random numbers, shared files and start methods.
+Integers that the user's code draws at random, and on which no sample depends: samples are read again and again as they
+are. `randint` and `randrange` give the user's code a number that notices when it is compared, printed or hashed: it
+decides something then, perhaps outside the sample. Others are the offset of a crop, the number of a frame, the angle of
+a rotation. Reads in which they are out of range confirm that nothing depends on them: a number that chooses among equal
+things would raise.
 """
 
 from __future__ import annotations

@@ -1,22 +1,12 @@
 """Whether workers, or the epochs of a worker, draw the same random numbers, and if so, from which generator.
 
-The search: draw the same items everywhere and compare, test each suspect by advancing it in one worker and epoch only,
-search for generators whose repeat is masked by other randomness, and for the line that seeds the generator found.
+The search, from `find_shared_draws`: draw the same items everywhere and compare; test each suspect by advancing it in
+one worker and epoch only; search for generators whose repeat is masked by other randomness, or by the different samples
+that workers of a stream read: freezing all other RNGs shows which outputs depend on such a generator, and in a stream
+the content has to depend on it, not only the order. Only when a generator is found are the lines observed that seed it
+and draw from it: an ordinary scan pays nothing for them.
 
-The seeds that generators get in workers up to the first batch, the lines that set them, and those that draw.
-
-Observed only after a generator was found whose state workers or epochs share: an ordinary scan pays nothing.
-
-Generators that share their state although no draws are equal: masked by other randomness, or by different samples.
-
-Freezing all other RNGs shows which outputs depend on such a generator. The workers of a stream read different samples:
-there, the content has to depend on it, and not only the order.
-
-Random numbers that are drawn once for each index and cached with its sample.
-
-Separate processes read the same items three times, with all RNGs frozen. Two of them use different seeds for the first
-reads; a third one reads in reversed order. A leaf that depends on the seed of its first read alone, and on no later
-seed, is cached.
+Beside it, numbers that are drawn once for each index and cached with its sample, see `find_cached_draws`.
 """
 
 from __future__ import annotations

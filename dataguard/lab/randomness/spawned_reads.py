@@ -2,9 +2,8 @@
 
 The start of a spawned worker is emulated, which avoids a second import of torch: what it is sent is pickled, the user's
 modules are imported again, without what was set in them since, and there it is unpickled, and reads a few samples. What
-fails or differs from an emulated forked worker is tried again with real ones.
-
-Which part of the objects sent to a spawned worker cannot be pickled.
+fails or differs from an emulated forked worker is tried again with real ones. What cannot be pickled at all is searched
+for its smallest part that fails.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""The same items drawn in every worker, which exposes cloned and replayed random numbers.
+"""Equal random draws of the same items in two workers, or in two epochs of one worker, and the generators behind them.
 
-Every worker gets the same schedule over two epochs: first one draw as it is, which creates the generators that are
+Every worker reads the same script over two epochs: first one draw as it is, which creates the generators that are
 correctly created in the worker; then rounds in which the global generators of python, numpy and torch are seeded, so
-that only the user's own generators still vary; then rounds as they are.
-
-Equal random draws in two workers, or in two epochs of one worker, and the generators that explain them.
-
-The draws decide; the generators found in the workers confirm the verdict and give the location.
+that only the user's own generators still vary; then rounds as they are. The draws decide whether any two workers or
+epochs repeat; the generators found in the workers confirm the verdict and give the location.
 """
 
 from __future__ import annotations

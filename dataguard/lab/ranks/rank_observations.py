@@ -1,8 +1,7 @@
-"""Observations of several ranks of one loader; see `Lab.ranks`.
+"""Observations of several ranks of one loader: `Ranks`, see `Lab.ranks`.
 
-Samples of ranks that are recognised by content, where each rank has a dataset of its own.
-
-The same items drawn in the workers of several ranks, which exposes ranks that share RNG state.
+Ranks draw the same items, which exposes those that share RNG state; and each draws an epoch, which shows their shares.
+Where each rank has a dataset of its own, its samples are recognised by content.
 """
 
 from __future__ import annotations

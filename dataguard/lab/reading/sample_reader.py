@@ -1,6 +1,6 @@
-"""Single samples, read directly as one of the loader's workers would, with all RNGs frozen.
+"""Single samples, read directly as one of the loader's workers would, with all RNGs frozen; or collated alone.
 
-The root of leaf paths, in an observation of samples or of batches of one sample.
+`Reader` emulates the first worker in this disposable process, the user's `worker_init_fn` included.
 """
 
 from __future__ import annotations
