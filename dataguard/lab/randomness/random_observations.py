@@ -210,8 +210,8 @@ SHARED = 6
 ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
 AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
 TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
-SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
-READS = len(TRIALS) * len(ALONE)
+TRIAL_SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
+TRIAL_READS = len(TRIALS) * len(ALONE)
 STAGES = 4
 """Fewest values that a state takes one after the other if it keeps changing."""
 NEW_SHARE = 0.5
@@ -236,16 +236,16 @@ class Carryover:
 
     lost: Mapping[str, Effect] = field(default_factory=dict)
     changed: tuple[Location, ...] = ()
-    reads: int = READS
+    reads: int = TRIAL_READS
 
 
 def find_carryover(subject: Subject) -> Carryover:
     """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
     if subject.facts.kind == "stream":
-        subject.afford_reads("carryover", READS * batch_size(subject.facts))
+        subject.afford_reads("carryover", TRIAL_READS * batch_size(subject.facts))
         lost, reads = _lost_stream(subject)
     else:
-        lost, reads = _lost_leaves(subject), READS
+        lost, reads = _lost_leaves(subject), TRIAL_READS
     if not lost:
         return Carryover(reads=reads)
     return Carryover(lost, find_changed(subject), reads)
@@ -254,7 +254,7 @@ def find_carryover(subject: Subject) -> Carryover:
 def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
     facts = subject.facts
     size = batch_size(facts)
-    trials = Experiment(Script(TRIALS, size), (FrozenRngs(SEEDS),), FORKED, announced="first")
+    trials = Experiment(Script(TRIALS, size), (FrozenRngs(TRIAL_SEEDS),), FORKED, announced="first")
     readings = perform(subject, trials).leaves
     effects = {path: effect for path, series in readings.items() if (effect := _effect(series))}
     if not effects:
@@ -266,7 +266,7 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
         beside = (ALONE, *[AFTER] * (workers - 1))
         epochs = (beside,)
         wanted = {(worker, 0): order for worker, order in enumerate(beside)}
-    in_workers = Experiment(Script(epochs, size), (FrozenRngs(SEEDS[:1]),), (("num_workers", workers),))
+    in_workers = Experiment(Script(epochs, size), (FrozenRngs(TRIAL_SEEDS[:1]),), (("num_workers", workers),))
     own = perform(subject, in_workers).leaves
     return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
 
@@ -354,7 +354,7 @@ class Randomness:
     def cached(self) -> CachedDraws:
         """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
         self._subject.need_map("the samples of a stream cannot be read again individually")
-        self._subject.afford_reads("cache", shared_draws.READS)
+        self._subject.afford_reads("cache", shared_draws.CACHE_READS)
         return shared_draws.find_cached_draws(self._subject)
 
     @property

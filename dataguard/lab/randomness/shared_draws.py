@@ -164,60 +164,6 @@ def _changed_content(dependence: RngDependence, generator: GeneratorState, found
     return new if new > (CHANGED if found.reordered and frozen.ended else enough) else 0.0
 
 
-ITEMS = range(1, 9)
-"""Positions of the items; item 0 is read first, with one seed in all processes, because some state is created late."""
-ROUNDS = 3
-READS = 3 * (1 + ROUNDS * len(ITEMS))
-WARM_UP, FIRST, OTHER, LATER = SEED, SEED + 100, SEED + 200, SEED + 300
-"""Seeds. The first reads share one seed between two items, so that purely random images are equal in pairs."""
-
-Values = Mapping[int, bytes]
-"""The digest of a leaf that is the same at every read of an item."""
-
-
-@dataclass(frozen=True, slots=True)
-class CachedDraws:
-    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes."""
-
-    leaves: tuple[str, ...] = ()
-    changed: tuple[Location, ...] = ()
-
-
-def find_cached_draws(subject: Subject) -> CachedDraws:
-    """Read in two processes; in the third one only if those differ."""
-    changed = FORKED if subject.facts.num_workers else ()
-
-    def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
-        order = (0, *items, *ITEMS, *ITEMS)
-        seeds = (WARM_UP, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
-        readings = perform(subject, Experiment(Script(((order,),)), (FrozenRngs((seeds,)),), changed))
-        series = {path: by.get((0, 0), ()) for path, by in readings.leaves.items() if path.startswith("sample")}
-        return {path: found for path, one in series.items() if (found := _values(order, one))}
-
-    one, two = values(FIRST, ITEMS), values(OTHER, ITEMS)
-    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
-    if drawn:
-        reverse = values(FIRST, ITEMS[::-1])
-        drawn = [path for path in drawn if reverse.get(path) == one[path]]
-    return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
-
-
-def _values(order: Sequence[int], series: Sequence[bytes]) -> Values | None:
-    """The value of each item; None if any item varies."""
-    values: dict[int, set[bytes]] = {item: set() for item in ITEMS}
-    for item, digest in zip(order, series, strict=False):
-        if item:
-            values[item].add(digest)
-    if any(len(found) != 1 for found in values.values()):
-        return None
-    return {item: next(iter(found)) for item, found in values.items()}
-
-
-def _is_synthetic(values: Values) -> bool:
-    """Whether items read with one seed are equal, so that they depend on the seed alone."""
-    return all(values[item] == values[item + 1] for item in ITEMS[::2])
-
-
 Between = Literal["workers", "epochs"]
 
 
@@ -349,3 +295,61 @@ _FIRST: dict[Between, Pair] = {
     "workers": (WorkerEpoch(0, 0), WorkerEpoch(1, 0)),
     "epochs": (WorkerEpoch(0, 0), WorkerEpoch(0, 1)),
 }
+
+
+CACHE_ITEMS = range(1, 9)
+"""Positions of the items; item 0 is read first, with one seed in all processes, because some state is created late."""
+CACHE_ROUNDS = 3
+CACHE_READS = 3 * (1 + CACHE_ROUNDS * len(CACHE_ITEMS))
+WARM_UP_SEED, FIRST_SEED, OTHER_SEED, LATER_SEED = SEED, SEED + 100, SEED + 200, SEED + 300
+"""Seeds. The first reads share one seed between two items, so that purely random images are equal in pairs."""
+
+Values = Mapping[int, bytes]
+"""The digest of a leaf that is the same at every read of an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedDraws:
+    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes."""
+
+    leaves: tuple[str, ...] = ()
+    changed: tuple[Location, ...] = ()
+
+
+def find_cached_draws(subject: Subject) -> CachedDraws:
+    """Read in two processes; in the third one only if those differ."""
+    changed = FORKED if subject.facts.num_workers else ()
+
+    def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
+        order = (0, *items, *CACHE_ITEMS, *CACHE_ITEMS)
+        seeds = (
+            WARM_UP_SEED,
+            *(seed + (item - 1) // 2 for item in items),
+            *range(LATER_SEED, LATER_SEED + 2 * len(CACHE_ITEMS)),
+        )
+        readings = perform(subject, Experiment(Script(((order,),)), (FrozenRngs((seeds,)),), changed))
+        series = {path: by.get((0, 0), ()) for path, by in readings.leaves.items() if path.startswith("sample")}
+        return {path: found for path, one in series.items() if (found := _values(order, one))}
+
+    one, two = values(FIRST_SEED, CACHE_ITEMS), values(OTHER_SEED, CACHE_ITEMS)
+    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
+    if drawn:
+        reverse = values(FIRST_SEED, CACHE_ITEMS[::-1])
+        drawn = [path for path in drawn if reverse.get(path) == one[path]]
+    return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
+
+
+def _values(order: Sequence[int], series: Sequence[bytes]) -> Values | None:
+    """The value of each item; None if any item varies."""
+    values: dict[int, set[bytes]] = {item: set() for item in CACHE_ITEMS}
+    for item, digest in zip(order, series, strict=False):
+        if item:
+            values[item].add(digest)
+    if any(len(found) != 1 for found in values.values()):
+        return None
+    return {item: next(iter(found)) for item, found in values.items()}
+
+
+def _is_synthetic(values: Values) -> bool:
+    """Whether items read with one seed are equal, so that they depend on the seed alone."""
+    return all(values[item] == values[item + 1] for item in CACHE_ITEMS[::2])
