@@ -21,8 +21,6 @@ PATIENCE = 4096
 """The fewest repeated indices in a row after which no new one is expected."""
 ENDLESS = 16
 """A sampler that yields so many times its length never ends."""
-MOST_SPREAD = 10_000
-"""Indices of an epoch among which evenly spaced ones are chosen."""
 MOST_DEALT = 10_000
 """Batches per worker that are read repeatedly; a time limit ends this earlier."""
 
@@ -141,83 +139,6 @@ def exists(index: Any, limit: int | None) -> bool:
     return limit is None or not isinstance(index, int) or index < limit
 
 
-class EveryWorkerReads(Schedule):
-    """The same few indices for every worker, in one order and several times over.
-
-    torch hands batch k to worker k mod `workers`, so repeating each one-item batch `workers` times gives every worker
-    the same work. The indices are the first of the user's order, or `spread` over it, repeated if there are too few;
-    `rounds` lists how many of them each round reads. A batch holds `size` of them; each index is the first of one
-    batch.
-    """
-
-    def __init__(
-        self,
-        inner: Any,
-        workers: int,
-        items: int,
-        rounds: Sequence[int],
-        size: int,
-        *,
-        batched: bool,
-        spread: bool = False,
-    ) -> None:
-        super().__init__(inner)
-        self.spread = spread
-        self.size = size
-        self.workers = workers
-        self.items = items
-        self.rounds = rounds
-        self.batched = batched
-        self._drawn: list[Any] | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        if self._drawn is None:
-            self._drawn = _first(self._spread() if self.spread else self._flat(), self.items)
-        twice = self._drawn * 2
-        for count in self.rounds:
-            for position in range(count):
-                for _ in range(self.workers):
-                    yield twice[position : position + self.size] if self.batched else twice[position]
-
-    def __len__(self) -> int:
-        return sum(self.rounds) * self.workers
-
-    def _spread(self) -> list[Any]:
-        """Indices from all over an epoch except its end, where some may not exist."""
-        known = list(islice(unique(self._flat()), MOST_SPREAD))
-        return known[:: max(len(known) // self.items, 1)]
-
-    def _flat(self) -> Iterator[Any]:
-        return flat(self.inner, batched=self.batched)
-
-
-class Scripted(Schedule):
-    """A given order: `scripts[epoch][worker]` lists, fetch by fetch, positions in the user's order of indices.
-
-    All scripts of an epoch have the same length; the last epoch repeats. A batch holds one index `size` times.
-    """
-
-    def __init__(self, inner: Any, scripts: Sequence[Sequence[Sequence[int]]], size: int, *, batched: bool) -> None:
-        super().__init__(inner)
-        self.scripts = scripts
-        self.size = size
-        self.batched = batched
-        self._epoch = -1
-        self._drawn: list[Any] | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        if self._drawn is None:
-            count = 1 + max(place for epoch in self.scripts for script in epoch for place in script)
-            self._drawn = _first(flat(self.inner, batched=self.batched), count)
-        self._epoch += 1  # here, because torch makes an iterator more than it uses
-        for places in zip(*self.scripts[min(self._epoch, len(self.scripts) - 1)], strict=True):
-            for place in places:
-                yield [self._drawn[place]] * self.size if self.batched else self._drawn[place]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.scripts[max(0, min(self._epoch, len(self.scripts) - 1))]))
-
-
 class Dealt(Schedule):
     """The same items repeatedly for each worker, in batches of `size`.
 
@@ -272,7 +193,7 @@ def flat(order: Any, *, batched: bool) -> Iterator[Any]:
         yield from members(entry) if batched else [entry]
 
 
-def _first(indices: Iterable[Any], count: int) -> list[Any]:
+def first_distinct(indices: Iterable[Any], count: int) -> list[Any]:
     """The first `count` distinct indices, repeated if there are too few."""
     return list(islice(cycle(list(islice(unique(indices), count))), count))
 

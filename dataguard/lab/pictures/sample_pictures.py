@@ -19,7 +19,6 @@ from torch.utils.data import IterableDataset
 from dataguard.core.figures import Box, Picture, SampleView, SampleViews, Shown, View, Wanted
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided, UsageError
-from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.observation_cache import recalling
@@ -41,6 +40,7 @@ from dataguard.lab.pictures.sample_views import (
 )
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.randomness.worker_draws import MOST_WORKERS, batch_size
+from dataguard.lab.reading.experiment import Script
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.sound.tone_fits import channels_of
 from dataguard.lab.spy.drive import drive
@@ -186,11 +186,8 @@ def make_sheet(build: Callable[..., Loader], folder: Path, leaf: str, workers: i
 
     Raises NotApplicable unless the leaf is an image in each.
     """
-
-    def schedule(inner: Any, batched: bool) -> EveryWorkerReads:
-        return EveryWorkerReads(inner, workers, 1, (1,), size, batched=batched)
-
-    loader = build(num_workers=workers, in_order=True, schedule=schedule)
+    script = Script((((0,),) * workers,) * EPOCHS, size, mixed=True)
+    loader = build(num_workers=workers, in_order=True, schedule=script.schedule)
     drive(loader, Plan(folder, (Snapshots(leaf),), length=1, keep_going=True), batches=(None,) * EPOCHS)
     kept = [record for record in read_spools(folder) if isinstance(record, Snapshot) and record.epoch < EPOCHS]
     if len(kept) < workers * EPOCHS:

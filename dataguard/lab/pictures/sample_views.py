@@ -222,7 +222,9 @@ def _values(leaf: Any) -> str:
 
 
 def _listed(values: Sequence[Any], *, more: bool = False) -> str:
-    words = [_number(value) if isinstance(value, float) else repr(value)[:LONGEST_SHOWN] for value in values[:_MOST_LISTED]]
+    words = [
+        _number(value) if isinstance(value, float) else repr(value)[:LONGEST_SHOWN] for value in values[:_MOST_LISTED]
+    ]
     return f"[{', '.join([*words, *(['…'] if more or len(values) > _MOST_LISTED else [])])}]"
 
 

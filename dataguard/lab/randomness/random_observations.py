@@ -1,16 +1,14 @@
-"""Integers that the user's code draws at random, and on which no sample depends.
+"""The observations of a lab about random numbers, shared files and start methods: `Randomness`.
 
-Samples are read again and again as they are. `randint` and `randrange` give the user's code a number that notices when
-it is compared, printed or hashed: it decides something then, perhaps outside the sample. Others are the offset of a
-crop, the number of a frame, the angle of a rotation. Reads in which they are out of range confirm that nothing depends
-on them: a number that chooses among equal things would raise.
+Two of them stand here whole. State that reading a sample changes: one worker, restarted for each trial, reads one item
+repeatedly, alone and after other items, with all RNGs frozen, so that no difference is random; then the user's own
+workers read the same, which shows whether they lose that state.
 
-State that reading a sample changes: whether later samples depend on it, and whether the user's workers lose it.
-
-One worker, restarted for each trial, reads one item repeatedly: alone, and after other items. All RNGs are frozen, so
-that no difference is random. Then the user's own workers read the same.
-
-The observations of a lab about random numbers, shared files and start methods.
+Integers that the user's code draws at random, and on which no sample depends: samples are read again and again as they
+are. `randint` and `randrange` give the user's code a number that notices when it is compared, printed or hashed: it
+decides something then, perhaps outside the sample. Others are the offset of a crop, the number of a frame, the angle of
+a rotation. Reads in which they are out of range confirm that nothing depends on them: a number that chooses among equal
+things would raise.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -45,7 +42,9 @@ from dataguard.lab.randomness.spawned_reads import (
     try_pickling,
 )
 from dataguard.lab.randomness.worker_draws import MOST_WORKERS, WorkerDraws, batch_size
-from dataguard.lab.reading.sample_reader import FORKED, Reader, Series, read_trials, run_trials
+from dataguard.lab.reading.experiment import FORKED, Experiment, Order, Script, Series, perform
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.subject import Subject
@@ -211,8 +210,8 @@ SHARED = 6
 ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
 AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
 TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
-SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
-READS = len(TRIALS) * len(ALONE)
+TRIAL_SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
+TRIAL_READS = len(TRIALS) * len(ALONE)
 STAGES = 4
 """Fewest values that a state takes one after the other if it keeps changing."""
 NEW_SHARE = 0.5
@@ -237,13 +236,16 @@ class Carryover:
 
     lost: Mapping[str, Effect] = field(default_factory=dict)
     changed: tuple[Location, ...] = ()
-    reads: int = READS
+    reads: int = TRIAL_READS
 
 
 def find_carryover(subject: Subject) -> Carryover:
     """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
-    subject.afford_reads("carryover", READS * batch_size(subject.facts))
-    lost, reads = _lost_stream(subject) if subject.facts.kind == "stream" else (_lost_leaves(subject), READS)
+    if subject.facts.kind == "stream":
+        subject.afford_reads("carryover", TRIAL_READS * batch_size(subject.facts))
+        lost, reads = _lost_stream(subject)
+    else:
+        lost, reads = _lost_leaves(subject), TRIAL_READS
     if not lost:
         return Carryover(reads=reads)
     return Carryover(lost, find_changed(subject), reads)
@@ -251,27 +253,21 @@ def find_carryover(subject: Subject) -> Carryover:
 
 def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
     facts = subject.facts
-    size, build_one = batch_size(facts), partial(subject.build, **FORKED)
-    readings = subject.vary(
-        "carryover",
-        lambda folder: run_trials(build_one, folder, TRIALS, SEEDS, size, announce=False),
-        partial(read_trials, TRIALS),
-    )
+    size = batch_size(facts)
+    trials = Experiment(Script(TRIALS, size), (FrozenRngs(TRIAL_SEEDS),), FORKED, announced="first")
+    readings = perform(subject, trials).leaves
     effects = {path: effect for path, series in readings.items() if (effect := _effect(series))}
     if not effects:
         return {}
     workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
-    scripts = [[AFTER] * workers, [ALONE] * workers]
+    epochs: tuple[tuple[Order, ...], ...] = (AFTER,) * workers, (ALONE,) * workers
     wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
     if facts.persistent:  # they keep their state; but does one know what the others read?
-        scripts = [[ALONE, *[AFTER] * (workers - 1)]]
-        wanted = {(worker, 0): script for worker, script in enumerate(scripts[0])}
-    build_own = partial(subject.build, num_workers=workers)
-    own = subject.vary(
-        "carryover of workers",
-        lambda folder: run_trials(build_own, folder, scripts, SEEDS[:1], size),
-        partial(read_trials, scripts),
-    )
+        beside = (ALONE, *[AFTER] * (workers - 1))
+        epochs = (beside,)
+        wanted = {(worker, 0): order for worker, order in enumerate(beside)}
+    in_workers = Experiment(Script(epochs, size), (FrozenRngs(TRIAL_SEEDS[:1]),), (("num_workers", workers),))
+    own = perform(subject, in_workers).leaves
     return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
 
 
@@ -352,15 +348,13 @@ class Randomness:
 
     def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
         """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
-        reads = constant_seeds.DRAWS * constant_seeds.EPOCHS
-        self._subject.afford_reads(("seedings", always), reads)
         return constant_seeds.find_constant_seeds(self._subject, always=always)
 
     @property
     def cached(self) -> CachedDraws:
         """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
         self._subject.need_map("the samples of a stream cannot be read again individually")
-        self._subject.afford_reads("cache", shared_draws.READS)
+        self._subject.afford_reads("cache", shared_draws.CACHE_READS)
         return shared_draws.find_cached_draws(self._subject)
 
     @property

@@ -1,40 +1,26 @@
 """Whether workers, or the epochs of a worker, draw the same random numbers, and if so, from which generator.
 
-The search: draw the same items everywhere and compare, test each suspect by advancing it in one worker and epoch only,
-search for generators whose repeat is masked by other randomness, and for the line that seeds the generator found.
+The search, from `find_shared_draws`: draw the same items everywhere and compare; test each suspect by advancing it in
+one worker and epoch only; search for generators whose repeat is masked by other randomness, or by the different samples
+that workers of a stream read: freezing all other RNGs shows which outputs depend on such a generator, and in a stream
+the content has to depend on it, not only the order. Only when a generator is found are the lines observed that seed it
+and draw from it: an ordinary scan pays nothing for them.
 
-The seeds that generators get in workers up to the first batch, the lines that set them, and those that draw.
-
-Observed only after a generator was found whose state workers or epochs share: an ordinary scan pays nothing.
-
-Generators that share their state although no draws are equal: masked by other randomness, or by different samples.
-
-Freezing all other RNGs shows which outputs depend on such a generator. The workers of a stream read different samples:
-there, the content has to depend on it, and not only the order.
-
-Random numbers that are drawn once for each index and cached with its sample.
-
-Separate processes read the same items three times, with all RNGs frozen. Two of them use different seeds for the first
-reads; a third one reads in reversed order. A leaf that depends on the seed of its first read alone, and on no later
-seed, is cached.
+Beside it, numbers that are drawn once for each index and cached with its sample, see `find_cached_draws`.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, groupby, islice
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dataguard.core.model import Location, NotApplicable, Undecided
-from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import GeneratorState, Seedings, WorkerEpoch
 from dataguard.lab.dataset.dataset_observations import find_changed
-from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.randomness.constant_seeds import Dependence, RngDependence, StreamDependence
 from dataguard.lab.randomness.worker_draws import (
     EPOCHS,
@@ -51,16 +37,13 @@ from dataguard.lab.randomness.worker_draws import (
     find_same_items,
     is_quick,
 )
-from dataguard.lab.reading.sample_reader import FORKED, read_trials, run_trials
+from dataguard.lab.reading.experiment import FORKED, Experiment, Script, perform
+from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.rng_discovery import SEED, Pair, cloned_generators, overlapping_generators
 from dataguard.lab.rng.seed_watch import DrawPlace, FirstDraw, FirstSeeds
-from dataguard.lab.spy.drive import Ride, drive
-from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.lab.subject import Subject
-from dataguard.targets.variants import Loader
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,36 +55,23 @@ class FirstUses:
 
 
 def find_first_uses(subject: Subject, drawn: str, libraries: tuple[str, ...] = ()) -> FirstUses:
-    """The first seeds of all generators, and the first draw of the one at the path `drawn`."""
-    return subject.vary(
-        ("first uses", drawn, libraries),
-        lambda folder: run_first_uses(subject.build, folder, subject.facts, drawn, libraries),
-        read_first_uses,
-    )
+    """The first seeds of all generators, and the first draw of the one at the path `drawn`.
 
-
-def run_first_uses(
-    build: Callable[..., Loader], folder: Path, facts: LoaderFacts, drawn: str, libraries: tuple[str, ...]
-) -> list[Ride]:
-    """Start the loader's workers, forked, for one batch each in two epochs.
-
-    `libraries` are imported first, so that seeding is seen even if `worker_init_fn` imports them itself.
+    Forked workers start for one batch each, as far as the budget allows. `libraries` are imported first, so that
+    seeding is seen even if `worker_init_fn` imports them itself.
     """
-    for library in libraries:
-        importlib.import_module(library)
-    workers = max(1, min(facts.num_workers, MOST_WORKERS["fork"]))
-    asked: dict[str, Any] = {"num_workers": workers, "multiprocessing_context": "fork"}
-    if facts.kind == "map":
-        asked["schedule"] = lambda inner, batched: EveryWorkerReads(inner, workers, 1, (1,), 1, batched=batched)
-    plan = Plan(folder, (FirstSeeds(), FirstDraw(drawn), Records()), keep_going=True)
-    return drive(build(**asked), plan, batches=(workers,) * EPOCHS)
-
-
-def read_first_uses(folder: Path, rides: Sequence[Ride] | None) -> FirstUses:
-    """What was recorded, as far as the budget allowed."""
-    records = list(read_spools(folder))
-    drawn = next((record.at for record in records if isinstance(record, DrawPlace)), None)
-    return FirstUses(tuple(record for record in records if isinstance(record, Seedings)), drawn)
+    workers = max(1, min(subject.facts.num_workers, MOST_WORKERS["fork"]))
+    experiment = Experiment(
+        Script((((0,),) * workers,) * EPOCHS) if subject.facts.kind == "map" else None,
+        (FirstSeeds(), FirstDraw(drawn)),
+        (("num_workers", workers), ("multiprocessing_context", "fork")),
+        (workers,) * EPOCHS,
+        imports=libraries,
+        whole=False,
+    )
+    readings = perform(subject, experiment)
+    places = [note.at for note in readings.noted(DrawPlace)]
+    return FirstUses(tuple(readings.noted(Seedings)), places[0] if places else None)
 
 
 MOST_SUSPECTS = 4
@@ -194,64 +164,6 @@ def _changed_content(dependence: RngDependence, generator: GeneratorState, found
     return new if new > (CHANGED if found.reordered and frozen.ended else enough) else 0.0
 
 
-ITEMS = range(1, 9)
-"""Positions of the items; item 0 is read first, with one seed in all processes, because some state is created late."""
-ROUNDS = 3
-READS = 3 * (1 + ROUNDS * len(ITEMS))
-WARM_UP, FIRST, OTHER, LATER = SEED, SEED + 100, SEED + 200, SEED + 300
-"""Seeds. The first reads share one seed between two items, so that purely random images are equal in pairs."""
-
-Values = Mapping[int, bytes]
-"""The digest of a leaf that is the same at every read of an item."""
-
-
-@dataclass(frozen=True, slots=True)
-class CachedDraws:
-    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes."""
-
-    leaves: tuple[str, ...] = ()
-    changed: tuple[Location, ...] = ()
-
-
-def find_cached_draws(subject: Subject) -> CachedDraws:
-    """Read in two processes; in the third one only if those differ."""
-    build_one = partial(subject.build, **FORKED) if subject.facts.num_workers else subject.build
-
-    def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
-        script = (0, *items, *ITEMS, *ITEMS)
-        seeds = (WARM_UP, *(seed + (item - 1) // 2 for item in items), *range(LATER, LATER + 2 * len(ITEMS)))
-        readings = subject.vary(
-            ("cache", seed, items),
-            lambda folder: run_trials(build_one, folder, [[script]], [seeds]),
-            partial(read_trials, [[script]]),
-        )
-        series = {path: by.get((0, 0), ()) for path, by in readings.items() if path.startswith("sample")}
-        return {path: found for path, one in series.items() if (found := _values(script, one))}
-
-    one, two = values(FIRST, ITEMS), values(OTHER, ITEMS)
-    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
-    if drawn:
-        reverse = values(FIRST, ITEMS[::-1])
-        drawn = [path for path in drawn if reverse.get(path) == one[path]]
-    return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
-
-
-def _values(script: Sequence[int], series: Sequence[bytes]) -> Values | None:
-    """The value of each item; None if any item varies."""
-    values: dict[int, set[bytes]] = {item: set() for item in ITEMS}
-    for item, digest in zip(script, series, strict=False):
-        if item:
-            values[item].add(digest)
-    if any(len(found) != 1 for found in values.values()):
-        return None
-    return {item: next(iter(found)) for item, found in values.items()}
-
-
-def _is_synthetic(values: Values) -> bool:
-    """Whether items read with one seed are equal, so that they depend on the seed alone."""
-    return all(values[item] == values[item + 1] for item in ITEMS[::2])
-
-
 Between = Literal["workers", "epochs"]
 
 
@@ -308,7 +220,6 @@ def with_lines(subject: Subject, repeat: Repeat) -> Repeat:
     """The repeat with the line that gives the first suspect the same seed in both, and the one that draws from it."""
     suspect = repeat.suspects[0].generator
     try:
-        # Imported before workers start, so that seeding is seen even if worker_init_fn imports the library.
         uses = find_first_uses(subject, suspect.path, (suspect.library,) if suspect.library else ())
     except (NotApplicable, Undecided):
         return repeat
@@ -384,3 +295,61 @@ _FIRST: dict[Between, Pair] = {
     "workers": (WorkerEpoch(0, 0), WorkerEpoch(1, 0)),
     "epochs": (WorkerEpoch(0, 0), WorkerEpoch(0, 1)),
 }
+
+
+CACHE_ITEMS = range(1, 9)
+"""Positions of the items; item 0 is read first, with one seed in all processes, because some state is created late."""
+CACHE_ROUNDS = 3
+CACHE_READS = 3 * (1 + CACHE_ROUNDS * len(CACHE_ITEMS))
+WARM_UP_SEED, FIRST_SEED, OTHER_SEED, LATER_SEED = SEED, SEED + 100, SEED + 200, SEED + 300
+"""Seeds. The first reads share one seed between two items, so that purely random images are equal in pairs."""
+
+Values = Mapping[int, bytes]
+"""The digest of a leaf that is the same at every read of an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedDraws:
+    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes."""
+
+    leaves: tuple[str, ...] = ()
+    changed: tuple[Location, ...] = ()
+
+
+def find_cached_draws(subject: Subject) -> CachedDraws:
+    """Read in two processes; in the third one only if those differ."""
+    changed = FORKED if subject.facts.num_workers else ()
+
+    def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
+        order = (0, *items, *CACHE_ITEMS, *CACHE_ITEMS)
+        seeds = (
+            WARM_UP_SEED,
+            *(seed + (item - 1) // 2 for item in items),
+            *range(LATER_SEED, LATER_SEED + 2 * len(CACHE_ITEMS)),
+        )
+        readings = perform(subject, Experiment(Script(((order,),)), (FrozenRngs((seeds,)),), changed))
+        series = {path: by.get((0, 0), ()) for path, by in readings.leaves.items() if path.startswith("sample")}
+        return {path: found for path, one in series.items() if (found := _values(order, one))}
+
+    one, two = values(FIRST_SEED, CACHE_ITEMS), values(OTHER_SEED, CACHE_ITEMS)
+    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
+    if drawn:
+        reverse = values(FIRST_SEED, CACHE_ITEMS[::-1])
+        drawn = [path for path in drawn if reverse.get(path) == one[path]]
+    return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
+
+
+def _values(order: Sequence[int], series: Sequence[bytes]) -> Values | None:
+    """The value of each item; None if any item varies."""
+    values: dict[int, set[bytes]] = {item: set() for item in CACHE_ITEMS}
+    for item, digest in zip(order, series, strict=False):
+        if item:
+            values[item].add(digest)
+    if any(len(found) != 1 for found in values.values()):
+        return None
+    return {item: next(iter(found)) for item, found in values.items()}
+
+
+def _is_synthetic(values: Values) -> bool:
+    """Whether items read with one seed are equal, so that they depend on the seed alone."""
+    return all(values[item] == values[item + 1] for item in CACHE_ITEMS[::2])

@@ -1,14 +1,12 @@
 """Files opened before the fork that several workers read through one file description, and so one offset.
 
-One process reads items first, which shows their content and the offsets that they move. Then several workers read at
-once; they may move the same offsets and read each other's bytes. A file that only one worker reads is read again by
-another worker, which finds the offset where the first left it, not where the main process expects it.
+Map-style datasets: one process reads items first, which shows their content and the offsets that they move. Then
+several workers read at once; they may move the same offsets and read each other's bytes. A file that only one worker
+reads is read again by another worker, which finds the offset where the first left it, not where the main process
+expects it. Reads under an interprocess lock may safely share an offset, so it is noticed whether workers take one.
 
-Whether a worker takes an interprocess lock: reads under a lock may safely share a file offset.
-
-Files that workers of a stream read through one offset: two forks begin to read it, one after the other.
-
-Both find the file at the same offset, and move it if they read it through the description that they inherit.
+Streams: two forks begin to read, one after the other. Both find the file at the same offset, and move it if they read
+it through the description that they inherit.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 The start of a spawned worker is emulated, which avoids a second import of torch: what it is sent is pickled, the user's
 modules are imported again, without what was set in them since, and there it is unpickled, and reads a few samples. What
-fails or differs from an emulated forked worker is tried again with real ones.
-
-Which part of the objects sent to a spawned worker cannot be pickled.
+fails or differs from an emulated forked worker is tried again with real ones. What cannot be pickled at all is searched
+for its smallest part that fails.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from torch.utils.data import IterableDataset
 
 from dataguard.core.incident import Incident, LoaderFailed, LoaderHung, is_library, observed_or_none
 from dataguard.core.model import Undecided
-from dataguard.lab.core.index_schedules import EveryWorkerReads
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.object_graph import FEW_ENTRIES, parts_of
 from dataguard.lab.core.records import BatchRecord, SampleRecord, named_leaves
 from dataguard.lab.core.source_location import made_at
 from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
+from dataguard.lab.reading.experiment import Script
 from dataguard.lab.reading.fresh_import import become_new_process
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, PickleLimitExceeded, as_if_spawning, send
@@ -205,6 +204,7 @@ _WORDS: tuple[tuple[Any, str], ...] = (
 
 ITEMS, FEW_ITEMS = 4, 2
 """How many samples are read, and how many of those that are slow."""
+SCRIPT = Script(((tuple(range(ITEMS)),),), spread=True)
 
 _FORKED_LOCK = "created in a fork context"
 """What Python says of a lock that would have been made otherwise where workers are spawned."""
@@ -338,7 +338,7 @@ def _emulate_spawned(subject: Subject, run: int, overwritten: bool, folder: Path
 
 def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     """The loader when its workers start, and the indices that they read."""
-    loader = subject.build(schedule=_schedule)
+    loader = subject.build(schedule=SCRIPT.schedule)
     announce_epoch(loader, 0)
     if isinstance(loader.dataset, IterableDataset):
         return loader, list(range(_items(subject)))
@@ -346,10 +346,6 @@ def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     order: Any = loader.batch_sampler if batched else loader.sampler
     entries = islice(order, _items(subject))  # a loader may repeat its sampler
     return loader, [entry[0] if batched else entry for entry in entries]
-
-
-def _schedule(inner: Any, batched: bool) -> EveryWorkerReads:
-    return EveryWorkerReads(inner, 1, ITEMS, (ITEMS,), 1, batched=batched, spread=True)
 
 
 def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tuple[str, Step]]:
@@ -423,7 +419,7 @@ def _run_worker(build: Callable[..., Loader], method: str, folder: Path) -> bool
         num_workers=1,
         persistent_workers=False,
         multiprocessing_context=method,
-        schedule=_schedule,
+        schedule=SCRIPT.schedule,
     )
     stream = isinstance(loader.dataset, IterableDataset)
     seeds = [[SEED + number for number in range(ITEMS)]]

@@ -1,44 +1,26 @@
-"""The same items drawn in every worker, which exposes cloned and replayed random numbers.
+"""Equal random draws of the same items in two workers, or in two epochs of one worker, and the generators behind them.
 
-Every worker gets the same schedule over two epochs: first one draw as it is, which creates the generators that are
+Every worker reads the same script over two epochs: first one draw as it is, which creates the generators that are
 correctly created in the worker; then rounds in which the global generators of python, numpy and torch are seeded, so
-that only the user's own generators still vary; then rounds as they are.
-
-Equal random draws in two workers, or in two epochs of one worker, and the generators that explain them.
-
-The draws decide; the generators found in the workers confirm the verdict and give the location.
+that only the user's own generators still vary; then rounds as they are. The draws decide whether any two workers or
+epochs repeat; the generators found in the workers confirm the verdict and give the location.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from dataguard.core.model import Undecided
-from dataguard.lab.core.index_schedules import EveryWorkerReads as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import (
-    BatchRecord,
-    Census,
-    GeneratorState,
-    SampleRecord,
-    Seeding,
-    WorkerEpoch,
-    named_leaves,
-)
-from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.core.records import Census, GeneratorState, Seeding, WorkerEpoch
+from dataguard.lab.reading.experiment import Experiment, Readings, Script, Series, perform, seconds_of
 from dataguard.lab.rng.frozen_rng import AdvancedRng, SeededFetches, SeededLibraries
 from dataguard.lab.rng.rng_discovery import SEED, Pair, RngCensus, cloned_generators, overlapping_generators
-from dataguard.lab.spy.drive import Ride, drive
-from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
 from dataguard.stats import coincidence
 from dataguard.stats.coincidence import Agreement, Groups, agreement
-from dataguard.targets.variants import Loader
 
 EPOCHS = 2
 REPEATS = 3
@@ -124,9 +106,23 @@ class DrawPlan:
         return 1 + self.seeded_fetches + self.free_fetches
 
     @property
-    def rounds(self) -> tuple[int, ...]:
-        """How many items each round reads."""
-        return (1, *([self.items] * ((self.draws - 1) // self.items)))
+    def experiment(self) -> Experiment:
+        """Every worker reads the same items, with the user's persistence, generator and worker_init_fn."""
+        asked = self.asked
+        order = (0, *tuple(range(self.items)) * ((self.draws - 1) // self.items))
+        instruments = (
+            SeededLibraries(asked.reseed),
+            RngCensus(self.census),
+            *([AdvancedRng(*asked.advance)] if asked.advance else []),
+            SeededFetches(self.seeds),
+        )
+        chosen = ("persistent_workers", asked.persistent), ("multiprocessing_context", asked.method)
+        return Experiment(
+            Script(((order,) * self.workers,) * self.epochs, self.size, mixed=True),
+            instruments,
+            (("num_workers", self.workers), *((name, value) for name, value in chosen if value is not None)),
+            announced="each" if asked.announce else "never",
+        )
 
     @property
     def seeds(self) -> tuple[int | None, ...]:
@@ -139,20 +135,20 @@ class DrawPlan:
         ]
         return (None, *([None] * self.free_fetches if self.asked.as_is_first else []), *states)
 
-    def seeded_groups(self, digests: Mapping[int, bytes]) -> Groups:
+    def seeded_groups(self, series: Series) -> Groups:
         """Group the seeded fetches by seed and item."""
         start = 1 + (self.free_fetches if self.asked.as_is_first else 0)
         return tuple(
-            tuple(digests.get(start + (state * REPEATS + draw) * self.items + item, b"") for draw in range(REPEATS))
+            tuple(series[start + (state * REPEATS + draw) * self.items + item] for draw in range(REPEATS))
             for state in range(SEEDED_STATES * self.scale)
             for item in range(self.items)
         )
 
-    def free_groups(self, digests: Mapping[int, bytes]) -> Groups:
+    def free_groups(self, series: Series) -> Groups:
         """Group the fetches as they are by item."""
         start = 1 + (0 if self.asked.as_is_first else self.seeded_fetches)
         return tuple(
-            tuple(digests.get(start + draw * self.items + item, b"") for draw in range(self.draws_as_is))
+            tuple(series[start + draw * self.items + item] for draw in range(self.draws_as_is))
             for item in range(self.items)
         )
 
@@ -183,17 +179,12 @@ class WorkerDraws:
 def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
     """Draw the same items in every worker over two epochs; the arguments are those of `Request`."""
     subject.need_map("the workers of a stream read different samples, so their draws cannot be compared item by item")
-    request = Request(effort, num_workers, **asked)
-    shape = shape_of(subject, request)
-    return subject.vary(
-        request,
-        lambda folder: run_same_items(subject.build, folder, shape),
-        lambda folder, rides: read_same_items(folder, rides, shape),
-    )
+    shape = shape_of(subject, Request(effort, num_workers, **asked))
+    return draws_of(shape, perform(subject, shape.experiment))
 
 
 def shape_of(subject: Subject, request: Request) -> DrawPlan:
-    """Choose how much to draw. Raises Undecided when the rest of the budget is too short for it."""
+    """Choose how much to draw."""
     facts = subject.facts
     number = facts.num_workers if request.num_workers is None else request.num_workers
     # The same number under another start method, so that the same workers get the same batches.
@@ -202,15 +193,7 @@ def shape_of(subject: Subject, request: Request) -> DrawPlan:
     items, scale = (UNSEEDED[request.effort][0], 0) if request.effort in UNSEEDED else AMOUNTS[request.effort]
     size = batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
-    shape = DrawPlan(request, workers, items, scale, size, epochs)
-    subject.afford(request, seconds_of(subject, shape))
-    return shape
-
-
-def seconds_of(subject: Subject, shape: DrawPlan) -> float:
-    """How long the reads take: workers share the cores."""
-    reads = shape.draws * shape.size * shape.epochs * shape.workers
-    return reads * subject.epoch.seconds_per_sample / min(shape.workers, subject.machine.usable_cores)
+    return DrawPlan(request, workers, items, scale, size, epochs)
 
 
 def is_quick(subject: Subject) -> bool:
@@ -218,9 +201,8 @@ def is_quick(subject: Subject) -> bool:
     facts = subject.facts
     workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
     items, scale = AMOUNTS[0]
-    return subject.cache.takes_little(
-        seconds_of(subject, DrawPlan(Request(), workers, items, scale, batch_size(facts)))
-    )
+    shape = DrawPlan(Request(), workers, items, scale, batch_size(facts))
+    return subject.cache.takes_little(seconds_of(subject, shape.experiment))
 
 
 def batch_size(facts: LoaderFacts) -> int:
@@ -228,58 +210,20 @@ def batch_size(facts: LoaderFacts) -> int:
     return min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
 
 
-def run_same_items(
-    build: Callable[..., Loader], folder: Path, shape: DrawPlan, kind: type[Schedule] = Schedule
-) -> list[Ride]:
-    """Run the schedule with the user's persistence, generator, worker_init_fn and start method."""
+def draws_of(shape: DrawPlan, readings: Readings) -> WorkerDraws:
+    """All draws by leaf, worker and epoch."""
 
-    def schedule(inner: Any, batched: bool) -> Schedule:
-        return kind(inner, shape.workers, shape.items, shape.rounds, shape.size, batched=batched)
+    def grouped(groups: Callable[[Series], Groups]) -> dict[str, dict[tuple[int, int], Groups]]:
+        return {path: {where: groups(series) for where, series in by.items()} for path, by in readings.leaves.items()}
 
-    asked = shape.asked
-    other = {"persistent_workers": asked.persistent, "multiprocessing_context": asked.method}
-    overrides = {name: value for name, value in other.items() if value is not None}
-    loader = build(num_workers=shape.workers, in_order=True, schedule=schedule, **overrides)
-    instruments = (
-        SeededLibraries(asked.reseed),
-        RngCensus(shape.census),
-        *([AdvancedRng(*asked.advance)] if asked.advance else []),
-        SeededFetches(shape.seeds),
-        Records(),
-    )
-    plan = Plan(folder, instruments, length=shape.draws, keep_going=True, announce=asked.announce)
-    return drive(loader, plan, batches=(None,) * shape.epochs)
-
-
-def read_same_items(folder: Path, rides: list[Ride] | None, shape: DrawPlan) -> WorkerDraws:
-    """Group all draws by leaf, worker and epoch. Raises Undecided when the budget cut the pass short."""
-    if rides is None:
-        raise Undecided("the budget ran out while the same items were drawn in every worker")
-    digests: dict[str, dict[tuple[int, int], dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
-    complete: dict[tuple[int, int], set[int]] = defaultdict(set)
-    shown: dict[int, str] = {}
-    censuses = []
-    for record in read_spools(folder):
-        if isinstance(record, Census):
-            censuses.append(record)
-        if isinstance(record, SampleRecord | BatchRecord):
-            first = isinstance(record, BatchRecord) or record.position == 0
-            for path, leaf in named_leaves(record) if first else ():
-                digests[path][record.worker or 0, record.epoch][record.batch] = leaf.digest
-                complete[record.worker or 0, record.epoch].add(record.batch)
-        if isinstance(record, SampleRecord) and record.shown is not None and record.position == 0:
-            shown.setdefault(record.batch, record.shown)
-    expected = [(worker, epoch) for worker in range(shape.workers) for epoch in range(shape.epochs)]
-    if any(len(complete[where]) < shape.draws for where in expected):
-        raise Undecided("the loader did not give every worker the same items: it uses its own order")
     return WorkerDraws(
-        seeded={path: {who: shape.seeded_groups(one) for who, one in by.items()} for path, by in digests.items()},
-        as_is={path: {who: shape.free_groups(one) for who, one in by.items()} for path, by in digests.items()},
+        seeded=grouped(shape.seeded_groups),
+        as_is=grouped(shape.free_groups),
         workers=shape.workers,
         items=shape.items,
         draws=shape.draws,
-        shown=tuple(text for fetch, text in sorted(shown.items()) if 0 < fetch <= shape.items),
-        censuses=tuple(censuses),
+        shown=tuple(text for fetch, text in sorted(readings.shown.items()) if 0 < fetch <= shape.items),
+        censuses=tuple(readings.noted(Census)),
     )
 
 

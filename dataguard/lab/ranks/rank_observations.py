@@ -1,22 +1,20 @@
-"""Observations of several ranks of one loader; see `Lab.ranks`.
+"""Observations of several ranks of one loader: `Ranks`, see `Lab.ranks`.
 
-Samples of ranks that are recognised by content, where each rank has a dataset of its own.
-
-The same items drawn in the workers of several ranks, which exposes ranks that share RNG state.
+Ranks draw the same items, which exposes those that share RNG state; and each draws an epoch, which shows their shares.
+Where each rank has a dataset of its own, its samples are recognised by content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, combinations, islice
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, NotTested, Undecided
-from dataguard.lab.core.index_schedules import EveryWorkerReads as Schedule
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import WorkerEpoch
 from dataguard.lab.randomness import worker_draws
@@ -26,16 +24,15 @@ from dataguard.lab.randomness.worker_draws import (
     WorkerDraws,
     blame_library,
     compare_draws,
-    read_same_items,
-    run_same_items,
+    draws_of,
 )
 from dataguard.lab.ranks import shares
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
 from dataguard.lab.ranks.shares import SINGLE, Shards, Share, content_of, share_of
+from dataguard.lab.reading.experiment import Experiment, Readings, readings_of, run, seconds_of
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED, Pair
-from dataguard.lab.spy.drive import Ride
 from dataguard.lab.streams import stream_observations
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import Request, StreamTrace
@@ -86,57 +83,73 @@ WORKERS = 2
 ByWorker = Mapping[str, Mapping[tuple[int, int], Groups]]
 
 
-class _Common(Schedule):
-    """The first indices of the whole dataset instead of this rank's share, so that ranks read the same items."""
+def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any) -> WorkerDraws:
+    """Like `find_same_items`, in all ranks at once: worker w of rank r has number r times the workers of a rank, + w.
 
-    def _flat(self) -> Iterator[Any]:
-        own = list(islice(super()._flat(), self.items))
-        whole = all(isinstance(index, int) for index in own)
-        return iter(range(min(max(own, default=-1) + 1, self.items)) if whole else own)
-
-
-def run_rank_items(
-    build: Callable[..., Loader], folder: Path, shape: DrawPlan, workers: int, world: int
-) -> list[list[Ride]]:
-    """Run the schedule on all ranks at once; with 0 `workers` a rank reads in its main process."""
-
-    def ride(rank: Rank) -> list[Ride]:
-        build_here = partial(build, rank.arguments)
-        own = build_here if workers else lambda **overrides: build_here(**{**overrides, "num_workers": 0})
-        return run_same_items(own, rank.folder, _on_rank(shape, rank.number), _Common)
-
-    return run_ranks(world, folder, ride)
-
-
-def _on_rank(shape: DrawPlan, rank: int) -> DrawPlan:
-    """What one rank is asked: a generator is advanced in a worker of one rank only."""
-    if shape.asked.advance is None:
-        return shape
-    path, (number, epoch) = shape.asked.advance
-    owner, worker = divmod(number, shape.workers)
-    own = (path, WorkerEpoch(worker, epoch)) if owner == rank else None
-    return replace(shape, asked=replace(shape.asked, advance=own))
-
-
-def read_rank_items(folder: Path, rides: list[list[Ride]] | None, shape: DrawPlan) -> WorkerDraws:
-    """The draws of all ranks; worker w of rank r has number `r * shape.workers + w`.
-
-    Raises Undecided when the budget cut the pass short.
+    A rank without workers reads in its main process.
     """
-    if rides is None:
-        raise Undecided("the budget ran out while ranks drew the same items")
-    parts = [read_same_items(rank_folder(folder, rank), ride, shape) for rank, ride in enumerate(rides)]
+    subject.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
+    workers = min(subject.facts.num_workers, 1 if subject.facts.spawns else WORKERS)
+    shape = replace(worker_draws.shape_of(subject, worker_draws.Request(effort, workers, **asked)), epochs=1)
+    experiments = [_on_rank(shape, number, workers) for number in range(world)]
+    subject.afford(("ranks", experiments[0]), seconds_of(subject, experiments[0]))
+
+    def run_each(folder: Path) -> list[bool]:
+        def run_rank(rank: Rank) -> bool:
+            return run(partial(subject.build, rank.arguments), experiments[rank.number], rank.folder)
+
+        return run_ranks(world, folder, run_rank)
+
+    def read_each(folder: Path, ended: list[bool] | None) -> list[Readings]:
+        return [
+            readings_of(experiment, rank_folder(folder, rank), ended[rank] if ended else None)
+            for rank, experiment in enumerate(experiments)
+        ]
+
+    readings = subject.vary(("ranks", *experiments), run_each, read_each)
+    return _side_by_side(shape, [draws_of(shape, read) for read in readings])
+
+
+def _on_rank(shape: DrawPlan, rank: int, workers: int) -> Experiment:
+    """What one rank reads: the first indices of the whole dataset, and not of its share, so that all read the same.
+
+    A generator is advanced in a worker of one rank only.
+    """
+    if shape.asked.advance is not None:
+        path, (number, epoch) = shape.asked.advance
+        owner, worker = divmod(number, shape.workers)
+        own = (path, WorkerEpoch(worker, epoch)) if owner == rank else None
+        shape = replace(shape, asked=replace(shape.asked, advance=own))
+    experiment = shape.experiment
+    assert experiment.script is not None
+    script = replace(experiment.script, share=True)
+    return replace(experiment, script=script, changed=(*experiment.changed, ("num_workers", workers)))
+
+
+def _side_by_side(shape: DrawPlan, ranks: Sequence[WorkerDraws]) -> WorkerDraws:
+    """The draws of all ranks; workers are numbered rank by rank."""
+
+    def merged(parts: Sequence[ByWorker]) -> ByWorker:
+        return {
+            path: {
+                (worker + rank * shape.workers, epoch): groups
+                for rank, part in enumerate(parts)
+                for (worker, epoch), groups in part.get(path, {}).items()
+            }
+            for path in dict.fromkeys(chain.from_iterable(parts))
+        }
+
     return WorkerDraws(
-        seeded=_side_by_side([part.seeded for part in parts], shape.workers),
-        as_is=_side_by_side([part.as_is for part in parts], shape.workers),
-        workers=len(parts) * shape.workers,
+        seeded=merged([draws.seeded for draws in ranks]),
+        as_is=merged([draws.as_is for draws in ranks]),
+        workers=len(ranks) * shape.workers,
         items=shape.items,
         draws=shape.draws,
-        shown=parts[0].shown,
+        shown=ranks[0].shown,
         censuses=tuple(
             replace(census, worker=(census.worker or 0) + rank * shape.workers)
-            for rank, part in enumerate(parts)
-            for census in part.censuses
+            for rank, draws in enumerate(ranks)
+            for census in draws.censuses
         ),
     )
 
@@ -147,19 +160,6 @@ def rank_pairs(world: int, draws: WorkerDraws) -> list[Pair]:
     pairs = combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2)
     across = [(one, two) for one, two in pairs if one.worker // each != two.worker // each]
     return sorted(across, key=lambda pair: (pair[1].worker - pair[0].worker) % each != 0)
-
-
-def _side_by_side(parts: list[ByWorker], workers: int) -> ByWorker:
-    """For each leaf, the groups of every worker; workers are numbered rank by rank."""
-    paths = {path: None for part in parts for path in part}
-    return {
-        path: {
-            (worker + rank * workers, epoch): groups
-            for rank, part in enumerate(parts)
-            for (worker, epoch), groups in part.get(path, {}).items()
-        }
-        for path in paths
-    }
 
 
 MOST_READ = 2048
@@ -182,28 +182,15 @@ class Ranks:
         """Whether the loader itself shards by rank, or the settings request several ranks."""
         return stream_observations.is_declared(self._subject)
 
-    def _same_items(self, effort: int = 0, **asked: Any) -> worker_draws.WorkerDraws:
-        """Like `Randomness.same_items`, in all ranks; the workers of rank 1 are numbered after those of rank 0."""
-        subject, world = self._subject, self.world
-        subject.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
-        workers = min(subject.facts.num_workers, 1 if subject.facts.spawns else WORKERS)
-        request = worker_draws.Request(effort, workers, **asked)
-        shape = replace(worker_draws.shape_of(subject, request), epochs=1)
-        return subject.vary(
-            ("same items on ranks", request, world),
-            lambda folder: run_rank_items(subject.build, folder, shape, workers, world),
-            lambda folder, rides: read_rank_items(folder, rides, shape),
-        )
-
     def shared_draws(self) -> SharedDraws:
         """Whether workers of different ranks draw the same random numbers.
 
         Raises Undecided when coincidence cannot be excluded, or each rank has its own dataset.
         """
         world = self.world
-        pairs = partial(rank_pairs, world)
-        comparison = compare_draws(self._same_items, pairs, quick=worker_draws.is_quick(self._subject))
-        draw, draws = self._same_items, comparison.draws
+        draw, pairs = partial(find_rank_items, self._subject, world), partial(rank_pairs, world)
+        comparison = compare_draws(draw, pairs, quick=worker_draws.is_quick(self._subject))
+        draws = comparison.draws
         repeat = confirm_suspects(draw, comparison, self._subject.facts) or blame_library(draw, pairs, comparison)
         if repeat is None and draws.varied and self.declared and not self._have_one_dataset:
             raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")

@@ -1,13 +1,9 @@
 """The checkpoint: a process in which the factory has run, and from which observations are forked.
 
 So a dataset that takes a minute to build costs a minute once, and its factory writes or downloads only once. It can be
-taken if forks are safe; see `fork_safety`.
-
-Where the user's code, or a library's stream, reads its rank from torch.distributed or the environment.
-
-Where the user's code constructs its loaders.
-
-The first look at a target: its loaders by name, the settings of each, and the checkpoint, if one can be taken.
+taken if forks are safe; see `fork_safety`. It is part of the first look at a target, which finds its loaders by name,
+their settings, the lines where the user's code constructs them, and where that code, or a library's stream, reads its
+rank from torch.distributed or the environment: no fork could see another one.
 """
 
 from __future__ import annotations

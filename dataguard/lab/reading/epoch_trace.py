@@ -1,6 +1,6 @@
 """The traced pass: one ordinary epoch under the spy, which serves every check that needs one.
 
-Batches of an ordinary epoch whose memory a later one overwrites.
+It also notices batches whose memory a later batch overwrites.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The files that are open for reading in this process: their offsets and the objects that hold them.
+"""What samples share beneath their values: open files and memory.
 
-Where tensors and arrays lie in memory, and which of them overlap.
+The files that are open for reading in this process, with their offsets and the objects that hold them; and where
+tensors and arrays lie in memory, and which of them overlap.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Single samples, read directly as one of the loader's workers would, with all RNGs frozen.
+"""Single samples, read directly as one of the loader's workers would, with all RNGs frozen; or collated alone.
 
-The root of leaf paths, in an observation of samples or of batches of one sample.
-
-Short readings that follow a script: the same items in given orders, with all RNGs frozen.
+`Reader` emulates the first worker in this disposable process, the user's `worker_init_fn` included.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -21,18 +18,13 @@ import torch
 from torch.utils.data import _utils
 
 from dataguard.core.incident import Incident, LoaderFailed
-from dataguard.core.model import Undecided
-from dataguard.lab.core.index_schedules import Scripted
-from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord, named_leaves, plain_index
-from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
+from dataguard.lab.core.records import Index, LeafRecord, plain_index
+from dataguard.lab.process.incidents import FlightRecorder, incident_of
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.lab.rng.frozen_rng import FrozenRngs, RngFreezer, UnfrozenRng
+from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED, seeded
-from dataguard.lab.spy.drive import announce_epoch, drive
-from dataguard.lab.spy.recording import Records
-from dataguard.lab.spy.worker_spy import Plan
+from dataguard.lab.spy.drive import announce_epoch
 from dataguard.targets.variants import Loader
 
 
@@ -155,77 +147,3 @@ def emulate_worker(loader: Loader, recorder: FlightRecorder, workers: int, numbe
         recorder.mark(None, "init")
         with gate("init"):
             loader.worker_init_fn(number)
-
-
-Script = Sequence[int]
-"""What one worker reads in an epoch, fetch by fetch: positions in the user's order of indices."""
-Seeds = Sequence[int]
-"""The seeds for all generators before each fetch; the last one is for all later fetches."""
-Series = tuple[bytes, ...]
-"""The digests of one leaf, fetch by fetch; empty if it was absent."""
-Readings = Mapping[str, Mapping[tuple[int, int], Series]]
-"""Leaf path -> (worker, epoch) -> series."""
-
-FORKED: dict[str, Any] = {"num_workers": 1, "persistent_workers": False, "multiprocessing_context": "fork"}
-"""One new worker for each epoch: every epoch is a trial that starts with the state of the main process."""
-
-
-Scripts = Sequence[Sequence[Script]]
-"""The scripts of each epoch, one for each worker."""
-
-
-def run_trials(
-    build: Callable[..., Loader],
-    folder: Path,
-    scripts: Scripts,
-    seeds: Sequence[Seeds],
-    size: int = 1,
-    *,
-    announce: bool = True,
-    unfrozen: UnfrozenRng | None = None,
-    instruments: tuple[Instrument, ...] = (),
-) -> bool:
-    """Read what the scripts say, in batches of `size`; return True when everything was read.
-
-    Without `announce`, `set_epoch` is called once, with 0. All generators except the `unfrozen` one are frozen;
-    further `instruments` may be added.
-    """
-
-    def schedule(inner: Any, batched: bool) -> Scripted:
-        return Scripted(inner, scripts, size, batched=batched)
-
-    loader = build(schedule=schedule, in_order=True)
-    if not announce:
-        announce_epoch(loader, 0)
-    length = len(scripts[0][0])
-    frozen = FrozenRngs(seeds, unfrozen)
-    plan = Plan(folder, (*instruments, frozen, Records()), length=length, keep_going=True, announce=announce)
-    drive(loader, plan, batches=tuple(length * len(epoch) for epoch in scripts))
-    return True
-
-
-def read_trials(scripts: Scripts, folder: Path, complete: bool | None) -> Readings:
-    """The readings of every leaf.
-
-    Raises Undecided when the budget cut them short, or when the loader did not follow the scripts.
-    """
-    if not complete:
-        raise Undecided("the budget ran out while samples were read repeatedly")
-    length = len(scripts[0][0])
-    found: dict[str, dict[tuple[int, int], list[bytes]]] = defaultdict(lambda: defaultdict(lambda: [b""] * length))
-    indices: dict[int, set[str | None]] = defaultdict(set)
-    fetches = 0
-    for record in read_spools(folder):
-        if not isinstance(record, SampleRecord | BatchRecord) or record.epoch >= len(scripts):
-            continue  # a loader that never ends its epochs has fetched ahead
-        worker = record.worker or 0
-        if isinstance(record, SampleRecord):
-            if record.position:
-                continue
-            fetches += 1
-            indices[scripts[record.epoch][worker][record.batch]].add(record.shown)
-        for path, leaf in named_leaves(record):
-            found[path][worker, record.epoch][record.batch] = leaf.digest
-    if fetches < length * sum(map(len, scripts)) or any(len(shown) > 1 for shown in indices.values()):
-        raise Undecided("the loader did not read the requested samples: it uses its own order")
-    return {path: {where: tuple(series) for where, series in by.items()} for path, by in found.items()}

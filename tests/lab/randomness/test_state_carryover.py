@@ -13,7 +13,6 @@ import torch
 
 from dataguard.core.model import Result, Status, Undecided
 from dataguard.engine import scan
-from dataguard.lab.core.index_schedules import Scripted
 from dataguard.lab.rng import frozen_rng
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import find_generators
@@ -143,14 +142,6 @@ def test_a_generator_that_a_stream_made_for_itself_is_left_alone() -> None:
     rng = random.Random(5)
     with RngFreezer([(1,)]).frozen(0, 0, {"dataset": None, "stream": [rng]}):
         assert rng.random() == random.Random(5).random()
-
-
-def test_a_script_is_followed_from_epoch_to_epoch() -> None:
-    order = Scripted([[7, 8], [7, 9]], [[(0, 2), (1, 1)], [(2, 2), (0, 0)]], 2, batched=True)
-    iter(order)  # torch makes an iterator that it never uses
-    assert list(order) == [[7, 7], [8, 8], [9, 9], [8, 8]]
-    assert list(order) == list(order) == [[9, 9], [7, 7], [9, 9], [7, 7]]
-    assert list(Scripted([3, 3], [[(0, 1, 2)]], 1, batched=False)) == [3, 3, 3], "over again where there are fewer"
 
 
 def stream(*workers: str, ended: bool = True) -> StreamTrace:
