@@ -27,7 +27,8 @@ _PATH = re.compile(
 """An attribute or a leaf in a message: `dataset.rng`, `batch['image']`."""
 _INDEX = re.compile(r"\[\d+\]")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+\b")
-_LONGEST = 200
+_LONGEST_NAME = 200
+"""Characters that identify a finding: enough to tell its place and leaf from others, whatever names the user gives."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -78,7 +79,7 @@ def culprit(finding: Finding) -> str:
     what = _plain(at.what) if at and at.what else ""
     path = _PATH.search(finding.message[:10_000])
     leaf = _plain(path[0]) if path else ""
-    return _utf8(" ".join(part for part in (file, what, leaf if leaf != what else "") if part)[:_LONGEST])
+    return _utf8(" ".join(part for part in (file, what, leaf if leaf != what else "") if part)[:_LONGEST_NAME])
 
 
 def _plain(words: str) -> str:

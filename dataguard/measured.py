@@ -19,9 +19,9 @@ from dataguard.settings.parsers import built
 from dataguard.stats.timing_comparison import Ranking, Ratio, paired, rank
 
 SCHEMA = "urn:dataguard:bench:1"
-STARVED = 0.1
+STARVED_SHARE = 0.1
 """A step is starved when it waits for at least this share of the time."""
-_INTERVALS = 3
+_FEWEST_INTERVALS = 3
 """Fewer intervals of a training loop than this give no spread."""
 
 
@@ -122,9 +122,9 @@ class Waits:
     @property
     def starved(self) -> bool | None:
         """Whether steps wait for at least a tenth of the time; None if the intervals disagree or are too few."""
-        if self.share < STARVED and len(self.shares) >= _INTERVALS:
+        if self.share < STARVED_SHARE and len(self.shares) >= _FEWEST_INTERVALS:
             return False
-        return True if min(self.shares) >= STARVED and len(self.shares) >= _INTERVALS else None
+        return True if min(self.shares) >= STARVED_SHARE and len(self.shares) >= _FEWEST_INTERVALS else None
 
     @property
     def spread(self) -> str:

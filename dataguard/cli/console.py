@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from dataguard.cli.live_progress import Terminal
 
 STDOUT = "-"
-PAPER = 100
+FILE_WIDTH = 100
 """Columns of text that goes to a file or a pipe."""
-_WIDEST = 120
+_MOST_COLUMNS = 120
 """A line longer than this is hard to read, however wide the terminal."""
 
 FINDINGS, MISUSED, BROKEN, INTERRUPTED = 1, 2, 3, 130
@@ -125,7 +125,7 @@ def put(render: Callable[..., Any], output: str) -> None:
     the bytes of an image, which only files take.
     """
     if output != STDOUT:
-        text = render(width=PAPER)
+        text = render(width=FILE_WIDTH)
         with _or_to_stderr(text, f"--output {output}"):
             write_text(Path(output), text)
         return
@@ -196,8 +196,8 @@ def console(stream: TextIO) -> Console:
 
     made = Console(file=stream, highlight=False)
     if not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = PAPER
-    made.width = min(made.width, _WIDEST)
+        made.width = FILE_WIDTH
+    made.width = min(made.width, _MOST_COLUMNS)
     return made
 
 

@@ -14,7 +14,7 @@ from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
 from dataguard.process.launcher import command
 
-PATIENCE = 120
+IMPORT_SECONDS = 120
 """Seconds that importing the libraries may take, for instance from a slow network drive."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -24,12 +24,14 @@ def check_up() -> Checkup:
     code, printed = 1, ""
     try:
         reading = command("dataguard.cli.library_versions")
-        outcome = subprocess.run(reading, capture_output=True, text=True, timeout=PATIENCE)
+        outcome = subprocess.run(reading, capture_output=True, text=True, timeout=IMPORT_SECONDS)
         code, printed = outcome.returncode, outcome.stdout
     except subprocess.TimeoutExpired:
         pass
     line = next((line for line in reversed(printed.splitlines()) if line.startswith(MARK)), None)
-    lost = {"torch": {"error": f"importing the libraries exited with status {code}, or took more than {PATIENCE} s"}}
+    lost = {
+        "torch": {"error": f"importing the libraries exited with status {code}, or took more than {IMPORT_SECONDS} s"}
+    }
     facts = json.loads(line.removeprefix(MARK)) if line else {"libraries": lost}
     return Checkup(
         __version__,

@@ -23,7 +23,7 @@ _FILE = Path(f"{MODULE}.py")
 _OWN, _PROJECT = Path("dataguard.toml"), Path("pyproject.toml")
 _PREFIX = "tool.dataguard."
 _HEADER = "\n[tool.dataguard]\n"
-_MOST = 5
+_MOST_NAMED = 5
 """Files that are named at most."""
 _TABLE = """\
 targets = {targets}
@@ -99,7 +99,10 @@ def _found(arguments: tuple[str, ...]) -> list[Proposal]:
         return proposals(project, arguments[1:], arguments[0])
     if project.unparsed:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        say(f"dataguard: not read, no valid Python {version}: {', '.join(sorted(project.unparsed)[:_MOST])}", err=True)
+        say(
+            f"dataguard: not read, no valid Python {version}: {', '.join(sorted(project.unparsed)[:_MOST_NAMED])}",
+            err=True,
+        )
     proposed = proposals(project, arguments)
     if not proposed:
         raise UsageError(

@@ -19,9 +19,9 @@ from dataguard import __version__
 from dataguard.cli.bench import bench
 from dataguard.cli.console import (
     BROKEN,
+    FILE_WIDTH,
     INTERRUPTED,
     MISUSED,
-    PAPER,
     STDOUT,
     complain,
     console,
@@ -71,7 +71,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 @click.group(
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": PAPER},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": FILE_WIDTH},
     invoke_without_command=True,
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")

@@ -18,8 +18,8 @@ from dataguard.settings.target_spelling import script_of
 
 FAILED = 1
 """The exit code when a sample cannot be read."""
-MOST = 64
-"""The most samples that are shown at once."""
+MOST_SAMPLES = 64
+"""The most samples that are shown at once: they are written when all are read, and a page holds their images."""
 _EXAMPLES = """\b
 Examples:
   dataguard show mypkg.data:make_loaders 20
@@ -81,8 +81,8 @@ def show(
 
 def _indices(words: Sequence[str]) -> tuple[Any, ...]:
     """Indices as Python writes them: 3, -1, (0, 2); any other word is a key."""
-    if len(words) > MOST:
-        raise UsageError(f"{len(words)} samples: show at most {MOST} at once")
+    if len(words) > MOST_SAMPLES:
+        raise UsageError(f"{len(words)} samples: show at most {MOST_SAMPLES} at once")
     return tuple(map(_index, words)) or (0,)
 
 

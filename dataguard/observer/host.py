@@ -55,9 +55,9 @@ with infrequent_gc():
 MOST_AT_ONCE = 4
 """Observations that run side by side at most; each has workers of its own."""
 _OWN = str(Path(ROOT, "dataguard", "__init__.py"))
-MANY = 8
+MANY_LOADERS = 8
 """Loaders from which on forks are so many that it pays to make them cheap once more, after the user's modules."""
-ROOMY = 1 << 30
+AMPLE_SHARED_MEMORY = 1 << 30
 """Bytes of free shared memory from which on observations run side by side."""
 
 
@@ -101,7 +101,7 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             adopt_orphans()
             fork_safety.remember()
             labs = _labs(surveys, settings, folder, job)
-            if len(labs) >= MANY:
+            if len(labs) >= MANY_LOADERS:
                 prepare_to_fork()
             pipe.send(("ready", (tuple(labs), environment(), tuple(_notes(surveys, daemonic=daemonic)))))
             checks = {check.code: check for check in CATALOGUE}
@@ -236,7 +236,7 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
 
 def _most_at_once(machine: Machine) -> int:
     """How many observations run side by side; little shared memory is left to one."""
-    roomy = machine.shm_free is None or machine.shm_free >= ROOMY
+    roomy = machine.shm_free is None or machine.shm_free >= AMPLE_SHARED_MEMORY
     return min(machine.usable_cores, MOST_AT_ONCE) if roomy else 1
 
 

@@ -28,9 +28,9 @@ def infrequent_gc() -> Iterator[None]:
             gc.set_threshold(*usual)
 
 
-_COLLAPSE = 25
-"""MADV_COLLAPSE: move memory into huge pages, now. Linux 6.1 and newer know it; others refuse."""
-_SIZE = 2 << 20
+_MADV_COLLAPSE = 25
+"""Move memory into huge pages, now. Linux 6.1 and newer know it; others refuse."""
+_HUGE_PAGE = 2 << 20
 """Bytes of a huge page on x86-64 and on most arm64 kernels."""
 
 
@@ -46,7 +46,7 @@ def prepare_to_fork() -> None:
     if sys.platform == "linux":
         advise = ctypes.CDLL(None).madvise
         for start, end in _anonymous():
-            advise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _COLLAPSE)
+            advise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), _MADV_COLLAPSE)
 
 
 def _anonymous() -> Iterator[tuple[int, int]]:
@@ -58,6 +58,6 @@ def _anonymous() -> Iterator[tuple[int, int]]:
         span, mode, _, _, inode, *name = line.split(maxsplit=5)
         if inode == "0" and mode == "rw-p" and name != ["[stack]"]:
             start, end = (int(address, 16) for address in span.split("-"))
-            start, end = -(-start // _SIZE) * _SIZE, end // _SIZE * _SIZE
+            start, end = -(-start // _HUGE_PAGE) * _HUGE_PAGE, end // _HUGE_PAGE * _HUGE_PAGE
             if start < end:
                 yield start, end

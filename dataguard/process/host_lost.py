@@ -7,7 +7,7 @@ from itertools import takewhile
 from dataguard.core.incident import OWN
 from dataguard.core.model import PREVENTED, Check, DataguardError, Finding, Result, Status, UsageError
 
-_CAUSES = {
+_CAUSE_OF_SIGNAL = {
     "SIGKILL": "memory probably ran out: raise the limit of the container or job, or end other processes",
     **dict.fromkeys(
         ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"),
@@ -15,15 +15,15 @@ _CAUSES = {
     ),
 }
 """What usually sends a signal to a process that imports libraries, and what helps."""
-_DEATHS = "DG002"
+_DYING_WORKER = "DG002"
 """The check that reports a signal which killed the observing process: the processes of the loader are its forks."""
 
 
 class HostLost(DataguardError):
     """The observing process ended or stopped answering; `signal` is what killed it, if so.
 
-    `unwatched`: the process that watches it ended as well, which happens only if it is killed. `late`: it did not
-    answer in time. `final`: it is not started again.
+    `unwatched`: the reaper that watches it ended as well, which happens only if it is killed. `late`: it did not answer
+    in time, and may still run. `final`: it is not started again.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class HostLost(DataguardError):
         self.late = late
         self.final = final
 
-    def is_like(self, other: HostLost | None) -> bool:
-        """Whether it was lost for the same reason."""
+    def has_reason_of(self, other: HostLost | None) -> bool:
+        """Whether the other loss had the same reason: the same signal, or that the reaper ended as well."""
         return other is not None and (self.signal, self.unwatched) == (other.signal, other.unwatched)
 
 
@@ -55,11 +55,11 @@ class Refused(HostLost):
 
 def before_building(lost: HostLost, spelling: str, when: str, stacks: str) -> UsageError:
     """The error for a process that was lost before it called the factory, with the stacks that an import left."""
-    own = _users_part(stacks.strip())
-    if own:
-        what = "importing its module takes too long" if own.startswith("Timeout") else f"{lost} {when}"
-        return UsageError(f"{spelling}: {what}\n{own}")
-    cause = _CAUSES.get(lost.signal or "")
+    own_frames = _users_part(stacks.strip())
+    if own_frames:
+        what = "importing its module takes too long" if own_frames.startswith("Timeout") else f"{lost} {when}"
+        return UsageError(f"{spelling}: {what}\n{own_frames}")
+    cause = _CAUSE_OF_SIGNAL.get(lost.signal or "")
     return UsageError(f"{spelling}: {lost} {when}{f'; {cause}' if cause else ''}")
 
 
@@ -78,7 +78,7 @@ class BrokenStart(DataguardError):
 def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> Result:
     """The result of a check during which the observing process was lost, while `building` the loader or afterwards."""
     signal = getattr(lost, "signal", None)
-    if signal is None or check.code != _DEATHS:
+    if signal is None or check.code != _DYING_WORKER:
         reason = str(lost)
         if isinstance(lost, HostLost):
             reason = f"{PREVENTED}{lost}{'' if lost.final else '; it is restarted for the next check'}"

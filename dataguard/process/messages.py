@@ -43,18 +43,20 @@ result; `failed`, why a loader cannot be observed; `usage`, what is wrong with t
 bug of dataguard.
 """
 MOST_LOADERS = 10_000
+"""Loaders of a target: each is judged by all checks, so that far fewer already take hours."""
 _LONGEST_NAME = 10_000
-"""Characters of the name of a loader."""
-_LARGEST = 1 << 29
-"""Bytes of a message; pictures of samples take some megabytes."""
+"""Characters of the name of a loader, which every result repeats; `targets.discovery` shortens each part to 200."""
+_MOST_BYTES = 1 << 29
+"""Bytes of a message: images of samples take some megabytes, and the memory of this process must suffice."""
 _MOST_VALUES = 1 << 22
-"""Values in a message; each may take a hundred bytes."""
-_AT_ONCE = 1 << 20
+"""Values in a message; each may take a hundred bytes once it is read."""
+_CHUNK = 1 << 20
 """Bytes that are read at once."""
-_STALLED = 20
-"""Seconds after which the rest of a message that has begun is no longer waited for."""
-_KEY = _DIGEST = 32
-"""Bytes of the key and of a digest."""
+_REST_SECONDS = 20
+"""Seconds to wait for the rest of a message that has begun; the observing process writes each in one go."""
+_KEY_BYTES = _DIGEST_BYTES = 32
+"""Bytes of the key and of a digest: 256 bits, which cannot be guessed."""
+_FORGED = "code of the target wrote to the socket of dataguard's observing process"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 """As `json.dumps`, which the user's code may replace."""
 
@@ -70,7 +72,7 @@ class _Seal:
         """The digest of the next message."""
         self._number += 1
         salt = self._number.to_bytes(blake2b.SALT_SIZE, "big")
-        return blake2b(content, digest_size=_DIGEST, key=self._key, salt=salt).digest()
+        return blake2b(content, digest_size=_DIGEST_BYTES, key=self._key, salt=salt).digest()
 
 
 class Answers(Connection):
@@ -79,7 +81,7 @@ class Answers(Connection):
     def __init__(self, descriptor: int) -> None:
         os.set_inheritable(descriptor, False)  # no program that the user's code starts has it
         super().__init__(descriptor)
-        self._seal = _Seal(self.recv_bytes(_KEY))
+        self._seal = _Seal(self.recv_bytes(_KEY_BYTES))
 
     def send(self, answer: Any) -> None:
         """Send an answer of `ANSWERS`."""
@@ -92,7 +94,7 @@ class Questions(Connection):
 
     def __init__(self, own: socket.socket) -> None:
         super().__init__(own.detach())
-        key = secrets.token_bytes(_KEY)
+        key = secrets.token_bytes(_KEY_BYTES)
         self._seal = _Seal(key)
         self.send_bytes(key)
 
@@ -101,12 +103,12 @@ class Questions(Connection):
 
         Raises Refused for anything else, whoever sent it.
         """
-        until = time.monotonic() + _STALLED
+        until = time.monotonic() + _REST_SECONDS
         try:
             (size,) = struct.unpack("!i", self._received(4, until))
-            if not _DIGEST <= size <= _LARGEST:
+            if not _DIGEST_BYTES <= size <= _MOST_BYTES:
                 raise Refused(_FORGED)
-            digest, content = self._received(_DIGEST, until), self._received(size - _DIGEST, until)
+            digest, content = self._received(_DIGEST_BYTES, until), self._received(size - _DIGEST_BYTES, until)
         except (EOFError, ConnectionResetError):
             return None
         if not compare_digest(digest, self._seal.next(content)):
@@ -119,14 +121,11 @@ class Questions(Connection):
         while len(content) < size:
             if not self.poll(max(until - time.monotonic(), 0)):
                 raise Refused(_FORGED)
-            part = os.read(self.fileno(), min(size - len(content), _AT_ONCE))
+            part = os.read(self.fileno(), min(size - len(content), _CHUNK))
             if not part:
                 raise EOFError
             content += part
         return bytes(content)
-
-
-_FORGED = "code of the target wrote to the socket of dataguard's observing process"
 
 
 def _read(content: bytes, kinds: Sequence[str]) -> tuple[str, Any]:
@@ -160,11 +159,11 @@ def require_result(result: Result, asked: tuple[Check, str] | None) -> None:
     severities = {check.severity, Severity.WARNING if check.severity is Severity.ERROR else check.severity}
     if (result.code, result.name, result.loader) != (check.code, check.name, loader):
         raise _refused(f"{result.id} instead of {check.id}[{loader}]")
-    if result.severity not in severities or result.status not in _FINDINGS[bool(result.findings)]:
+    if result.severity not in severities or result.status not in _STATUSES_WITH[bool(result.findings)]:
         raise _refused(f"{result.severity.value}, {result.status.value}, {len(result.findings)} findings")
 
 
-_FINDINGS: Mapping[bool, Set[Status]] = {
+_STATUSES_WITH: Mapping[bool, Set[Status]] = {
     True: {Status.FAILED, Status.INCONCLUSIVE, Status.SKIPPED, Status.BROKEN},
     False: {Status.PASSED, Status.INCONCLUSIVE, Status.SKIPPED, Status.BROKEN},
 }

@@ -15,8 +15,12 @@ import psutil
 from dataguard.process.originals import os, signal, time
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+"""Options of prctl, from <linux/prctl.h>."""
 _CLEANUP_PROCESSES = ("resource_tracker", "torch_shm_manager")
-_GRACE = 3.0
+"""The helpers of multiprocessing and of torch that remove shared memory: they end by themselves, after all others."""
+_CLEANUP_SECONDS = 3.0
+"""Seconds in which processes must have ended: killed ones take milliseconds, unless one is in a system call that
+does not return."""
 
 
 def adopt_orphans() -> None:
@@ -128,7 +132,7 @@ def end_descendants(
     Returns the PIDs of the killed processes.
     """
     ended: set[int] = set()
-    deadline = time.monotonic() + _GRACE
+    deadline = time.monotonic() + _CLEANUP_SECONDS
     while time.monotonic() < deadline:
         members = [process for process in descendants() if session is None or _session_of(process) == session]
         doomed = [process for process in members if process not in spare and not is_cleanup_process(process)]
@@ -161,7 +165,7 @@ def end_fork(pid: int) -> None:
 def end_cleanup_processes() -> None:
     """Give the processes that clean up shared memory a moment to finish, then kill them. Call this last."""
     processes = descendants()
-    _await_end(processes, _GRACE)
+    _await_end(processes, _CLEANUP_SECONDS)
     folders = {folder for process in processes for folder in _folders_of_manager(process)}
     for process in processes:
         _send(process, signal.SIGKILL)

@@ -32,8 +32,10 @@ CREATIONS = "shared_memory"
 STACKS = "import.stacks"
 """File in the session folder: the stacks of an import that crashed or did not finish."""
 GRACE = 3.0
-"""Seconds in which the observing process may exit, with what the user's code registered for that."""
+"""Seconds in which the observing process may exit, with what the user's code registered for that: longer delays the end
+of each scan whose loader hangs."""
 _GLANCE = 0.1
+"""Seconds between two looks at both processes: how late the end of one is noticed."""
 
 
 class Process(Protocol):

@@ -34,25 +34,28 @@ from dataguard.settings.settings import PATIENCE, Settings, expectation
 from dataguard.settings.target_spelling import is_held, parsed, script_of, shown_target
 
 SLACK = 30.0
-"""Seconds that a scan may take for each loader beyond its budget, to start and end processes and to judge."""
-_LONGEST = 600.0
-"""Seconds to wait for the next message while all samples are read, or for a measurement, as a last resort."""
-_GLANCE = 1.0
-"""Seconds between two progress updates of a wait."""
-_SHOWN = 3
-"""Names of what was left in /dev/shm that a note shows."""
+"""Seconds that the checks may take for each loader beyond its budget, to start and end processes and to judge."""
+_LAST_RESORT = 600.0
+"""Seconds to wait for the next message where no budget ends the wait: while all samples are read, and for a
+measurement. Each observation has a shorter deadline of its own, which the observing process keeps."""
+_UPDATE = 1.0
+"""Seconds between two progress updates of a wait: about as often as a reader looks."""
+_MOST_NAMED = 3
+"""Names of what was left in /dev/shm that a note lists."""
 _UNWATCHED = "ended, as the process that watches it was killed"
-"""How it ended if no status was reported."""
-_PARTING = 20.0
-"""Seconds that the reaper gets to stop everything."""
+"""How the observing process ended if the reaper reported no status."""
+_CLOSING = 20.0
+"""Seconds that the reaper gets to stop everything. It waits `GRACE` seconds itself before it kills, so that more means
+a process that cannot be killed, for instance because of a dead network mount."""
 
 
 class Session:
     """A target in an observing process; a context manager.
 
-    The process is started on first use and restarted when it is lost, but not after it was lost twice in a row for one
-    reason. All checks together may take the budget and `SLACK` seconds for each loader, whatever the user's code does.
-    `close` stops the process with every process that it or the user's code started.
+    The process is started on first use and restarted for the next check when it is lost. It is not restarted after a
+    loss that would happen again (`HostLost.final`): twice in a row for one reason, or because time is up. All checks
+    together may take the budget and `SLACK` seconds for each loader, whatever the user's code does. `close` stops the
+    process with every process that it or the user's code started.
     """
 
     def __init__(self, spelling: str, settings: Settings, here: Here | None = None) -> None:
@@ -63,19 +66,24 @@ class Session:
         self.name = parsed(spelling).name
         self.on_progress: Listener | None = None
         """Called with progress updates of the observing process."""
-        self._known = baseline.read(settings.baseline)
+        self._baseline = baseline.read(settings.baseline)
         self._loaders: tuple[str, ...] | None = None
         self._building = False
         self._notes: tuple[str, ...] = ()
         self._left_over: tuple[str, ...] = ()
-        self._lost: HostLost | BrokenStart | None = None
+        self._final_loss: HostLost | BrokenStart | None = None
+        """Why the observing process is not started again: every further check raises it."""
         self._last_loss: HostLost | None = None
-        self._left = math.inf
-        """Seconds that this process may still wait for results."""
+        """The loss that the latest check met, to recognise a second one for the same reason."""
+        self._seconds_left = math.inf
+        """How long this process may still wait for answers, over all checks; known once the loaders are."""
         self._planned: dict[tuple[str, str], int] = {}
-        self._made: dict[int, Result] = {}
-        self._coming: Iterator[tuple[int, Result]] = iter(())
+        """The number, by code and loader, of what `plan` announced and `judge` was not asked for yet."""
+        self._results: dict[int, Result] = {}
+        """Results of the plan, by number, that arrived before they were asked for."""
+        self._arriving: Iterator[tuple[int, Result]] = iter(())
         self._oom_kills = 0
+        """What the kernel had killed, as memory ran out, when the observing process was started."""
         self._reaper: Reaper | None = None
         self._pipe: Questions | None = None
         self._folder: Path | None = None
@@ -99,12 +107,12 @@ class Session:
             except DataguardError as error:
                 if isinstance(error, HostLost) and self._building:
                     error.final = True
-                    self._lost = error
+                    self._final_loss = error
                 elif contain:
-                    self._lost = BrokenStart(str(error))
+                    self._final_loss = BrokenStart(str(error))
                 else:
                     raise
-                self._loaders = (self.name,)  # each check meets it
+                self._loaders = (self.name,)  # its checks meet the loss, and report it
         return self._loaders or ()
 
     @property
@@ -115,30 +123,30 @@ class Session:
     @property
     def bug(self) -> BrokenStart | None:
         """The bug of dataguard for which the loaders are unknown, if any."""
-        return self._lost if isinstance(self._lost, BrokenStart) else None
+        return self._final_loss if isinstance(self._final_loss, BrokenStart) else None
 
     def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
         """Announce what `judge` will be asked for, so that it runs side by side, beginning with the first request."""
         self._planned = {(check.code, loader): number for number, (check, loader) in enumerate(wanted)}
-        self._made.clear()
-        self._coming = self.judge_all(wanted)
+        self._results.clear()
+        self._arriving = self.judge_all(wanted)
 
     def judge_all(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Run checks on loaders, side by side; yields the number of each with its result as it is made.
 
-        If the observing process is lost, those that are left are run one at a time, which shows who took it down.
+        If the observing process is lost, those without a result are run one at a time, which shows who took it down.
         """
-        left = dict(enumerate(wanted))
+        remaining = dict(enumerate(wanted))
         try:
-            for number, result in self._asked(wanted):
-                yield number, self._without_known(result, *left.pop(number))
+            for number, result in self._results_of(wanted):
+                yield number, self._as_expected(result, *remaining.pop(number))
         except HostLost as lost:
-            self._note(lost)
+            self._record_loss(lost)
         except DataguardError:  # a bug, which the checks meet again
             pass
-        if left:
+        if remaining:
             self.close()
-        for number, (check, loader) in left.items():
+        for number, (check, loader) in remaining.items():
             yield number, self._judge(check, loader)
 
     def judge(self, check: Check, loader: str) -> Result:
@@ -146,18 +154,18 @@ class Session:
         number = self._planned.pop((check.code, loader), None)
         if number is None:
             return self._judge(check, loader)
-        while number not in self._made:
-            self._made.update([next(self._coming)])
-        return self._made.pop(number)
+        while number not in self._results:
+            self._results.update([next(self._arriving)])
+        return self._results.pop(number)
 
     def _judge(self, check: Check, loader: str) -> Result:
         started = time.monotonic()
         try:
-            ((_, result),) = self._asked([(check, loader)])
+            ((_, result),) = self._results_of([(check, loader)])
             self._last_loss = None
-            return self._without_known(result, check, loader)
+            return self._as_expected(result, check, loader)
         except HostLost as lost:
-            self._note(lost)
+            self._record_loss(lost)
             result = result_of(check, loader, lost, building=self._building)
         except UsageError as error:
             result = result_of(check, loader, error, building=self._building)
@@ -166,78 +174,86 @@ class Session:
         self.close()
         return replace(result, seconds=time.monotonic() - started, target=self.spelling)
 
-    def _asked(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
+    def _results_of(self, wanted: Sequence[tuple[Check, str]]) -> Iterator[tuple[int, Result]]:
         """Results of the observing process. Raises DataguardError with a traceback for a bug in it."""
-        if self._lost is not None:
-            raise self._lost.with_traceback(None)  # which would grow with each check
+        if self._final_loss is not None:
+            raise self._final_loss.with_traceback(None)  # a traceback would grow with each check that raises it
         if self._reaper is None:
             self._start()
         self._send(("judge", [(check.code, check.severity, loader) for check, loader in wanted]))
-        due = dict(enumerate(wanted))
-        while due:
-            kind, answer = self._within(_LONGEST if self.settings.all else self._left, "result")
+        awaited = dict(enumerate(wanted))
+        while awaited:
+            kind, answer = self._answer_in_time(_LAST_RESORT if self.settings.all else self._seconds_left, "result")
             if kind != "result":
                 raise DataguardError(answer)
             number, result = answer
-            require_result(result, due.pop(number, None))
+            require_result(result, awaited.pop(number, None))
             yield number, replace(result, target=self.spelling)
 
-    def _within(self, seconds: float, *kinds: str, what: str = "") -> tuple[str, Any]:
-        """Wait so long, or as long as the checks of this target may still take. Raises HostLost like `_answer`."""
+    def _answer_in_time(self, patience: float, *kinds: str, what: str = "") -> tuple[str, Any]:
+        """The next answer within `patience` seconds, or within what is left to all checks of this target, if less.
+
+        Waiting takes from what is left, however it ends. Raises HostLost like `_next_answer`; it is final if the wait
+        ended because no time is left to the checks.
+        """
         started = time.monotonic()
         try:
-            return self._answer(min(seconds, self._left), *kinds, what=what)
+            return self._next_answer(min(patience, self._seconds_left), *kinds, what=what)
         except HostLost as lost:
-            raise self._too_long if lost.late and self._left < seconds else lost from None
+            raise self._time_is_up if lost.late and self._seconds_left < patience else lost from None
         finally:
-            self._left -= time.monotonic() - started
+            self._seconds_left -= time.monotonic() - started
 
     @property
-    def _allowed(self) -> float:
+    def _time_limit(self) -> float:
         """Seconds that all checks may take together; there is no limit if all samples are read."""
         return math.inf if self.settings.all else len(self._loaders or ()) * (self.settings.budget + SLACK)
 
     @property
-    def _too_long(self) -> HostLost:
+    def _time_is_up(self) -> HostLost:
         return HostLost(
-            f"the checks took more than {self._allowed:.0f} s together, {SLACK:.0f} s per loader beyond its budget",
+            f"the checks took more than {self._time_limit:.0f} s together, {SLACK:.0f} s per loader beyond its budget",
             final=True,
         )
 
-    def _note(self, lost: HostLost) -> None:
-        """Note a loss; after the second one in a row for the same reason, the process is not started again."""
+    def _record_loss(self, lost: HostLost) -> None:
+        """Decide whether the process is started again: not after a final loss, or a second one for the same reason.
+
+        A check that gets its result in between clears the first one: then it was a check that the process did not
+        survive, and not the target.
+        """
         if lost.final:
-            self._lost = lost
-        elif lost.is_like(self._last_loss):
+            self._final_loss = lost
+        elif lost.has_reason_of(self._last_loss):
             reason = f"{lost}, as once before: it is not started again"
-            self._lost = HostLost(reason, lost.signal, unwatched=lost.unwatched, final=True)
+            self._final_loss = HostLost(reason, lost.signal, unwatched=lost.unwatched, final=True)
         self._last_loss = lost
 
-    def _without_known(self, result: Result, check: Check, loader: str) -> Result:
+    def _as_expected(self, result: Result, check: Check, loader: str) -> Result:
         """The result with what the settings and the baseline expect."""
-        return self._known.applied(baseline.expected(result, expectation(self.settings, check, loader)))
+        return self._baseline.applied(baseline.expected(result, expectation(self.settings, check, loader)))
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:
         """Measure one of the loaders. Raises UsageError, with the reason, when it does not run."""
-        times: LoaderTimes = self._made_of("bench", loader, wanted, "measured")
+        times: LoaderTimes = self._measured("bench", loader, wanted, "measured")
         return times
 
     def fingerprint(self, loader: str, batches: int) -> Fingerprint:
         """The digests of so many batches of a loader. Raises UsageError, with the reason, when it does not run."""
-        fingerprint: Fingerprint = self._made_of("fingerprint", loader, batches, "read")
+        fingerprint: Fingerprint = self._measured("fingerprint", loader, batches, "read")
         return fingerprint
 
     def show(self, loader: str, wanted: Wanted) -> SampleViews:
         """Samples of a loader. Raises UsageError, with the reason, when it cannot be read."""
-        views: SampleViews = self._made_of("show", loader, wanted, "shown")
+        views: SampleViews = self._measured("show", loader, wanted, "shown")
         return views
 
-    def _made_of(self, question: str, loader: str, wanted: Any, done: str) -> Any:
+    def _measured(self, question: str, loader: str, wanted: Any, done: str) -> Any:
         try:
             if self._reaper is None:
                 self._start()
             self._send((question, (wanted, loader)))
-            kind, answer = self._answer(_LONGEST, question, "failed")
+            kind, answer = self._next_answer(_LAST_RESORT, question, "failed")
         except HostLost as lost:
             kind, answer = "failed", str(lost)
         if kind == question:
@@ -255,7 +271,7 @@ class Session:
             self._pipe.close()
             self._pipe = None
         if reaper is not None:
-            reaper.dismiss(_PARTING)
+            reaper.dismiss(_CLOSING)
             self._left_over += reaper.left
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -263,8 +279,8 @@ class Session:
 
     def _start(self) -> None:
         """Start the observing process, and learn from it which loaders there are and where it runs."""
-        if self._left <= 0:
-            raise self._too_long
+        if self._seconds_left <= 0:
+            raise self._time_is_up
         imports = self.settings.import_timeout
         self._folder = new_folder()
         self._oom_kills = oom_kills()
@@ -276,15 +292,15 @@ class Session:
                 self._reaper = start(self._folder, there.fileno(), imports, self._here)
             self._folder.mkdir(mode=0o700)
             self._send(question)
-            kind, answer = self._early_answer(imports, "importing torch", "importing")
+            kind, answer = self._answer_before_building(imports, "importing torch", "importing")
             if kind == "importing":  # the process itself ends an import that takes too long, and says where it was
-                kind, answer = self._early_answer(
+                kind, answer = self._answer_before_building(
                     imports + SLACK, f"importing {shown_target(self.spelling)}", "building"
                 )
             if kind == "building":
                 self._building = True
                 build = PATIENCE * self.settings.build_timeout(script=bool(script_of(self.spelling))) + SLACK
-                kind, answer = self._within(build, "ready", what=f"building {shown_target(self.spelling)}")
+                kind, answer = self._answer_in_time(build, "ready", what=f"building {shown_target(self.spelling)}")
             if kind == "usage":
                 raise UsageError(answer.replace(self.spelling, shown_target(self.spelling)))
             if kind == "broken":
@@ -294,7 +310,7 @@ class Session:
             raise
         self._building = False
         self._loaders, self.environment, notes = answer
-        self._left = min(self._left, self._allowed)
+        self._seconds_left = min(self._seconds_left, self._time_limit)
         self._notes = (*notes, *(missing_threads() if is_held(self.spelling) else ()))
 
     def _send(self, question: tuple[Any, ...]) -> None:
@@ -302,14 +318,14 @@ class Session:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # waiting for the answer reports the loss
             self._pipe.send(question)
 
-    def _early_answer(self, patience: float, what: str, following: str) -> tuple[str, Any]:
+    def _answer_before_building(self, patience: float, what: str, following: str) -> tuple[str, Any]:
         """Wait for an answer before the factory is called: that the user's module is imported, or that it was.
 
         Raises UsageError when an import takes the process down, or too long.
         """
         importing = following == "building"
         try:
-            return self._within(patience, following, what=what)
+            return self._answer_in_time(patience, following, what=what)
         except HostLost as lost:
             if lost.late:
                 limit = f"{self.settings.import_timeout:g} s"
@@ -319,54 +335,54 @@ class Session:
             when = "during its import" if importing else "while it started"
             raise before_building(lost, self.spelling, when, self._read(STACKS)) from lost
 
-    def _answer(self, patience: float, *kinds: str, what: str = "") -> tuple[str, Any]:
+    def _next_answer(self, patience: float, *kinds: str, what: str = "") -> tuple[str, Any]:
         """Wait for an answer of one of these kinds, or for what is wrong with the target or with dataguard.
 
-        `what` the observing process is busy with is shown while it lasts. While all samples are read, each sign of life
-        counts. Raises HostLost for any other answer, and, with the last line that was printed, when there is none.
+        `what` the observing process is busy with is shown while it lasts. While all samples are read, patience begins
+        again with each sign of life: a message, or CPU time used. Raises HostLost for any other answer, and, with the
+        last line that was printed, when there is none.
         """
         assert self._pipe is not None
         assert self._reaper is not None
         listen = self.on_progress or (lambda _: None)
-        started, work = time.monotonic(), 0.0
+        since, work = time.monotonic(), 0.0
         while True:
-            waited = time.monotonic() - started
-            ready = wait([self._pipe, self._reaper.stdout.fileno()], max(0.0, min(patience - waited, _GLANCE)))
+            waited = time.monotonic() - since
+            ready = wait([self._pipe, self._reaper.stdout.fileno()], max(0.0, min(patience - waited, _UPDATE)))
             if not ready:
                 if what:
                     listen(Waiting(what, waited))
                 if waited < patience:
                     continue
                 before, work = work, work_done(self._reaper.pid) if self.settings.all else 0.0
-                if work > before + _GLANCE:
-                    started = time.monotonic()
+                if work > before + _UPDATE:  # more than a second of CPU time since patience last ended
+                    since = time.monotonic()
                     continue
                 raise HostLost(f"the observing process did not answer for {patience:.0f} s", late=True)
             answer = self._pipe.answer(*kinds, "usage", "broken") if self._pipe in ready else None
-            if answer is None:
+            if answer is None:  # it closed its end, or the reaper reports that it has ended
                 break
             if answer[0] != PROGRESS:
                 return answer
             listen(answer[1])
-            started = time.monotonic() if self.settings.all else started
+            since = time.monotonic() if self.settings.all else since
         end, signal = self._end()
         if signal == "SIGKILL" and oom_kills() > self._oom_kills:  # no fault of the loader: a scan needs more than it
             limit = read_allowance().memory
             of = f" of {size(limit)}" if limit else ""
             raise HostLost(f"the kernel ended the observing process, because the memory{of} ran out")
-        unwatched = end == _UNWATCHED
-        raise HostLost(f"the observing process {end}{self._last_words()}", signal, unwatched=unwatched)
+        raise HostLost(f"the observing process {end}{self._last_line()}", signal, unwatched=end == _UNWATCHED)
 
     def _end(self) -> tuple[str, str | None]:
         """How the observing process ended, as the reaper reports it, and the signal that killed it, if one did."""
         assert self._reaper is not None
-        reported = self._reaper.status(_PARTING)
+        reported = self._reaper.status(_CLOSING)
         if not reported:
             return "ended" if reported is None else _UNWATCHED, None
-        status = int(reported)
+        status = int(reported)  # as of subprocess: a signal is negative
         return how_it_ended(status), signal_name(-status) if status < 0 else None
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         lines = self._read(LOG).splitlines()
         return f" ({lines[-1].strip()[:200]})" if lines else ""
 
@@ -379,8 +395,8 @@ class Session:
 def _note_of(left: Sequence[str]) -> Iterator[str]:
     """A note about shared tensors that were left, if there are any."""
     if left:
-        others = f" and {counted(len(left) - _SHOWN, 'others')}" if len(left) > _SHOWN else ""
+        others = f" and {counted(len(left) - _MOST_NAMED, 'others')}" if len(left) > _MOST_NAMED else ""
         yield (
-            f"left in /dev/shm: {', '.join(left[:_SHOWN])}{others}, named after processes of this scan; another "
+            f"left in /dev/shm: {', '.join(left[:_MOST_NAMED])}{others}, named after processes of this scan; another "
             "container that shares it may have made them, so remove them only if no training runs there"
         )

@@ -20,7 +20,7 @@ from typing import Any
 SHARED_MEMORY = Path("/dev/shm")
 LEFT = "left_shared_memory"
 """File in the session folder: the names of tensors that may be ours, one a line."""
-_LARGEST_RECORD = 1 << 26
+_MOST_SEARCHED = 1 << 26
 """Bytes of a file of an observation that are searched for names; what its processes print is kept shorter."""
 
 
@@ -113,7 +113,7 @@ def _mentioned(wanted: Iterable[str], records: Path) -> frozenset[str]:
     texts = []
     for file in records.iterdir():
         with contextlib.suppress(OSError), file.open("rb") as opened:
-            texts.append(opened.read(_LARGEST_RECORD))
+            texts.append(opened.read(_MOST_SEARCHED))
     return frozenset(name for name in wanted if any(name.encode() in text for text in texts))
 
 

@@ -18,9 +18,10 @@ Definition = Function | ast.ClassDef
 
 _SKIPPED = {"tests", "test", "docs", "doc", "build", "dist", "node_modules", "site-packages", "third_party"}
 _SKIPPED_FILES = re.compile(r"test_|conftest|setup\.py$|dataguard_loaders")
-_MOST = 2000
-"""Files that are read at most."""
+_MOST_FILES = 2000
+"""Files that are read at most: a project with more holds copies of others, and parsing each takes milliseconds."""
 _BIGGEST = 500_000
+"""Bytes of a file that is read: larger ones are generated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ class Project:
 
 
 def _trees(folder: Path, unparsed: list[str]) -> Iterator[tuple[Path, ast.Module]]:
-    for path in sorted(_files(folder))[:_MOST]:
+    for path in sorted(_files(folder))[:_MOST_FILES]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's escape sequences
             try:

@@ -28,8 +28,10 @@ _CODE = re.compile(r"`+[^`]+`+")
 _BULLET = re.compile(r"([-*]|\d+[.)]) +")
 _PACKAGES = re.compile(r"(?<![^\s\"'(])[^\s\"'(]*[/\\](?:site|dist)-packages[/\\]")
 _WORD = re.compile(r"\s*\S+\s*")
-_LIST_ITEMS = 12
-_CHARACTERS = 400
+_MOST_ITEMS = 12
+"""Entries of a list that are written without -v."""
+_MOST_CHARACTERS = 400
+"""Characters of a value that are written without -v: about four lines."""
 
 
 Palette = Literal["standard", "256", "truecolor"]
@@ -157,9 +159,9 @@ def _wrapped(body: Text, room: int) -> Iterator[Text]:
 def fold(value: Any, *, full: bool = False) -> str:
     """Return a JSON-able value as readable text; unless `full`, a long one is cut and says by how much."""
     text = _spelled(value, full)
-    if full or "\n" in text or len(text) <= _CHARACTERS:
+    if full or "\n" in text or len(text) <= _MOST_CHARACTERS:
         return text
-    return f"{text[:_CHARACTERS].rstrip()} … {counted(len(text) - _CHARACTERS, 'more characters')}"
+    return f"{text[:_MOST_CHARACTERS].rstrip()} … {counted(len(text) - _MOST_CHARACTERS, 'more characters')}"
 
 
 def middle_out(lines: list[str], keep: int) -> list[str]:
@@ -191,9 +193,9 @@ def _nested(value: Any, full: bool) -> str:
 def _listed(items: list[str], full: bool) -> str:
     if not items:
         return "none"
-    if full or len(items) <= _LIST_ITEMS:
+    if full or len(items) <= _MOST_ITEMS:
         return ", ".join(items)
-    return f"{', '.join(items[: _LIST_ITEMS - 2])}, … {len(items) - _LIST_ITEMS + 2:,} more"
+    return f"{', '.join(items[: _MOST_ITEMS - 2])}, … {len(items) - _MOST_ITEMS + 2:,} more"
 
 
 def blocks(words: str) -> Iterator[tuple[str, str, bool]]:

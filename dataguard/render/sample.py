@@ -16,7 +16,7 @@ from dataguard.render.layout import Page, Palette
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_COLUMNS = 48
+_WIDEST_PICTURE = 48
 """The widest picture in a terminal, in characters."""
 _PATH, _TYPE, _SHAPE = 30, 24, 20
 """The widest columns; a longer entry shifts the rest of its line."""
@@ -66,7 +66,7 @@ def _draw(page: Page, sample: SampleView) -> None:
     for picture in sample.pictures:
         page.put()
         page.put(page.text(picture.label, "dim"), lead="  ")
-        for line in _half_blocks(composed(picture), min(_COLUMNS, page.console.width - 2)):
+        for line in _half_blocks(composed(picture), min(_WIDEST_PICTURE, page.console.width - 2)):
             page.put(line, lead="  ", fold=False)
 
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from dataguard.core.figures import Picture, SampleViews
 from dataguard.core.model import UsageError
 
-LEAST = 256
+LEAST_WIDTH = 256
 """Smaller images are enlarged to about this width, by a whole number, without smoothing."""
 _GAP = 8
 _EDGE = (255, 64, 64)
@@ -52,5 +52,5 @@ def composed(picture: Picture) -> Image.Image:
 
 
 def _enlarged(image: Image.Image) -> Image.Image:
-    times = max(1, LEAST // image.width)
+    times = max(1, LEAST_WIDTH // image.width)
     return image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)

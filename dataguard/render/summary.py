@@ -37,8 +37,10 @@ MARKS = {
     Severity.NOTE: ("i", "bold blue"),
 }
 _STACK_LINES = 14
-_FINDINGS = 5
-_ROW = 60
+"""Lines of a stack or of output that are written without -v: the first and the last ones, which say most."""
+_MOST_FINDINGS = 5
+"""Findings of one check that are written without -v."""
+_ONE_ROW = 60
 """A mapping of more characters than this gets one row for each key."""
 
 
@@ -58,7 +60,7 @@ def write_failure(
     mark, style = MARKS[result.severity]
     names = Text(", ").join(identity(page, effect) for effect in (result, *effects))
     page.put(names, lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
-    shown = result.findings if verbosity > 0 else result.findings[:_FINDINGS]
+    shown = result.findings if verbosity > 0 else result.findings[:_MOST_FINDINGS]
     for number, finding in enumerate(shown, start=1):
         others = [effect.findings[0].message for effect in effects]
         _finding(page, finding, f"  {number}. " if len(result.findings) > 1 else "  ", verbosity, others)
@@ -104,7 +106,7 @@ def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent
     for key, value in values.items():
         lead = page.text(f"{indent}  {str(key).replace('_', ' '):<{column}}  ", "dim")
         lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")
-        if isinstance(value, Mapping) and len(lines[0]) > _ROW:
+        if isinstance(value, Mapping) and len(lines[0]) > _ONE_ROW:
             _rows(page, value, lead, verbosity)
             continue
         if len(lines) == 1:
@@ -145,11 +147,11 @@ COLOURS = {
     Status.PASSED: "green",
 }
 _ORDER = (Status.BROKEN, Status.PASSED, Status.EXPECTED, Status.INCONCLUSIVE)
-_MOST = 8
+_MOST_LINES = 8
 """The most findings in one line each, so that the last ten lines of any report hold the worst."""
-_COLUMN = 32
+_WIDEST_COLUMN = 32
 """The widest column of loaders or locations; a longer entry shifts the rest of its line."""
-_MESSAGE = 40
+_LEAST_MESSAGE = 40
 """The fewest columns of a message; a line exceeds the width rather than say less."""
 
 
@@ -261,12 +263,12 @@ def not_judged(report: Report) -> dict[str, list[Result]]:
 
 
 def _write_lines(page: Page, lines: list[Line]) -> None:
-    shown = lines[:_MOST]
+    shown = lines[:_MOST_LINES]
     names = [one_line(", ".join(line.loaders)) for line in shown]
     places = [_place(page, line.first) for line in shown]
     wide = page.console.width >= 60
     widest_name, widest_place = (
-        max((len(word) for word in words if len(word) <= _COLUMN), default=0) if wide else 0
+        max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if wide else 0
         for words in (names, places)
     )
     for line, name, location in zip(shown, names, places, strict=True):
@@ -284,7 +286,7 @@ def _write_line(page: Page, head: Text, message: str, others: int) -> None:
     """Write a message in one line, cut at a word to what the width leaves."""
     more = f" (and {others} more)" if others else ""
     kept, *words = page.clean(page.short(message)).split() or [""]
-    room = max(page.console.width - head.cell_len - len(more), _MESSAGE)
+    room = max(page.console.width - head.cell_len - len(more), _LEAST_MESSAGE)
     while words and cell_len(f"{kept} {words[0]}") <= room - (2 if words[1:] else 0):
         kept += f" {words.pop(0)}"
     page.put(page.text(kept + " …" * bool(words) + more), lead=head, fold=False)

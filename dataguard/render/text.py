@@ -26,14 +26,14 @@ from dataguard.render.summary import (
 
 _VERSIONS = ("dataguard", "python", "torch")
 UNSET: tuple[object, ...] = (None, (), [], {})
-NOTABLE = 0.05
+NOTABLE_SECONDS = 0.05
 """The time of a check is shown from this many seconds on."""
 BUG = "a bug in dataguard, not in your code"
 REQUEST = (
     f"Please report it at {ISSUES} "
     "with the lines above, the output of `dataguard --version` and, if you can, the loader."
 )
-_NAMED = 3
+_MOST_NAMED = 3
 """Up to this many checks are listed by code and name, more by code only."""
 
 
@@ -149,7 +149,7 @@ def _groups(page: Page, results: Sequence[Result], report: Report, verbosity: in
     """Write each reason once, and below it the checks it applies to, with loaders unless it applies to all."""
     every = tuple(dict.fromkeys(result.loader for result in report.results))
     for reason, stopped in by_reason(results):
-        full = verbosity > 0 or len({result.code for result in stopped}) <= _NAMED
+        full = verbosity > 0 or len({result.code for result in stopped}) <= _MOST_NAMED
         parts = [page.text(words, "dim") for words in checks_and_loaders(stopped, every, named=full)]
         headline, *rest = page.short(reason or "no reason given").split("\n")
         page.put("\n".join([headline, *rest]) if verbosity > 0 else headline + " …" * bool(rest), lead="  ")
@@ -188,7 +188,7 @@ def _passes(page: Page, report: Report) -> None:
     column = max((len(result.id) for result in passed), default=0)
     for result in passed:
         looked = [page.text(count) for count in exercised(result)]
-        if result.seconds >= NOTABLE:
+        if result.seconds >= NOTABLE_SECONDS:
             looked.append(page.text(duration(result.seconds), "dim"))
         name = identity(page, result)
         if column + 2 + 30 <= page.console.width:

@@ -11,7 +11,7 @@ from dataguard.measured import Bench, LoaderTimes, Setting, Stage, Timed
 from dataguard.render.layout import Page
 from dataguard.stats.timing_comparison import MOST_ROUNDS, Ranking, Ratio
 
-_ROOMY = 90
+_WIDE = 90
 """From this width on, table rows are not wrapped."""
 
 
@@ -197,7 +197,7 @@ def _table(page: Page, rows: Iterable[Sequence[str]]) -> None:
     table = Table.grid(padding=(0, 2))
     first, *rest = rows
     for column in range(len(first)):
-        table.add_column(no_wrap=column < len(first) - 1 and page.console.width >= _ROOMY, overflow="fold")
+        table.add_column(no_wrap=column < len(first) - 1 and page.console.width >= _WIDE, overflow="fold")
     table.add_row(*(page.text(f"  {word}" if not number else word, "dim") for number, word in enumerate(first)))
     for row in rest:
         table.add_row(*(page.text(f"  {word}" if not number else word) for number, word in enumerate(row)))

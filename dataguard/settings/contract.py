@@ -73,6 +73,7 @@ def is_number(value: Any) -> bool:
 
 
 _COMPUTED = 1e30
+"""Larger than any statistic of images, and small enough that its square still fits into float64."""
 
 
 def is_integer(value: Any) -> bool:

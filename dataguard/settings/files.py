@@ -14,7 +14,7 @@ from typing import Any
 from dataguard.core.model import UsageError
 from dataguard.machine.units import size
 
-_LARGEST = 16_000_000
+_MOST_BYTES = 16_000_000
 """Bytes; a baseline takes 200 for each finding."""
 
 
@@ -45,11 +45,11 @@ def text_in(path: Path) -> str:
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ValueError("not a regular file; copy its content to one")
-            content = file.read(_LARGEST + 1)
+            content = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise ValueError(error.strerror) from error
-    if len(content) > _LARGEST:
-        raise ValueError(f"larger than {size(_LARGEST)}")
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"larger than {size(_MOST_BYTES)}")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

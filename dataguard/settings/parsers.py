@@ -45,11 +45,12 @@ T = TypeVar("T")
 
 _KIND = ""
 """The key of the name of a record's class, for fields that hold records of several classes."""
-_DEEPEST = 64
-"""Levels of lists and mappings in one another."""
+_MOST_LEVELS = 64
+"""Levels of lists and mappings in one another: far more than any record has, and far fewer than Python recurses."""
 _LONGEST_INTEGER = 4096
 """Bits of an integer that is written as a number; Python reads at most 4,300 digits."""
 _LARGEST_FLOAT = 1e300
+"""Just below the largest float64 (1.8e308), so that sums of a few still fit."""
 _SCALARS: Mapping[type[Any], type[Any]] = {bool: int, int: int, str: str}
 """Types that are read as they are, and the types of the JSON that they are made of: a bool is an integer."""
 
@@ -94,7 +95,7 @@ def _built(kind: Any, value: Any, where: str, depth: int) -> Any:
         return float(number)
     if kind in _SCALARS:
         return kind(_of(_SCALARS[kind], value, where))
-    if depth > _DEEPEST:
+    if depth > _MOST_LEVELS:
         raise _wrong(where, "nested too deeply")
     if kind in (Any, object):
         container = _CONTAINERS.get(type(value))

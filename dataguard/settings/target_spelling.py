@@ -32,10 +32,10 @@ def shown_value(value: Any) -> str:
         words = repr(value)
     except ValueError:
         return "an integer of thousands of digits"
-    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}... ({len(words)} characters)"
+    return words if len(words) <= _LONGEST_VALUE else f"{words[:_LONGEST_VALUE]}... ({len(words)} characters)"
 
 
-_LONGEST = 200
+_LONGEST_VALUE = 200
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

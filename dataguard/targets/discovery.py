@@ -26,9 +26,9 @@ _STAGES = ("train", "val", "test", "predict")
 _CONTAINERS = frozenset({"builtins", "collections", "array", "numpy", "pandas", "torch"})
 """Packages whose types with `__len__` and `__getitem__` are containers of data, not datasets."""
 
-_LONGEST = 200
+_LONGEST_STEP = 200
 """A step of more characters is shortened: reports repeat the names of loaders."""
-_MOST = 1000
+_MOST_ENTRIES = 1000
 """A list or dict with more entries contains samples or labels, not loaders."""
 
 
@@ -113,10 +113,10 @@ def _name(path: Path, paths: list[Path]) -> str:
 
 def _short(step: str) -> str:
     """The step itself, or the begin of a long one with a hash that keeps it unique."""
-    if len(step) <= _LONGEST:
+    if len(step) <= _LONGEST_STEP:
         return step
     digest = hashlib.blake2b(step.encode(errors="surrogatepass"), digest_size=4).hexdigest()
-    return f"{step[: _LONGEST - 12]}... {digest}"
+    return f"{step[: _LONGEST_STEP - 12]}... {digest}"
 
 
 def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -152,7 +152,7 @@ def _entries(product: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _items(collection: Any) -> Iterator[tuple[Any, Any]]:
-    if len(collection) > _MOST:
+    if len(collection) > _MOST_ENTRIES:
         return
     if isinstance(collection, Mapping):
         for key, value in collection.items():
@@ -176,7 +176,7 @@ def is_container(value: Any) -> bool:
 def _gathers_loaders(value: Any) -> bool:
     """Whether its items are loaders that are not torch's, like fastai's DataLoaders."""
     collections = (held for held in getattr(value, "__dict__", {}).values() if isinstance(held, list | tuple))
-    items = (item for held in collections for item in held[:_MOST])
+    items = (item for held in collections for item in held[:_MOST_ENTRIES])
     return any(hasattr(type(item), "__iter__") and "dataset" in getattr(item, "__dict__", {}) for item in items)
 
 

@@ -207,7 +207,7 @@ def _joined(distributed: Any) -> Callable[..., None]:
 
 _EVALUATING, _TRAINING = ("sanity", "valid", "eval", "test", "predict"), ("train", "fit")
 """Parts of the names of functions that evaluate, and of those that train."""
-_MOST = 1000
+_MOST_ENTRIES = 1000
 """A larger collection holds samples, not loaders."""
 
 
@@ -405,9 +405,9 @@ def _loaders_in(space: Mapping[str, Any]) -> Iterator[tuple[str, Loader]]:
     for name, value in list(space.items()):
         if is_loader(value):
             yield name, value
-        elif isinstance(value, dict) and len(value) < _MOST:
+        elif isinstance(value, dict) and len(value) < _MOST_ENTRIES:
             yield from ((str(key), item) for key, item in list(value.items()) if is_loader(item))
-        elif isinstance(value, list | tuple) and len(value) < _MOST:
+        elif isinstance(value, list | tuple) and len(value) < _MOST_ENTRIES:
             yield from ((name, item) for item in value if is_loader(item))
         elif not isinstance(value, type | ModuleType):
             yield from ((key, item) for key, item in list(getattr(value, "__dict__", {}).items()) if is_loader(item))

@@ -22,9 +22,9 @@ from dataguard.lab.rng.rng_discovery import SEED, seeded
 
 __all__ = ["batches", "indices", "loader_settings", "samples"]
 
-STREAMED = 64
+STREAM_SAMPLES = 64
 """Samples of a stream are drawn from this many first ones."""
-LARGEST = 8
+LARGEST_BATCH = 8
 """The maximum batch size without a loader."""
 
 
@@ -71,7 +71,7 @@ def batches(
     collate = collate_fn or (loader.collate_fn if loader is not None else default_collate)
     full = _batch_size(loader)
     places = _places(dataset)
-    there = _length(dataset) if not isinstance(dataset, IterableDataset) else STREAMED
+    there = _length(dataset) if not isinstance(dataset, IterableDataset) else STREAM_SAMPLES
     most = min(full if max_size is None else max_size, there)
     least = (most if loader is not None and loader.drop_last else 1) if min_size is None else min_size
     if not 1 <= least <= most:
@@ -127,7 +127,7 @@ def _places(dataset: Dataset[Any]) -> SearchStrategy[int]:
 
     def available() -> SearchStrategy[int]:
         with seeded(SEED):
-            count = sum(1 for _ in islice(iter(dataset), STREAMED))
+            count = sum(1 for _ in islice(iter(dataset), STREAM_SAMPLES))
         if not count:
             raise InvalidArgument(f"{type(dataset).__name__} is a stream that yields nothing")
         return st.integers(0, count - 1)
@@ -144,7 +144,7 @@ def _length(dataset: Any) -> int:
 
 def _batch_size(loader: DataLoader[Any] | None) -> int:
     if loader is None:
-        return LARGEST
+        return LARGEST_BATCH
     if loader.batch_sampler is None:
         raise InvalidArgument("automatic batching is off (batch_size=None): there are no batches to draw")
-    return loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or LARGEST
+    return loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or LARGEST_BATCH

@@ -23,10 +23,12 @@ from dataguard.lab.labels.declared_labels import class_names_of, stored
 from dataguard.lab.tokens.token_rows import roles_of
 
 MOST_LEAVES = 256
+"""Tensors and arrays of a batch that are looked at, so that a batch of thousands does not slow the loop."""
 MOST_DEPTH = 8
-MOST_KNOWN = 256
-"""How many signatures are remembered."""
-FEW = 8
+"""Levels of lists and dicts that are looked into: a structure may contain itself."""
+MOST_SIGNATURES = 256
+"""How many signatures are remembered: loaders whose batches all differ must not fill the memory."""
+MOST_FIELDS = 8
 """How many entries of a list or tuple count; a longer one holds samples, not fields."""
 _DEEPER = re.compile(r"(?<=.)\[\d+\]")
 
@@ -52,7 +54,7 @@ class Structure:
     @property
     def is_full(self) -> bool:
         """Whether no further signature is remembered: the batches of this loader all differ."""
-        return len(self._known) >= MOST_KNOWN
+        return len(self._known) >= MOST_SIGNATURES
 
     def changed(self, batch: Any, arrays: Arrays) -> tuple[str, Kind, Kind] | None:
         """The path of the first leaf whose dtype or number of dimensions is new, and what it was and is."""
@@ -74,7 +76,7 @@ def signature(value: Any, depth: int = 0) -> Any:
         return value.dtype, value.ndim
     if depth < MOST_DEPTH:
         if kind is list or kind is tuple:
-            return (kind, *[signature(item, depth + 1) for item in value[:FEW]])
+            return (kind, *[signature(item, depth + 1) for item in value[:MOST_FIELDS]])
         if kind is dict or issubclass(kind, Mapping):
             return (kind, *[(key, signature(item, depth + 1)) for key, item in value.items()])
     if issubclass(kind, Tensor | np.ndarray):
@@ -111,9 +113,10 @@ LABELS = ("label", "labels", "target", "targets", "y", "class", "class_id", "cat
 _KEYS = tuple(f"[{key!r}]" for key in LABELS)
 IGNORED = -100
 """The ignore index of torch's cross entropy."""
-FEWEST = 32
-"""Values that must be seen before a leaf counts as the labels that the dataset declares classes for."""
-_HALF = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}
+FEWEST_LABELS = 32
+"""Values that must be seen before a leaf counts as the labels that the dataset declares classes for: more report
+later."""
+_HALF_EXPONENTS = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}
 """The exponent bits of 16-bit floats; all are set in NaN and Inf."""
 
 
@@ -148,7 +151,7 @@ def non_finite(arrays: Arrays) -> Iterator[InvalidValues]:
 def _is_finite(leaf: Tensor) -> bool:
     """Whether a tensor holds no NaN or Inf, at about the speed at which memory is read."""
     plain = leaf.as_subclass(Tensor) if type(leaf) is not Tensor else leaf
-    exponent = _HALF.get(plain.dtype)
+    exponent = _HALF_EXPONENTS.get(plain.dtype)
     if exponent is not None:
         bits = plain.view(torch.int16).numpy()
         return not bool(((bits & exponent) == exponent).any())
@@ -164,7 +167,7 @@ def _array(leaf: Any) -> np.ndarray:
     if not isinstance(leaf, Tensor):
         return np.asarray(leaf)
     plain = leaf.detach().as_subclass(Tensor)
-    return np.asarray((plain.float() if plain.dtype in _HALF else plain).numpy())
+    return np.asarray((plain.float() if plain.dtype in _HALF_EXPONENTS else plain).numpy())
 
 
 def _rows(bad: np.ndarray) -> tuple[int, ...]:
@@ -221,7 +224,7 @@ class Labels:
             return True
         before = self._seen.get(path, (0, 0))
         all_valid, all_values = self._seen[path] = before[0] + valid, before[1] + size
-        return all_values >= FEWEST and all_valid > 0.5 * all_values
+        return all_values >= FEWEST_LABELS and all_valid > 0.5 * all_values
 
 
 def _integers(arrays: Arrays, key: str | int | None) -> Iterator[tuple[str, Any]]:

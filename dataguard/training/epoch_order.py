@@ -52,9 +52,10 @@ class Proxy:
         return getattr(self._inner, name)
 
 
-PREFIX = 64
-"""Batches after which two orders are compared before their epochs have ended."""
-_DEEPEST = 4
+PREFIX_BATCHES = 64
+"""Batches after which two orders are compared before their epochs have ended: an epoch of a large dataset may take
+days."""
+_MOST_NESTED = 4
 """Samplers in samplers: a shard of a batch sampler of a sampler."""
 
 
@@ -83,7 +84,7 @@ class Order:
         self.waiting.append(plain if self.comparable else indices)
         self._digest = hash((self._digest, *plain))
         self.drawn += 1
-        if self.drawn <= PREFIX:
+        if self.drawn <= PREFIX_BATCHES:
             self._prefix.append(self._digest)
             self._look(plain)
 
@@ -103,7 +104,7 @@ class Order:
         if self.ascending or not self.comparable or len(self._distinct) < ORDERED:
             return False
         if prefix:
-            return len(self._prefix) == PREFIX and self._prefix == before._prefix
+            return len(self._prefix) == PREFIX_BATCHES and self._prefix == before._prefix
         return self.drawn == before.drawn and self._digest == before._digest
 
 
@@ -172,7 +173,7 @@ class Shuffler(NamedTuple):
 def shuffler_of(loader: Any) -> Shuffler | None:
     """The sampler of a loader that shuffles, if one does; a sampler with `set_epoch` shuffles unless it says no."""
     sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-    for _ in range(_DEEPEST):
+    for _ in range(_MOST_NESTED):
         takes_epoch = callable(getattr(sampler, "set_epoch", None))
         shuffle = getattr(sampler, "shuffle", None)
         if is_shuffler(sampler) or shuffle is True or (takes_epoch and shuffle is None):
@@ -183,12 +184,12 @@ def shuffler_of(loader: Any) -> Shuffler | None:
     return None
 
 
-BATCHES = 16
+COMPARED_BATCHES = 16
 """How many batches of an epoch are compared with those of the one before."""
-SECONDS = 10.0
-"""The longest that a fork of the training process may read."""
-VARIED = 0.5
-"""The share of distinct batches above which a leaf has an order."""
+FORK_SECONDS = 10.0
+"""The longest that a fork of the training process may read, once in a training."""
+VARIED_SHARE = 0.5
+"""The share of distinct batches above which a leaf has an order. Chosen, not derived."""
 
 Digests = dict[str, list[int]]
 """By path: the digests of the first batches."""
@@ -204,7 +205,7 @@ class StreamEpochs:
 
     def see(self, number: int, batch: Any) -> None:
         """Record a batch of the open epoch, which has this number in it."""
-        if self.done or number >= BATCHES:
+        if self.done or number >= COMPARED_BATCHES:
             return
         if number == 0:
             self._digests = {}
@@ -223,12 +224,12 @@ class StreamEpochs:
             return None
         self.done = True
         same = any(_is_varied(digests) and digests == before[1].get(path) for path, digests in self._digests.items())
-        order = in_fork(lambda: _order(loader), SECONDS) if same and _may_fork(loader) else None
+        order = in_fork(lambda: _order(loader), FORK_SECONDS) if same and _may_fork(loader) else None
         return None if order is None else _finding(order, loader, before[0], epoch)
 
 
 def _is_varied(digests: list[int]) -> bool:
-    return len(set(digests)) > VARIED * len(digests)
+    return len(set(digests)) > VARIED_SHARE * len(digests)
 
 
 def _may_fork(loader: Any) -> bool:

@@ -22,7 +22,7 @@ from dataguard.machine.units import counted, span
 from dataguard.report import Report
 from dataguard.targets.discovery import GUARDED, is_loader, parts_of
 from dataguard.training.epoch_order import Order, Pass, Proxy, RecordedSampler, shuffler_of
-from dataguard.training.randomness.changed_samples import EPOCHS
+from dataguard.training.randomness.changed_samples import FEWEST_EPOCHS
 from dataguard.training.violations import Action, Options, watched
 from dataguard.training.watch import WATCHES, Watch
 
@@ -109,7 +109,7 @@ def _exercised(watch: Watch) -> dict[str, tuple[Mapping[str, int], bool]]:
         "DG203": (ranks, True),
         "DG206": ({"epochs": watch.trained}, twice),
         "DG305": (batches, True),
-        "DG307": ({"epochs": watch.trained}, watch.trained >= EPOCHS),
+        "DG307": ({"epochs": watch.trained}, watch.trained >= FEWEST_EPOCHS),
         "DG403": (batches, True),
         "DG423": ({"batches": watch.loss_mask.batches}, True),
         "DG501": ({"batches": watch.checked}, True),

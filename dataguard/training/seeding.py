@@ -16,7 +16,7 @@ import sys
 import numpy as np
 import torch
 
-LARGEST = 2**32 - 1
+LARGEST_SEED = 2**32 - 1
 """The largest seed that numpy takes."""
 
 
@@ -36,8 +36,8 @@ def seed_everything(seed: int) -> None:
 
     Raises ValueError unless 0 <= seed < 2**32.
     """
-    if not 0 <= seed <= LARGEST:
-        raise ValueError(f"a seed is between 0 and {LARGEST}, not {seed}")
+    if not 0 <= seed <= LARGEST_SEED:
+        raise ValueError(f"a seed is between 0 and {LARGEST_SEED}, not {seed}")
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

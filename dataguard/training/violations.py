@@ -26,8 +26,9 @@ from dataguard.settings.target_spelling import spelled_role
 Action = Literal["warn", "raise", "record"]
 ACTIONS: tuple[Action, ...] = ("warn", "raise", "record")
 
-MOST = 100
-"""How many findings of a check are kept; further ones are only counted."""
+MOST_FINDINGS = 100
+"""How many findings of a check are kept; further ones are only counted, so that a long training does not fill the
+memory."""
 CODES = ("DG101", "DG102", "DG203", "DG206", "DG305", "DG307", "DG403", "DG423", "DG501", "DG502", "DG801")
 """The checks whose contracts a guard watches."""
 
@@ -99,7 +100,7 @@ class Alarm:
         self.counts[code] = self.counts.get(code, 0) + 1
         if first and where is not None and self.folder is not None:
             finding = self._saved(self.folder, code, finding, where)
-        if self.counts[code] <= MOST:
+        if self.counts[code] <= MOST_FINDINGS:
             self.findings.setdefault(code, []).append(finding)
         if self.action == "raise" and watched()[code].severity is Severity.ERROR:
             raise ContractViolation(code, self.loader, finding)

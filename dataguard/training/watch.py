@@ -12,17 +12,17 @@ import torch
 from dataguard.core.model import Finding, without_empty
 from dataguard.machine.units import counted
 from dataguard.training.batch_values import InvalidValues, Kind, Labels, LossMask, Structure, arrays_of, non_finite
-from dataguard.training.epoch_order import PREFIX, Order, Orders, Pass, Shuffler, StreamEpochs
+from dataguard.training.epoch_order import PREFIX_BATCHES, Order, Orders, Pass, Shuffler, StreamEpochs
 from dataguard.training.randomness.changed_samples import ChangedSamples
 from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
 from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Options, Where
 
-FIRST = 4
-"""How many batches are checked in full, whatever that takes."""
-SHARE = 0.005
-"""The share of the loop's time that checks of values may take after that."""
-_NAMED = 8
+FIRST_BATCHES = 4
+"""How many batches are checked in full, whatever that takes: defects of every batch show at once."""
+TIME_SHARE = 0.005
+"""The share of the loop's time that checks of values may take after that: docs/guard.md promises half a percent."""
+_MOST_NAMED = 8
 """How many samples of a batch a finding names."""
 
 WATCHES: list[Watch] = []
@@ -135,21 +135,21 @@ class Watch:
                 self._judge_replays(now)
             if now.order.comparable and self.changed:
                 self.changed.see(now.serial, indices, batch)
-            if number + 1 == PREFIX:
+            if number + 1 == PREFIX_BATCHES:
                 self._judge_order(now, now.order)
         if now.gradients and now.stream is not None:
             self.stream_epochs.see(number, batch)
 
     def _affords_check(self) -> bool:
         """Whether the values of this batch may be checked."""
-        soon = self._checking + self._cost <= SHARE * (self.waited + self.worked)
-        return soon or self.batches <= FIRST or self.options.all_values
+        soon = self._checking + self._cost <= TIME_SHARE * (self.waited + self.worked)
+        return soon or self.batches <= FIRST_BATCHES or self.options.all_values
 
     def _first(self, now: Pass) -> None:
         """Number a pass by its first batch; what came before it was abandoned unless it has ended."""
         now.epoch, self._begun = self._begun, self._begun + 1
         cut, self._open = self._open, now
-        if cut is None or cut.ended or cut.resumed or not cut.gradients or cut.delivered < PREFIX:
+        if cut is None or cut.ended or cut.resumed or not cut.gradients or cut.delivered < PREFIX_BATCHES:
             return
         if cut.order is not None:
             self.orders.keep(cut.order, cut.epoch, ended=False)
@@ -168,7 +168,7 @@ class Watch:
         unlabelled = self.loss_mask.see(where.epoch, arrays)
         self.checked += 1
         self._cost = time.perf_counter() - started
-        if self.batches > FIRST:
+        if self.batches > FIRST_BATCHES:
             self._checking += self._cost
         for invalid in bad:
             message = f"batch{invalid.path} of {where} contains {invalid.what}"
@@ -187,8 +187,8 @@ class Watch:
         if now.shuffler is None or before is None:
             return
         fix = "call sampler.set_epoch(epoch) before each epoch" if now.shuffler.takes_epoch else None
-        compared = counted(order.drawn if now.ended else PREFIX, "batches")
-        evidence = {"fix here": fix, "begins with": order.first[:_NAMED], "compared": compared}
+        compared = counted(order.drawn if now.ended else PREFIX_BATCHES, "batches")
+        evidence = {"fix here": fix, "begins with": order.first[:_MOST_NAMED], "compared": compared}
         message = f"{now.shuffler.name} draws the same order in epochs {before} and {now.epoch}"
         self.alarm.report("DG206", Finding(message, without_empty(evidence)))
 
@@ -252,7 +252,7 @@ def _samples(where: Where, wrong: InvalidValues | None = None) -> dict[str, Any]
 
 
 def _first_of(items: list[Any]) -> list[Any]:
-    return items if len(items) <= _NAMED else [*items[: _NAMED - 1], f"{len(items) - _NAMED + 1:,} more"]
+    return items if len(items) <= _MOST_NAMED else [*items[: _MOST_NAMED - 1], f"{len(items) - _MOST_NAMED + 1:,} more"]
 
 
 def _spelled(kind: Kind) -> str:

@@ -11,13 +11,13 @@ from PIL import Image
 
 import dataguard
 from dataguard.cli import main
-from dataguard.cli.show import MOST
+from dataguard.cli.show import MOST_SAMPLES
 from dataguard.core.figures import Wanted
 from dataguard.core.model import UsageError
 from dataguard.engine import show
 from dataguard.lab.subject import Repro
 from dataguard.render.formats import renderer
-from dataguard.render.sample_picture import LEAST
+from dataguard.render.sample_picture import LEAST_WIDTH
 from dataguard.report import SampleViews
 from tests.loaders.shown import HEIGHT, WIDTH, Scenes, make
 
@@ -56,7 +56,7 @@ def test_images_are_drawn_with_mask_and_boxes(scenes: SampleViews, tmp_path: Pat
     assert (image.label, len(image.boxes), image.mask) == ("sample['image']", 1, None)
     assert mask.mask is not None
     drawn = Image.open(BytesIO(renderer("show", "png")(scenes)))
-    assert drawn.width >= 2 * LEAST
+    assert drawn.width >= 2 * LEAST_WIDTH
     assert "data:image/png;base64," in renderer("show", "html")(scenes)
     assert "<!doctype" not in scenes._repr_html_()
     text = renderer("show", "text")(scenes, colour=True)
@@ -113,7 +113,7 @@ def test_wrong_requests_are_refused(capsys: pytest.CaptureFixture[str], tmp_path
     for arguments, words in (
         ((TARGET, "0", "--loader", "tran"), "--loader tran: no such loader in tests.loaders.shown:make; did you mean"),
         ((TARGET, "0", "--colour"), "no such option: --colour"),
-        ((TARGET, *map(str, range(MOST + 1))), f"show at most {MOST} at once"),
+        ((TARGET, *map(str, range(MOST_SAMPLES + 1))), f"show at most {MOST_SAMPLES} at once"),
         (("0", "--config", str(tmp_path / "none.toml")), "none.toml"),
         ((TARGET, "0", "--format", "png"), "--format png: name a file"),
         (

@@ -355,7 +355,7 @@ class TestSocket:
                     questions.answer("usage")
 
     def test_a_message_that_stops_in_the_middle_is_not_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(messages, "_STALLED", 0.2)
+        monkeypatch.setattr(messages, "_REST_SECONDS", 0.2)
         with connected() as (questions, answers):
             os.write(answers.fileno(), frame(bytes(100))[:20])
             with pytest.raises(Refused):

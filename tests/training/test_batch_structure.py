@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.training.batch_values import MOST_KNOWN, Structure, arrays_of
+from dataguard.training.batch_values import MOST_SIGNATURES, Structure, arrays_of
 
 Pair = namedtuple("Pair", "image label")
 IMAGES, LABELS = torch.zeros(4, 3, 2, 2), torch.zeros(4, dtype=torch.int64)
@@ -64,8 +64,8 @@ def test_batches_of_healthy_loaders_differ_too(batches: list[Any]) -> None:
 
 def test_structures_without_end_are_not_all_remembered() -> None:
     structure = Structure()
-    for number in range(MOST_KNOWN + 10):
+    for number in range(MOST_SIGNATURES + 10):
         batch = {f"key{number}": LABELS}
         assert structure.changed(batch, arrays_of(batch)) is None
     assert structure.is_full
-    assert not structure.is_known({f"key{MOST_KNOWN + 5}": LABELS})
+    assert not structure.is_known({f"key{MOST_SIGNATURES + 5}": LABELS})

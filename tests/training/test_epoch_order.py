@@ -18,14 +18,14 @@ from torch.utils.data import (
 )
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from dataguard.training.epoch_order import PREFIX, Order, shuffler_of
+from dataguard.training.epoch_order import PREFIX_BATCHES, Order, shuffler_of
 from dataguard.training.guard import guard
 from tests.support.training_loops import Items, codes, pair, train
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata calls it
 
 DATA = Items(pair)
-LONG = Items(pair, count=PREFIX + 36)
+LONG = Items(pair, count=PREFIX_BATCHES + 36)
 
 
 def ranked(dataset: Items = DATA, **options: Any) -> DistributedSampler:
@@ -82,7 +82,7 @@ def test_a_long_epoch_is_judged_before_its_end() -> None:
     loader = guard(DataLoader(LONG, sampler=DistributedSampler(LONG, 1, 0)), on_violation="record")
     train(loader)
     for number, _ in enumerate(loader):
-        assert (len(guard.report().failed) == 1) == (number + 1 >= PREFIX)
+        assert (len(guard.report().failed) == 1) == (number + 1 >= PREFIX_BATCHES)
     (result,) = guard.report().failed
     assert result.findings[0].message == "DistributedSampler draws the same order in epochs 0 and 1"
     assert result.findings[0].evidence["fix here"] == "call sampler.set_epoch(epoch) before each epoch"
@@ -91,7 +91,7 @@ def test_a_long_epoch_is_judged_before_its_end() -> None:
 def test_epochs_that_always_end_early_are_judged_at_the_third() -> None:
     loader = guard(DataLoader(LONG, sampler=DistributedSampler(LONG, 1, 0)), on_violation="record")
     for count in (0, 0, 1):
-        for _ in zip(range(PREFIX + 2), loader, strict=False):
+        for _ in zip(range(PREFIX_BATCHES + 2), loader, strict=False):
             pass
         assert len(guard.report().failed) == count
 
@@ -150,7 +150,11 @@ def test_healthy_loaders_are_silent(make: Callable[[], Any], loop: Callable[[Any
 
 def test_an_epoch_that_is_started_again_is_no_repeat() -> None:
     loader = guard(DataLoader(LONG, sampler=DistributedSampler(LONG, 1, 0)), on_violation="record")
-    for epoch, batches in ((0, PREFIX + 2), (0, len(LONG) + 1), (1, len(LONG) + 1)):  # a search for a learning rate
+    for epoch, batches in (
+        (0, PREFIX_BATCHES + 2),
+        (0, len(LONG) + 1),
+        (1, len(LONG) + 1),
+    ):  # a search for a learning rate
         loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
         for _ in zip(range(batches), loader, strict=False):
             pass

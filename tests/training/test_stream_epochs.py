@@ -124,5 +124,5 @@ def test_a_slow_stream_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
                 time.sleep(0.01)
                 yield torch.tensor(number)
 
-    monkeypatch.setattr(epoch_order, "SECONDS", 0.1)
+    monkeypatch.setattr(epoch_order, "FORK_SECONDS", 0.1)
     assert not codes(DataLoader(Slow(), batch_size=8), epochs=2)

@@ -14,7 +14,8 @@ from dataguard.render.text import render_result
 from dataguard.settings.target_spelling import shown_target
 
 _NOT_XML = re.compile("[^\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LONGEST = 50_000
+_MOST_CHARACTERS = 50_000
+"""Of one text: the stacks of all processes of a hanging loader fit, output without end does not."""
 
 
 def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **look: Any) -> str:
@@ -86,4 +87,4 @@ def _count(element: Xml.Element, seconds: float | None = None) -> None:
 
 
 def _clean(words: str) -> str:
-    return _NOT_XML.sub("\ufffd", clean(words, _LONGEST))
+    return _NOT_XML.sub("\ufffd", clean(words, _MOST_CHARACTERS))

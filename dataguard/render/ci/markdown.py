@@ -26,9 +26,12 @@ _BLOCK = re.compile(r"[#+=-]|\d+[.)]")
 """What begins a heading, a list or a rule."""
 _MENTION = re.compile(r"[@#](?=\w)")
 _INVISIBLE = "\u200b"
-_FINDINGS = 5
-_ROWS = 200
-_VALUE = 2_000
+_MOST_FINDINGS = 5
+"""Of one check: more make the comment long, and the JSON report has all."""
+_MOST_ROWS = 200
+"""Of one table: more would be read by nobody there; the JSON report has all."""
+_MOST_CHARACTERS = 2_000
+"""Of one value of the evidence."""
 _OTHERS = (Status.BROKEN, Status.EXPECTED, Status.INCONCLUSIVE)
 
 
@@ -79,7 +82,7 @@ def _table(project: Project, report: Report) -> str:
     if not failed:
         return ""
     rows = ["| | check | loader | where | finding |\n|---|---|---|---|---|\n"]
-    for result in failed[:_ROWS]:
+    for result in failed[:_MOST_ROWS]:
         first, more = result.findings[0], len(result.findings) - 1
         file, line = project.place(result, first)
         cells = (
@@ -90,15 +93,15 @@ def _table(project: Project, report: Report) -> str:
             _safe(clean(first.message, 300)) + (f" (and {more} more)" if more else ""),
         )
         rows.append(f"| {' | '.join(cells)} |\n")
-    if len(failed) > _ROWS:
-        rows.append(f"\n… and {counted(len(failed) - _ROWS, 'more findings')}\n")
+    if len(failed) > _MOST_ROWS:
+        rows.append(f"\n… and {counted(len(failed) - _MOST_ROWS, 'more findings')}\n")
     return "".join(rows)
 
 
 def _details(project: Project, result: Result, doc: Doc | None) -> str:
     """Evidence, cause, fix and repro of a failed check, folded."""
     parts = [f"<details><summary>{_html(result.id)}</summary>"]
-    shown = result.findings[:_FINDINGS]
+    shown = result.findings[:_MOST_FINDINGS]
     for finding in shown:
         parts += [f"**{_safe(finding.message)}**", *_evidence(project, finding)]
     if len(result.findings) > len(shown):
@@ -119,12 +122,14 @@ def _evidence(project: Project, finding: Finding) -> Iterator[str]:
         at = replace(at, file=project.relative(at.file) or at.file)
     location = [f"- at {_safe(str(at))}"] if at and str(at) else []
     values = {_safe(str(name).replace("_", " ")): fold(value) for name, value in finding.evidence.items()}
-    lines = [f"- {name}: {_safe(clean(value, _VALUE))}" for name, value in values.items() if "\n" not in value]
+    lines = [
+        f"- {name}: {_safe(clean(value, _MOST_CHARACTERS))}" for name, value in values.items() if "\n" not in value
+    ]
     if location or lines:
         yield "\n".join([*location, *lines])
     for name, value in values.items():
         if "\n" in value:
-            yield f"{name}:\n\n{_block(clean(value, _VALUE))}"
+            yield f"{name}:\n\n{_block(clean(value, _MOST_CHARACTERS))}"
 
 
 def _others(report: Report) -> Iterator[str]:

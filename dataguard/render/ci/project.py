@@ -16,8 +16,10 @@ from dataguard.settings.target_spelling import parsed, script_of
 
 _NOWHERE = "pyproject.toml"
 """A finding without a place is shown at the file that every project has."""
-_LONGEST = 4_000
-_ITEMS = 1_000
+_MOST_CHARACTERS = 4_000
+"""Of one text: a server shows a few lines of it."""
+_MOST_ITEMS = 1_000
+"""Of one list or mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +110,17 @@ def _within(value: Any) -> Any:
     if isinstance(value, str):
         return _kept(value)
     if isinstance(value, Mapping):
-        return {_kept(str(key)): _within(item) for key, item in islice(value.items(), _ITEMS)}
-    return [*map(_within, value[:_ITEMS])] if isinstance(value, list | tuple) else value
+        return {_kept(str(key)): _within(item) for key, item in islice(value.items(), _MOST_ITEMS)}
+    return [*map(_within, value[:_MOST_ITEMS])] if isinstance(value, list | tuple) else value
 
 
-def _kept(words: str, longest: int = _LONGEST) -> str:
+def _kept(words: str, longest: int = _MOST_CHARACTERS) -> str:
     if len(words) <= longest:
         return words
     return f"{words[:longest]} … {counted(len(words) - longest, 'more characters')}"
 
 
-def clean(words: str, longest: int = _LONGEST + 100) -> str:
+def clean(words: str, longest: int = _MOST_CHARACTERS + 100) -> str:
     """Words that can be shown anywhere; of more than so many characters, the first, and how many follow."""
     return escaped(_kept(words, longest))
 

@@ -18,7 +18,7 @@ from dataguard.render.json import written
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "dataguard/v1"
 _REPORTED = (Status.FAILED, Status.EXPECTED)
-_MOST = 25_000
+_MOST_RESULTS = 25_000
 """Code scanning refuses a file with more results."""
 
 
@@ -40,7 +40,7 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
         "tool": {"driver": {"name": "dataguard", **_version(report), "rules": rules}},
         "invocations": [_invocation(report, index)],
         "columnKind": "unicodeCodePoints",
-        "results": results[:_MOST],
+        "results": results[:_MOST_RESULTS],
     }
     return written({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, unicode=unicode)
 

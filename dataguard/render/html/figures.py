@@ -107,16 +107,17 @@ _POINTS, _MOST_OF_A_LINE, _LEAST_OF_A_LINE = 12_000, 1_500, 60
 """The most points of all charts of a page, and the bounds of what one line gets of them."""
 _SPANS, _MOST_OF_A_TIMELINE, _LEAST_OF_A_TIMELINE = 1_200, 400, 24
 """The most spans of all timelines of a page, and the bounds of what one timeline gets of them."""
-_CELLS = 48
+_MOST_CELLS = 48
 """The most rows and columns of a table."""
-_MARKED = 40
+_MOST_MARKED = 40
 """A line of at most this many points has a dot for each."""
 _DENSE = 250
 """The dots of more points than this are smaller."""
 _SMALL = 64
 """Images of at most this many pixels are enlarged without smoothing."""
-_LEVELS = 8
-_KINDS = 4
+_SHADES = 8
+"""Shades of the cells of a table: more cannot be distinguished."""
+_SHAPES = 4
 """Lines and spans differ by colour and shape; the fifth looks like the first."""
 
 View = dict[str, Any]
@@ -237,15 +238,15 @@ def _colour(values: Sequence[float]) -> str:
 def _matrix(figure: Matrix) -> View:
     most = max((count for row in figure.counts for count in row), default=0) or 1
     rows = [
-        (label, [(f"{count:,}", math.ceil(_LEVELS * count / most) if count > 0 else 0) for count in row[:_CELLS]])
-        for label, row in zip(figure.rows[:_CELLS], figure.counts, strict=False)
+        (label, [(f"{count:,}", math.ceil(_SHADES * count / most) if count > 0 else 0) for count in row[:_MOST_CELLS]])
+        for label, row in zip(figure.rows[:_MOST_CELLS], figure.counts, strict=False)
     ]
     beyond = [
-        counted(len(names) - _CELLS, f"more {units}")
+        counted(len(names) - _MOST_CELLS, f"more {units}")
         for names, units in ((figure.rows, "rows"), (figure.columns, "columns"))
-        if len(names) > _CELLS
+        if len(names) > _MOST_CELLS
     ]
-    return {"columns": figure.columns[:_CELLS], "rows": rows, "note": " and ".join(beyond)}
+    return {"columns": figure.columns[:_MOST_CELLS], "rows": rows, "note": " and ".join(beyond)}
 
 
 def _plot(figure: Plot, most: int) -> View:
@@ -253,7 +254,7 @@ def _plot(figure: Plot, most: int) -> View:
     across = Axis.over([x for points in measured for x, *_ in points])
     up = Axis.over([y for points in measured for _, *ys in points for y in ys], zero=figure.joined).widened()
     series = [
-        _series(points, across, up, joined=figure.joined) | {"shape": number % _KINDS if figure.joined else 0}
+        _series(points, across, up, joined=figure.joined) | {"shape": number % _SHAPES if figure.joined else 0}
         for number, points in enumerate(measured)
     ]
     # Points of several series hide each other: each gets a chart, side by side on the same scale.
@@ -270,7 +271,7 @@ def _plot(figure: Plot, most: int) -> View:
         "y_ticks": [(round(100 - share, 2), words) for share, words in up.ticks()],
         "grid": "".join(f"M0 {round(GRID * (1 - share / 100))}h{GRID}" for share, _ in up.ticks()),
         "charts": charts,
-        "legend": [(number % _KINDS, line.label) for number, line in enumerate(figure.lines)]
+        "legend": [(number % _SHAPES, line.label) for number, line in enumerate(figure.lines)]
         if figure.joined and len(figure.lines) > 1
         else [],
         "note": f"{most:,} points of each series are drawn" if fewer else "",
@@ -292,7 +293,7 @@ def _series(points: Sequence[Point], across: Axis, up: Axis, *, joined: bool) ->
     band = [(x, high) for x, _, high in spread] + [(x, low) for x, low, _ in reversed(spread)]
     return {
         "path": _path(middle, across, up, "L") if joined else "",
-        "dots": _path(middle, across, up, "") if not joined or len(points) <= _MARKED else "",
+        "dots": _path(middle, across, up, "") if not joined or len(points) <= _MOST_MARKED else "",
         "dense": len(points) > _DENSE,
         "band": _path(band, across, up, "L") + "z" if joined and len(spread) > 1 else "",
     }
@@ -320,7 +321,7 @@ def _timeline(figure: Timeline, most: int) -> View:
         return {
             "x": percent(start),
             "width": max(percent(end - start), 0.1),
-            "shape": kinds.index(span.kind) % _KINDS,
+            "shape": kinds.index(span.kind) % _SHAPES,
             "words": words,
         }
 
@@ -328,7 +329,7 @@ def _timeline(figure: Timeline, most: int) -> View:
         "lanes": [(name, [placed(span) for span in lane if id(span) in kept]) for name, lane in figure.lanes],
         "ticks": axis.ticks(),
         "unit": unit,
-        "legend": [(number % _KINDS, kind) for number, kind in enumerate(kinds)],
+        "legend": [(number % _SHAPES, kind) for number, kind in enumerate(kinds)],
         "note": f"the {most} longest of {len(spans):,} are drawn" if len(spans) > most else "",
     }
 

@@ -17,15 +17,25 @@ from dataguard.render.html.figures import FigureRenderer, View, sentence
 from dataguard.render.html.templating import cut, line, page
 from dataguard.render.layout import current_folder, fold, shortened
 from dataguard.render.summary import MARKS, duration, lines, not_judged, severities, tally, verdict
-from dataguard.render.text import BUG, NOTABLE, REQUEST, UNSET, by_reason, checks_and_loaders, exercised, versions
+from dataguard.render.text import (
+    BUG,
+    NOTABLE_SECONDS,
+    REQUEST,
+    UNSET,
+    by_reason,
+    checks_and_loaders,
+    exercised,
+    versions,
+)
 
-_MOST_ROWS = 4_000
+_MOST_CHARACTERS = 4_000
 """The most characters of a value, folded ones included; the JSON report has them all."""
-_UNFOLDED = 14
+_UNFOLDED_LINES = 14
 """The most lines of a stack or of output that are shown unfolded."""
-_ROW = 60
+_ONE_ROW = 60
 """A mapping of more characters than this gets one row for each key."""
 _ROWS = 40
+"""The most rows of a mapping that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class Evidence:
 
     def short(self, words: str) -> str:
         """The words with short paths, and without what is too long to read."""
-        return shortened(cut(words, _MOST_ROWS), self.home)
+        return shortened(cut(words, _MOST_CHARACTERS), self.home)
 
     def place(self, finding: Finding) -> str:
         """The file and line of a finding, or nothing."""
@@ -58,17 +68,17 @@ class Evidence:
     def _row(self, key: str, value: object) -> View:
         text = fold(value)
         row: View = {"key": key, "text": self.short(text).strip("\n"), "full": "", "rows": [], "folds": 0}
-        if isinstance(value, Mapping) and len(text) > _ROW:
+        if isinstance(value, Mapping) and len(text) > _ONE_ROW:
             return row | {"rows": self.rows(value)}
         if "\n" in text:
             lines = row["text"].count("\n") + 1
-            return row | {"full": row["text"], "folds": lines if lines > _UNFOLDED else 0}
+            return row | {"full": row["text"], "folds": lines if lines > _UNFOLDED_LINES else 0}
         return row
 
 
-_SHOWN = 5
+_UNFOLDED_FINDINGS = 5
 """The findings of one result that are shown unfolded."""
-_MOST = 50
+_MOST_FINDINGS = 50
 """The most findings of one result; the JSON report holds all."""
 
 
@@ -174,7 +184,9 @@ def _card(results: Sequence[Result], docs: Mapping[str, Doc], studio: FigureRend
             groups.append((result, [result.loader]))
         else:
             same.append(result.loader)
-    repros = dict.fromkeys(finding.repro for result in results for finding in result.findings[:_MOST] if finding.repro)
+    repros = dict.fromkeys(
+        finding.repro for result in results for finding in result.findings[:_MOST_FINDINGS] if finding.repro
+    )
     return {
         "code": first.code,
         "name": first.name,
@@ -194,13 +206,13 @@ def _alike(first: Result, second: Result) -> bool:
 
 
 def _failure(result: Result, loaders: Iterable[str], studio: FigureRenderer, evidence: Evidence) -> View:
-    findings = [_finding(finding, evidence) for finding in result.findings[:_MOST]]
+    findings = [_finding(finding, evidence) for finding in result.findings[:_MOST_FINDINGS]]
     beyond = len(result.findings) - len(findings)
     return {
         "loaders": [loader for loader in loaders if loader],
         "reason": result.reason and evidence.short(result.reason),
-        "findings": findings[:_SHOWN],
-        "folded": findings[_SHOWN:],
+        "findings": findings[:_UNFOLDED_FINDINGS],
+        "folded": findings[_UNFOLDED_FINDINGS:],
         "beyond": beyond and f"{counted(beyond, 'more findings')}: the JSON report has all",
         "figures": [studio.draw(figure) for figure in result.figures],
     }
@@ -221,8 +233,8 @@ def _aside(result: Result, studio: FigureRenderer, evidence: Evidence) -> View:
         "id": result.id,
         "severity": result.severity.value,
         "reason": evidence.short(result.reason or ""),
-        "messages": [evidence.short(finding.message) for finding in result.findings[:_SHOWN]],
-        "beyond": max(len(result.findings) - _SHOWN, 0),
+        "messages": [evidence.short(finding.message) for finding in result.findings[:_UNFOLDED_FINDINGS]],
+        "beyond": max(len(result.findings) - _UNFOLDED_FINDINGS, 0),
         "figures": [studio.draw(figure) for figure in result.figures],
     }
 
@@ -250,5 +262,5 @@ def _passed(result: Result) -> View:
         "code": f"{result.code}-{result.name}",
         "loader": result.loader,
         "exercised": ", ".join(exercised(result)),
-        "seconds": duration(result.seconds) if result.seconds >= NOTABLE else "",
+        "seconds": duration(result.seconds) if result.seconds >= NOTABLE_SECONDS else "",
     }

@@ -18,9 +18,10 @@ from dataguard.render.check_pages import sentence
 from dataguard.render.escapes import escaped, one_line, without_commands
 from dataguard.render.layout import blocks
 
-_MOST = 20_000
+_MOST_CHARACTERS = 20_000
 """The most characters of one string, whatever it is; everything else is shorter."""
 _LINE, _PROSE = 160, 2_000
+"""The most characters of one line, and of a paragraph."""
 _CODE = re.compile(r"(`+)([^`]+)\1")
 
 
@@ -38,7 +39,7 @@ def cut(words: str, most: int) -> str:
     return words if len(words) <= most else f"{words[:most].rstrip()} … {counted(len(words) - most, 'more characters')}"
 
 
-def clean(words: str, most: int = _MOST) -> str:
+def clean(words: str, most: int = _MOST_CHARACTERS) -> str:
     """The words without control characters but newlines."""
     return escaped(cut(words, most).replace("\r\n", "\n").expandtabs(4))
 
@@ -78,13 +79,13 @@ def highlighted(words: str) -> Markup:
     """Lines whose last one underlines columns with `^`, marked above it; any other words as they are."""
     *above, last = words.splitlines() or [""]
     spans = [match.span() for match in _UNDERLINED.finditer(last)]
-    if not above or not spans or last[_NAME:].strip(" ^"):
+    if not above or not spans or last[_NAME_CHARACTERS:].strip(" ^"):
         return Markup("{}").format(clean(words))
     return Markup("\n").join([*(_marked(line, spans) for line in above), Markup("{}").format(clean(last))])
 
 
 _UNDERLINED = re.compile(r"\^+")
-_NAME = 8
+_NAME_CHARACTERS = 8
 """The characters of the name before each line of columns."""
 
 

@@ -18,9 +18,9 @@ from xxhash import xxh3_64_intdigest
 from dataguard.lab.core.leaves import array_of
 from dataguard.training.batch_values import Arrays, arrays_of
 
-BATCHES = 4
+CHOSEN_BATCHES = 4
 """How many batches samples are chosen from."""
-ROWS = 2
+CHOSEN_ROWS = 2
 """How many samples are chosen from each."""
 
 Digests = dict[str, tuple[tuple[int, ...], int]]
@@ -43,10 +43,12 @@ class SampleRows:
             return False
         if self._chosen_in in (None, serial):
             self._chosen_in = serial
-            if self._batches < BATCHES:
+            if self._batches < CHOSEN_BATCHES:
                 self._batches += 1
                 arrays = arrays_of(batch)
-                self._rows |= {index: _digests(arrays, row, len(indices)) for row, index in enumerate(indices[:ROWS])}
+                self._rows |= {
+                    index: _digests(arrays, row, len(indices)) for row, index in enumerate(indices[:CHOSEN_ROWS])
+                }
             return False
         if self._rows.keys().isdisjoint(indices):
             return False
@@ -74,13 +76,13 @@ def _differ(earlier: Digests, later: Digests) -> bool:
     return any(before[0] == after[0] and before[1] != after[1] for before, after in both)
 
 
-SAMPLES = 8
+FOLLOWED_SAMPLES = 8
 """How many samples are followed; all of them must move in one direction."""
-EPOCHS = 4
+FEWEST_EPOCHS = 4
 """The fewest epochs: that eight samples order so many random values alike has odds of 10^-10.7."""
-FACTOR = 10.0
+LEAST_FACTOR = 10.0
 """The least change of each sample; augmentation changes contrast by less, and not always the same way."""
-_VALUES = 16
+_FEWEST_VALUES = 16
 """A leaf with fewer values in a row has no spread worth the name."""
 
 
@@ -148,7 +150,7 @@ class ChangedSamples:
         return any(self._rows.values())
 
     def _has_room(self, index: Hashable) -> bool:
-        if len(self._rows) < SAMPLES:
+        if len(self._rows) < FOLLOWED_SAMPLES:
             self._rows[index] = {}
             return True
         return False
@@ -159,8 +161,10 @@ class ChangedSamples:
         paths = dict.fromkeys(path for row in self._rows.values() for path in row)
         for path in paths:
             rows = {index: row[path] for index, row in self._rows.items() if path in row}
-            steady = all(row.steady and row.epochs >= EPOCHS and row.factor >= FACTOR for row in rows.values())
-            if len(rows) == SAMPLES and steady and len({row.grows for row in rows.values()}) == 1:
+            steady = all(
+                row.steady and row.epochs >= FEWEST_EPOCHS and row.factor >= LEAST_FACTOR for row in rows.values()
+            )
+            if len(rows) == FOLLOWED_SAMPLES and steady and len({row.grows for row in rows.values()}) == 1:
                 index, row = next(iter(rows.items()))
                 return Drift(path, index, row.first, row.last, row.epochs)
         return None
@@ -171,7 +175,7 @@ def _spread(row: Any) -> float | None:
     if "float" not in str(row.dtype) or (isinstance(row, Tensor) and row.device.type != "cpu"):
         return None
     values = array_of(row)
-    if values.size < _VALUES:
+    if values.size < _FEWEST_VALUES:
         return None
     with np.errstate(all="ignore"):
         spread = float(values.std(dtype=np.float64))

@@ -33,7 +33,7 @@ from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.training.epoch_order import Pass
 from dataguard.training.randomness.changed_samples import SampleRows
 
-WORDS = 624
+STATE_WORDS = 624
 """The words of a state of MT19937; so many draws later they are replaced by the next ones."""
 MOST_BLOCKS = 16_000
 """How far a later state of MT19937 is looked for: 10 million words, which take 50 ms."""
@@ -69,7 +69,7 @@ def state_of(generator: Any) -> State | None:
         return State("torch", generator.initial_seed(), generator.get_state().numpy().tobytes())
     if isinstance(generator, random.Random):
         _, words, _ = random.Random.getstate(generator)
-        return State("MT19937", None, np.array(words[:WORDS], dtype=np.uint32).tobytes(), words[WORDS])
+        return State("MT19937", None, np.array(words[:STATE_WORDS], dtype=np.uint32).tobytes(), words[STATE_WORDS])
     if isinstance(generator, np.random.RandomState):
         return _state_of_bits(generator.get_state(legacy=False))
     bits = getattr(generator, "bit_generator", generator)
@@ -97,10 +97,10 @@ def advanced(before: State, after: State) -> bool:
 
 def _reaches(before: State, after: State) -> bool:
     """Whether MT19937 has the words of a later state at the beginning of one of its next blocks."""
-    target = _bits(after, 0).random_raw(WORDS)
-    bits = _bits(before, WORDS)
+    target = _bits(after, 0).random_raw(STATE_WORDS)
+    bits = _bits(before, STATE_WORDS)
     for _ in range(0, MOST_BLOCKS, 1000):
-        blocks = bits.random_raw(1000 * WORDS).reshape(1000, WORDS)
+        blocks = bits.random_raw(1000 * STATE_WORDS).reshape(1000, STATE_WORDS)
         if any((blocks[row] == target).all() for row in np.flatnonzero(blocks[:, 0] == target[0])):
             return True
     return False
@@ -114,7 +114,7 @@ def _bits(state: State, position: int) -> np.random.MT19937:
     return bits
 
 
-FETCHES = (1, 2, 4, 8, 16, 32)
+READ_AFTER = (1, 2, 4, 8, 16, 32)
 """After which fetches the generators that were not drawn from yet are read again."""
 _STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]|\['([^']*)'\]")
 _SIMPLE = re.compile(rf"(dataset|collate_fn)({_STEP.pattern})+")
@@ -202,12 +202,12 @@ class _Follow:
     def __call__(self, index: Any) -> Any:
         data = self.fetch(index)
         self.count += 1
-        if self.count in FETCHES:
+        if self.count in READ_AFTER:
             try:
                 self.record.write(self.before, self.roots, self.worker)
             except Exception:  # noqa: BLE001 - nothing that the guard meets may end a worker: it sees nothing here
                 self.before.clear()
-        if self.count >= FETCHES[-1] or not self.before:
+        if self.count >= READ_AFTER[-1] or not self.before:
             self.fetcher.fetch = self.fetch
         return data
 
