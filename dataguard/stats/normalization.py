@@ -14,6 +14,8 @@ from math import isclose
 from typing import Any
 
 Numbers = tuple[float, ...]
+_NO_DEVIATION = 0.01
+"""Standard deviations below this are 1 / 255: bytes of which only a mean was subtracted, as for models from Caffe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Statistics:
     @property
     def is_telling(self) -> bool:
         """Whether these numbers are too specific to be measured on other data by chance."""
-        return min(self.std) > 0.01 and (len(self.mean) == 1 or not self.symmetric)
+        return min(self.std) > _NO_DEVIATION and (len(self.mean) == 1 or not self.symmetric)
 
 
 def _of_255(name: str, mean: Numbers, std: Numbers) -> Statistics:
@@ -90,6 +92,12 @@ FACTORS: Mapping[float, str] = {
 _WRITTEN = 2e-4
 """Tolerance between a measured number and the published one. Published numbers have three or four decimals: this is
 less than half of the third."""
+_WRONG = 1e-3
+"""How far a single number must be off to be a mistake: more than rounding to three decimals explains."""
+_CLOSE = 1e-3
+"""Relative tolerance of gains and offsets: float16 is exact to 5e-4."""
+_SLIP = 2e-3
+"""Relative tolerance of a factor: the factors 255 and 257, and 65025 and 65535, are 8e-3 apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ class Reading:
 
 def slip_of(factor: float) -> str | None:
     """The scale error with this factor; None for a correct scale or an unknown factor."""
-    return next((words for known, words in FACTORS.items() if isclose(factor, known, rel_tol=2e-3)), None)
+    return next((words for known, words in FACTORS.items() if isclose(factor, known, rel_tol=_SLIP)), None)
 
 
 def recovered(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Numbers, Numbers]:
@@ -123,8 +131,8 @@ def recovered(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Numbers
 
 def plain_factor(gains: Sequence[float], offsets: Sequence[float]) -> float | None:
     """The value of white if no statistics were applied: 1 for values from 0 to 1, 255 for raw values."""
-    even = gains[0] > 0 and all(isclose(gain, gains[0], rel_tol=1e-3) for gain in gains)
-    through = all(abs(offset) <= 1e-3 * abs(255 * gain) for gain, offset in zip(gains, offsets, strict=True))
+    even = gains[0] > 0 and all(isclose(gain, gains[0], rel_tol=_CLOSE) for gain in gains)
+    through = all(abs(offset) <= _CLOSE * abs(255 * gain) for gain, offset in zip(gains, offsets, strict=True))
     return gains[0] * 255 if even and through else None
 
 
@@ -148,10 +156,10 @@ def _factor(
     factors = []
     for gain, offset, (mean, std) in zip(gains, offsets, numbers, strict=True):
         expected = -sum(mean / std**power for power in range(1, times + 1))
-        if not isclose(offset, expected, rel_tol=1e-3, abs_tol=1e-4):
+        if not isclose(offset, expected, rel_tol=_CLOSE, abs_tol=1e-4):
             return None
         factors.append(gain * std**times * 255)
-    even = factors[0] > 0 and all(isclose(factor, factors[0], rel_tol=2e-3) for factor in factors)
+    even = factors[0] > 0 and all(isclose(factor, factors[0], rel_tol=_SLIP) for factor in factors)
     return factors[0] if even else None
 
 
@@ -169,6 +177,8 @@ def declared(contract: Mapping[str, Any]) -> Statistics | None:
 
 def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
     """The scale error with custom statistics: they are plausible only when scaled by 255 or 1/255."""
+    # Means and deviations of images are between 0.02 and 1 of their range, so on either scale they overlap nowhere: the
+    # ranges of values from 0 to 1 and of bytes, 2 to 255, are a factor of two apart.
     mean, std = recovered(gains, offsets)
     if all(0.02 < 255 * one < 1 for one in (*mean, *std)):
         return FACTORS[255.0]
@@ -182,6 +192,9 @@ def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None
     mean, std = recovered(gains, offsets)
     if _is_a_range(gains, offsets):
         return None
+    # Bounds of plausible statistics: means from 0.2 to 1 of the range (0.25 where bytes are meant), deviations from
+    # 0.02 to 0.8 of it, or from 10 to 255 for bytes. What is within those of the other scale in all channels is meant
+    # for it.
     if min(mean) > 2 and max(std) < 2:
         return BIG_MEAN
     if min(mean) > 0.25 / 255 and max(mean) < 1 / 255 and min(std) > 10 / 255:
@@ -198,6 +211,7 @@ def _is_a_range(gains: Sequence[float], offsets: Sequence[float]) -> bool:
     """Whether black and white are -N and N, as for X-rays from -1024 to 1024; no deviation is written so."""
     white = offsets[0] + 255 * gains[0]
     of_255 = 1 / gains[0]
+    # The tolerances are those of float32 after a few operations, and of a whole number that users write.
     symmetric = all(
         abs(2 * offset + 255 * gain) < 1e-4 * abs(white) for gain, offset in zip(gains, offsets, strict=True)
     )
@@ -209,10 +223,10 @@ def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statist
     applied = [number for part in recovered(gains, offsets) for number in part]
     for one in KNOWN.values():
         meant = [*one.mean, *one.std]
-        if len(applied) != len(meant) or one.symmetric or max(one.std) < 0.01:
+        if len(applied) != len(meant) or one.symmetric or max(one.std) < _NO_DEVIATION:
             continue
         off = [pair for pair in zip(meant, applied, strict=True) if abs(pair[0] - pair[1]) > _WRITTEN]
-        if len(off) == 1 and abs(off[0][0] - off[0][1]) > 1e-3:
+        if len(off) == 1 and abs(off[0][0] - off[0][1]) > _WRONG:
             return one, *off[0]
     return None
 
@@ -247,7 +261,7 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
 
 def _stacked(mean: Numbers, std: Numbers) -> str | None:
     """Which two known RGB statistics were applied one after the other, if that explains all numbers."""
-    known = [one for one in KNOWN.values() if len(one.mean) == len(mean) > 1 and min(one.std) > 0.01]
+    known = [one for one in KNOWN.values() if len(one.mean) == len(mean) > 1 and min(one.std) > _NO_DEVIATION]
     for first, second in itertools.permutations(known, 2):
         pairs = list(zip(first.mean, first.std, second.mean, strict=True))
         both = tuple(mean + std * then for mean, std, then in pairs)
@@ -274,7 +288,7 @@ def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequen
 
 def _scale(factor: float) -> str:
     inverse = round(1 / factor)
-    return f"1/{inverse}" if inverse > 1 and isclose(factor * inverse, 1, rel_tol=2e-3) else f"{factor:.4g}"
+    return f"1/{inverse}" if inverse > 1 and isclose(factor * inverse, 1, rel_tol=_SLIP) else f"{factor:.4g}"
 
 
 def shown(numbers: Sequence[float]) -> list[float]:

@@ -20,7 +20,8 @@ MOST_ROUNDS = 16
 """The maximum number of rounds. Chosen: a bound on the time; the quantile of 3.73 falls to 3.09 at
 best, however many follow."""
 MARGIN = 1.05
-"""Settings whose times differ by less than this factor are equally fast. Chosen, not derived."""
+"""Settings whose times differ by less than this factor are equally fast. Chosen, not derived: smaller takes more rounds
+to decide, larger calls more differences equal."""
 _QUANTILES = (
     *(318.3, 22.33, 10.21, 7.173, 5.893, 5.208, 4.785, 4.501, 4.297, 4.144, 4.025, 3.930, 3.852, 3.787, 3.733, 3.686),
     *(3.646, 3.610, 3.579, 3.552),
@@ -29,7 +30,8 @@ _QUANTILES = (
 _TRIMMED = 8
 """Extremes are trimmed from this many rounds on; with fewer, too few would be left."""
 _RESOLUTION = 0.003
-"""The minimum standard error of a mean logarithm, however similar a few measurements are. Chosen, not derived."""
+"""The minimum standard error of a mean logarithm, however similar a few measurements are. Chosen, not derived:
+smaller lets a few lucky rounds decide, larger hides small differences."""
 
 
 @dataclass(frozen=True, slots=True)

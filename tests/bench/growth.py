@@ -17,7 +17,15 @@ from pathlib import Path
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.machine.resource_observations import FEWEST, MOST, SHARE, Usage, UsagePlan, measure_usage, read_usage
+from dataguard.lab.machine.resource_observations import (
+    BUDGET_SHARE,
+    FEWEST_SAMPLES,
+    MOST_SAMPLES,
+    Usage,
+    UsagePlan,
+    measure_usage,
+    read_usage,
+)
 from dataguard.lab.process.isolation import isolated
 from dataguard.stats.trend import common, trend
 from dataguard.targets.variants import Loader
@@ -86,11 +94,11 @@ def main() -> None:
     torch.set_num_threads(1)
     sys.stdout.write("| planted, bytes a sample | measured | off by | bar |\n|---|---|---|---|\n")
     for kept in PLANTED:
-        seen = slope(watched(kept, 0.0, MOST))
+        seen = slope(watched(kept, 0.0, MOST_SAMPLES))
         sys.stdout.write(f"| {kept:,} | {seen:,.0f} | {seen / kept - 1:+.1%} | 10% |\n")
     sys.stdout.write("\n| a sample takes | samples of a worker | time spent on readings | bar |\n|---|---|---|---|\n")
     for seconds in (0.0, 0.001, 0.005, 0.02):
-        count = round(min(max(FEWEST, SHARE * 60 / max(seconds, 1e-9)), MOST))
+        count = round(min(max(FEWEST_SAMPLES, BUDGET_SHARE * 60 / max(seconds, 1e-9)), MOST_SAMPLES))
         shares = [share(watched(0, seconds, count)) for _ in range(TURNS)]
         spread = f"{min(shares):.1%} to {max(shares):.1%}"
         row = f"| {1000 * seconds:g} ms | {count} | {statistics.median(shares):.1%} ({spread}) | 2% |"

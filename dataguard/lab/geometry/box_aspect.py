@@ -35,6 +35,7 @@ twice `CLOSE_DISTANCE`."""
 SHAPES = ((1.0, 1.0), (1.0, LARGER), (LARGER, 1.0))
 """The factors of height and width."""
 ASPECT_READS = ASPECT_SAMPLES * (1 + len(SHAPES) * CHARTS)
+"""Reads of all samples: each as it is, and with every chart in every shape."""
 FEWEST_NUMBERS = 6
 """The fewest numbers that must move with the other side: fewer could all be near an edge by chance."""
 FAR_SHARE = 0.25

@@ -271,7 +271,8 @@ def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMa
     alike = np.abs(contents @ contents.T)  # an edge or depth map may be dark where its photograph is bright
     own = np.array([alike[first, first + 1] for first in range(0, len(contents), 2)])
     others = alike[np.arange(len(alike))[:, None] // 2 != np.arange(len(alike))[None, :] // 2]
-    if own.min() < PAIR_CORRELATION or own.min() <= others.max() or own.max() > 1 - 1e-9:
+    identical = own.max() > 1 - 1e-9  # but for rounding: one file that is read twice
+    if own.min() < PAIR_CORRELATION or own.min() <= others.max() or identical:
         return None
     again = [reader.read(number, 1) for number, _ in distinct]
     if all(is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):

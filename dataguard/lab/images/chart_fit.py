@@ -206,6 +206,7 @@ def follows(responses: Sequence[ChartResponse], path: str) -> bool:
     black, white = _at(values, BLACK), _at(values, WHITE)
     if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
         return False
+    # float32 rounds to 1e-7 of the largest value; 1e-9 keeps leaves of zeros out.
     contrast = np.abs(np.median(white, axis=0) - np.median(black, axis=0))
     return bool((contrast > max(1e-6 * float(contrast.max()), 1e-9, 2 * _tolerance(responses, path))).all())
 
@@ -224,7 +225,7 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     sign = np.sign(np.median(white, axis=0) - np.median(black, axis=0))
     low, high = (black * sign).min(axis=0) * sign, (white * sign).max(axis=0) * sign
     span = high - low
-    if (np.abs(span) < 1e-12).any():
+    if (np.abs(span) < 1e-12).any():  # it is divided by below
         return None
     gains = span / 255
     equal = max(_EQUAL_SHARE, _tolerance(responses, path) / float(np.abs(span).min()))

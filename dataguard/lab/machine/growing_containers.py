@@ -33,92 +33,17 @@ from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.spy.usage_readings import descriptors_open
 from dataguard.targets.variants import Loader
 
-MANY = 10_000
-"""The fewest entries of a container that counts as large."""
-SAMPLED = 200
-DEEP = 4
-_COPIED = (dict, list, tuple, set, frozenset)
-
-
-@dataclass(frozen=True, slots=True)
-class CopiedContainer:
-    """A container, the number of its entries, and about how many bytes these take, without its own table.
-
-    `at` is the file and line of the class that holds it.
-    """
-
-    path: str
-    kind: str
-    entries: int
-    bytes: int
-    at: tuple[str, int] | None
-
-
-def find_copied_containers(dataset: Any) -> tuple[CopiedContainer, ...]:
-    """The large containers in the dataset, the largest first."""
-    found = []
-    for node in reachable({"dataset": dataset}, _is_large, enter=True):
-        value = node.value
-        count = value.size if isinstance(value, np.ndarray) else len(value)
-        held = round(count * _mean_bytes(value, count))
-        holder = next((one.value for one in node.line[1:] if not isinstance(one.value, _COPIED)), dataset)
-        found.append(CopiedContainer(node.path, type(value).__name__, count, held, made_at(holder)))
-    return tuple(sorted(found, key=lambda container: -container.bytes))
-
-
-def _is_large(value: Any) -> bool:
-    kind = type(value)
-    if issubclass(kind, np.ndarray):
-        return bool(value.dtype == object and value.size >= MANY)
-    builtin = next((one for one in _COPIED if issubclass(kind, one)), None)
-    return builtin is not None and builtin.__len__(value) >= MANY
-
-
-def _mean_bytes(value: Any, count: int) -> float:
-    """The mean bytes of an entry; objects shared by several entries count once, and small integers not at all."""
-    seen: set[int] = set()
-    sampled = list(_some(value, count))
-    return sum(_bytes(entry, seen, 0) for entry in sampled) / max(len(sampled), 1)
-
-
-def _some(value: Any, count: int) -> Iterator[Any]:
-    """Evenly spaced entries of a sequence, or the first ones of anything else."""
-    if isinstance(value, list | tuple):
-        yield from (value[number] for number in range(0, count, max(count // SAMPLED, 1)))
-    elif isinstance(value, np.ndarray):
-        yield from (value.flat[number] for number in range(0, count, max(count // SAMPLED, 1)))
-    else:
-        yield from islice(dict.items(value) if isinstance(value, dict) else iter(value), SAMPLED)
-
-
-def _bytes(value: Any, seen: set[int], depth: int) -> int:
-    if id(value) in seen or isinstance(value, type) or depth > DEEP:
-        return 0
-    seen.add(id(value))
-    if isinstance(value, int) and abs(value) < 256:
-        return 0
-    parts: Iterable[Any] = ()
-    if isinstance(value, dict):
-        parts = (part for pair in islice(value.items(), SAMPLED) for part in pair)
-    elif isinstance(value, list | tuple | set | frozenset):
-        parts = islice(value, SAMPLED)
-    elif hasattr(value, "__dict__"):
-        parts = (vars(value),)
-    try:
-        own = sys.getsizeof(value)
-    except Exception:  # noqa: BLE001 - a user-defined type may raise anything
-        own = 64
-    return own + sum(_bytes(part, seen, depth + 1) for part in parts)
-
-
-FIRST, THEN, EACH = 8, 16, 3
-"""Samples that are read before the first measurement, between two measurements, and after each overfilling."""
-PATIENCE = 12
-"""Entries that a container should gain at its rate before it counts as full, as few samples may add none."""
+WARM_UP_READS, MEASURED_READS, OVERFILLED_READS = 8, 16, 3
+"""Samples that are read before the first measurement, between two measurements, and after each overfilling: caches of a
+decoder fill within the first, and a container that gains an entry in four samples gains four in the second."""
+EXPECTED_ENTRIES = 12
+"""Entries that a container should gain at its rate before it counts as full, as some samples may add none: it is full
+if it gained less than a quarter of them."""
 MOST_ADDED = 1 << 17
-"""References that are added to a container at most."""
+"""References that are added to a container at most, 1 MiB of them: a larger bound is not found."""
 DOUBLINGS = 14
-READS = FIRST + THEN + EACH * DOUBLINGS
+"""How often a container is doubled at most: from `WARM_UP_READS` entries, that is `MOST_ADDED`."""
+GROWTH_READS = WARM_UP_READS + MEASURED_READS + OVERFILLED_READS * DOUBLINGS
 _CACHED = type(functools.lru_cache(lambda: None))
 _CONTAINERS = (dict, list, set, deque)
 
@@ -160,11 +85,11 @@ def find_growing_containers(
         emulate_worker(loader, recorder, facts.num_workers)
     reads = _Reads(loader, recorder, limit)
     roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "stream": reads.stream}
-    reads.more(FIRST)
+    reads.more(WARM_UP_READS)
     before, counted = _lengths(roots), _counters(roots)
     gc.collect()
     opened = descriptors_open()
-    count = reads.more(THEN)
+    count = reads.more(MEASURED_READS)
     gc.collect()
     opened = descriptors_open() - opened
     grown = [
@@ -289,10 +214,10 @@ def _bound(value: Any, rate: float, reads: _Reads, double: Callable[[], None]) -
             _overfill(value, _length(value))
             double()
             full = _length(value)
-            if full > MOST_ADDED or not (count := reads.more(EACH)):
+            if full > MOST_ADDED or not (count := reads.more(OVERFILLED_READS)):
                 break
             if _length(value) - full < count:
-                count += reads.more(math.ceil(PATIENCE / rate))
+                count += reads.more(math.ceil(EXPECTED_ENTRIES / rate))
                 if rate * count < 1:
                     break
         except Exception:  # noqa: BLE001 - the user's code may fail on these entries; then nothing more is known
@@ -318,3 +243,83 @@ def _overfill(value: Any, count: int) -> None:
 
 class _Key:
     """A key that equals no other."""
+
+
+FEWEST_ENTRIES = 10_000
+"""The fewest entries of a container that counts as large: smaller ones take about a megabyte in each worker."""
+SAMPLED_ENTRIES = 200
+"""Entries whose sizes are added up for an estimate of all: their mean is exact to 7 % of the deviation of sizes."""
+MOST_DEPTH = 4
+"""How deep the parts of an entry are followed, as of a dictionary of lists of tuples."""
+_COPIED = (dict, list, tuple, set, frozenset)
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedContainer:
+    """A container, the number of its entries, and about how many bytes these take, without its own table.
+
+    `at` is the file and line of the class that holds it.
+    """
+
+    path: str
+    kind: str
+    entries: int
+    bytes: int
+    at: tuple[str, int] | None
+
+
+def find_copied_containers(dataset: Any) -> tuple[CopiedContainer, ...]:
+    """The large containers in the dataset, the largest first."""
+    found = []
+    for node in reachable({"dataset": dataset}, _is_large, enter=True):
+        value = node.value
+        count = value.size if isinstance(value, np.ndarray) else len(value)
+        held = round(count * _mean_bytes(value, count))
+        holder = next((one.value for one in node.line[1:] if not isinstance(one.value, _COPIED)), dataset)
+        found.append(CopiedContainer(node.path, type(value).__name__, count, held, made_at(holder)))
+    return tuple(sorted(found, key=lambda container: -container.bytes))
+
+
+def _is_large(value: Any) -> bool:
+    kind = type(value)
+    if issubclass(kind, np.ndarray):
+        return bool(value.dtype == object and value.size >= FEWEST_ENTRIES)
+    builtin = next((one for one in _COPIED if issubclass(kind, one)), None)
+    return builtin is not None and builtin.__len__(value) >= FEWEST_ENTRIES
+
+
+def _mean_bytes(value: Any, count: int) -> float:
+    """The mean bytes of an entry; objects shared by several entries count once, and small integers not at all."""
+    seen: set[int] = set()
+    sampled = list(_some(value, count))
+    return sum(_bytes(entry, seen, 0) for entry in sampled) / max(len(sampled), 1)
+
+
+def _some(value: Any, count: int) -> Iterator[Any]:
+    """Evenly spaced entries of a sequence, or the first ones of anything else."""
+    if isinstance(value, list | tuple):
+        yield from (value[number] for number in range(0, count, max(count // SAMPLED_ENTRIES, 1)))
+    elif isinstance(value, np.ndarray):
+        yield from (value.flat[number] for number in range(0, count, max(count // SAMPLED_ENTRIES, 1)))
+    else:
+        yield from islice(dict.items(value) if isinstance(value, dict) else iter(value), SAMPLED_ENTRIES)
+
+
+def _bytes(value: Any, seen: set[int], depth: int) -> int:
+    if id(value) in seen or isinstance(value, type) or depth > MOST_DEPTH:
+        return 0
+    seen.add(id(value))
+    if isinstance(value, int) and abs(value) < 256:
+        return 0
+    parts: Iterable[Any] = ()
+    if isinstance(value, dict):
+        parts = (part for pair in islice(value.items(), SAMPLED_ENTRIES) for part in pair)
+    elif isinstance(value, list | tuple | set | frozenset):
+        parts = islice(value, SAMPLED_ENTRIES)
+    elif hasattr(value, "__dict__"):
+        parts = (vars(value),)
+    try:
+        own = sys.getsizeof(value)
+    except Exception:  # noqa: BLE001 - a user-defined type may raise anything
+        own = 64
+    return own + sum(_bytes(part, seen, depth + 1) for part in parts)

@@ -30,7 +30,7 @@ from dataguard.lab.core.index_schedules import (
 )
 from dataguard.lab.core.records import BatchRecord, Index, Pages, Pools, Reading
 from dataguard.lab.machine.growing_containers import (
-    READS,
+    GROWTH_READS,
     CopiedContainer,
     GrowingContainers,
     find_copied_containers,
@@ -44,9 +44,173 @@ from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
+MEASURED_WORKERS = 2
+"""Workers that are measured; the usage of one does not depend on how many there are, and two show whether they
+agree."""
+BUDGET_SHARE, MOST_BUDGET_SHARE = 0.005, 0.1
+"""The share of the budget that a first measurement takes, and the most that slow samples may take: 0.3 s and 6 s of the
+default 60."""
+LONGER_FACTOR = 4
+"""How many times longer a last measurement is, if usage seems to grow: what levels off has had time to do so."""
+FEWEST_SAMPLES, MOST_SAMPLES = 21, 750
+"""Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
+
+A longer one reads at least twice the fewest, and up to `LONGER_FACTOR` times the most.
+"""
+SETTLED_SAMPLES = 200
+"""Samples after which what grew for the first ones alone, such as caches of a decoder, has levelled off: fewer would
+report some of these, more take longer."""
+MOST_COMPETING = 16
+"""The most workers that compete with each other: a limit of time and memory."""
+BATCH_SECONDS = 0.05
+"""Seconds per batch while speeds are compared: a tenth of a round."""
+
+
+class Resources:
+    """Observations of memory, open files and threads; each is made once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def usage(self) -> Usage:
+        """A first measurement: samples that are new to each worker, as far as there are any."""
+        return self._measured(lambda plan: plan)
+
+    @property
+    def settled_usage(self) -> Usage:
+        """A measurement that outlasts what a process sets up for its first samples; all are read a second time."""
+        return self._repeated(min(SETTLED_SAMPLES, self._more()))
+
+    @property
+    def longer_usage(self) -> Usage:
+        """The longest measurement; all samples are read a second time."""
+        return self._repeated(self._more())
+
+    def _repeated(self, fresh: int) -> Usage:
+        self._subject.afford_reads(("usage", 2 * fresh), 2 * fresh)
+        return self._measured(lambda plan: replace(plan, fresh=fresh, total=2 * fresh))
+
+    @property
+    def page_usage(self) -> Usage:
+        """A measurement on new samples that counts the pages of each worker, which must pause for it."""
+        fresh = self._more()
+        self._subject.afford_reads(("pages", fresh), fresh)
+        return self._measured(lambda plan: replace(plan, fresh=fresh, total=fresh, pages=True))
+
+    @property
+    def growing_containers(self) -> GrowingContainers:
+        """Which containers grow with every sample, and whether they ever drop entries."""
+        subject = self._subject
+        subject.afford_reads("growing_containers", GROWTH_READS)
+        limit = subject.epoch.limit
+        return subject.vary(
+            "growing_containers", lambda folder: find_growing_containers(subject.build, folder, subject.facts, limit)
+        )
+
+    @property
+    def copied_containers(self) -> tuple[CopiedContainer, ...]:
+        """The large containers of Python objects in the dataset, the largest first."""
+        subject = self._subject
+        return subject.vary("copied_containers", lambda _: find_copied_containers(subject.build().dataset))
+
+    def batch_bytes(self, indices: Sequence[Index]) -> int | None:
+        """Bytes of shared memory that a batch of these samples needs, None if there is no such batch."""
+        subject = self._subject
+        seconds = len(indices) * subject.epoch.seconds_per_sample + START_SECONDS.get(subject.facts.start_method, 3.0)
+        subject.afford(("batch of", tuple(indices)), seconds)
+        return subject.vary(
+            ("batch of", tuple(indices)),
+            lambda folder: run_trial(subject.build, folder, indices),
+            lambda folder, _: next(
+                (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
+            ),
+            alone=True,
+        )
+
+    @property
+    def thread_contention(self) -> ThreadContention:
+        """How fast the loader's workers are unchanged, and with one thread each."""
+        subject, facts = self._subject, self._subject.facts
+        workers = min(facts.num_workers, max(2 * subject.machine.usable_cores, 2), MOST_COMPETING)
+        seconds, stream = subject.epoch.seconds_per_sample, facts.kind == "stream"
+        subject.afford(
+            "thread_contention",
+            (2 * CONTENTION_ROUNDS + 1) * (ROUND_SECONDS + START_SECONDS.get(facts.start_method, 3.0)),
+        )
+        size = max(1, min(facts.batch_size or 1, round(BATCH_SECONDS / max(seconds, 1e-9))))
+        size, limit = (facts.batch_size or 1) if stream else size, subject.epoch.limit
+        return subject.vary(
+            "thread_contention",
+            lambda folder: measure_contention(subject.build, folder, workers, size, limit, stream=stream),
+            alone=True,
+        )
+
+    @property
+    def _planned(self) -> float:
+        """How many samples one process reads in the time of a first measurement."""
+        return BUDGET_SHARE * self._subject.settings.budget / max(self._subject.epoch.seconds_per_sample, 1e-9)
+
+    def _seconds(self, reads: int, workers: int) -> float:
+        """How long so many reads take in these workers."""
+        return reads * self._subject.epoch.seconds_per_sample / min(workers, self._subject.machine.usable_cores)
+
+    def _more(self) -> int:
+        """The new samples of a longer measurement."""
+        return round(min(max(LONGER_FACTOR * self._planned, 2 * FEWEST_SAMPLES), LONGER_FACTOR * MOST_SAMPLES))
+
+    def _plan(self, *, own: bool) -> UsagePlan:
+        subject, facts = self._subject, self._subject.facts
+        workers = max(1, min(facts.num_workers, MEASURED_WORKERS))
+        subject.epoch.need_batches()
+        enough = max(FEWEST_SAMPLES, READINGS * (facts.batch_size or 1) if own else 0)
+        fresh = round(
+            min(
+                max(self._planned, FEWEST_SAMPLES),
+                MOST_SAMPLES if memory_in_use() is None else min(enough, MOST_SAMPLES),
+            )
+        )
+        subject.afford(("first usage", own), self._seconds(workers * fresh, workers))
+        size = facts.batch_size or 1 if own else min(facts.batch_size or 1, max(1, fresh // 24))
+        return UsagePlan(workers, fresh, fresh, size, own, facts.num_workers > workers)
+
+    def _measured(self, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
+        """Measure small batches, which need the fewest reads; the loader's own for streams, or if small ones fail.
+
+        Raises NotApplicable where memory cannot be read.
+        """
+        memory_taken()
+        stream = self._subject.facts.kind == "stream"
+        try:
+            return self._measured_with(self._plan(own=stream), extended)
+        except Undecided as undecided:
+            if stream or not isinstance(undecided.__cause__, LoaderRaised):
+                raise
+        return self._measured_with(self._plan(own=True), extended)
+
+    def _measured_with(self, first: UsagePlan, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
+        subject, plan = self._subject, extended(first)
+        limit, stream = subject.epoch.limit, subject.facts.kind == "stream"
+        share = MOST_BUDGET_SHARE * subject.settings.budget * (0.5 if plan == first else 2)
+        longest = max(share, 2 * self._seconds(plan.total * plan.workers, plan.workers))
+        return subject.vary(
+            plan,
+            lambda folder: measure_usage(subject.build, folder, plan, limit, longest, stream=stream),
+            lambda folder, answer: read_usage(folder, answer, plan),
+            alone=True,
+        )
+
+
+def run_trial(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:
+    """Let one worker make a batch of these samples; it is not sent."""
+    loader = build(num_workers=1, schedule=lambda inner, batched: Trials(inner, [indices]))
+    drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
+
+
 READINGS = 12
-"""Readings in each of two phases: while samples are new, and while they repeat."""
-NEEDED = (5, 8, 12)
+"""Readings in each of two phases: while samples are new, and while they repeat. A trend compares thirds, of four
+each."""
+NEEDED_READINGS = (5, 8, 12)
 """The readings required for a trend: in the middle third, where the last third begins, and at the end."""
 
 
@@ -128,7 +292,7 @@ class UsagePlan:
         early = _ladder(2 * self.size, 1.5, self.total) if stream else ()
         needed, wished = (
             {start + round(span * step / READINGS) for start, span in phases for step in steps}
-            for steps in (NEEDED, range(1, READINGS + 1))
+            for steps in (NEEDED_READINGS, range(1, READINGS + 1))
         )
         return UsageReadings(tuple(sorted({*early, *needed})), tuple(sorted(wished)))
 
@@ -229,15 +393,17 @@ def read_usage(folder: Path, answer: tuple[list[Ride], int] | None, plan: UsageP
     return Usage(readings, fresh, min(speed) if speed else math.nan)
 
 
-ROUNDS = 3
-"""How often both are measured, one after the other."""
-SECONDS = 0.5
-"""How long one round takes, without the start of the workers."""
-START = {"fork": 0.1, "spawn": 3.0, "forkserver": 3.0}
-"""Seconds that starting the workers of a round takes."""
-CLEAR = 1.5
-"""The speedup with one thread each that every round must reach."""
-ITEMS = 256
+CONTENTION_ROUNDS = 3
+"""How often both are measured, one after the other: a burst of other load decides no more than one round."""
+ROUND_SECONDS = 0.5
+"""How long one round takes, without the start of the workers: ten batches at least, see `BATCH_SECONDS`."""
+START_SECONDS = {"fork": 0.1, "spawn": 3.0, "forkserver": 3.0}
+"""Seconds that starting the workers of a round takes. Measured with torch alone: 0.025 for fork, 1.2 for spawn and 1.7
+for forkserver; the user's own modules add to that."""
+CLEAR_SPEEDUP = 1.5
+"""The speedup with one thread each that every round must reach: chosen, well above the noise of half a second."""
+CONTENTION_ITEMS = 256
+"""Samples that are read again and again: rounds then differ in nothing but their threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +430,7 @@ def measure_contention(
     """Measure rounds, each with new workers, after one that only warms up."""
 
     def schedule(inner: Any, batched: bool) -> Dealt:
-        first = islice(unique(flat(inner, batched=batched)), ITEMS)
+        first = islice(unique(flat(inner, batched=batched)), CONTENTION_ITEMS)
         drawn = [index for index in first if exists(index, limit)]
         return Dealt(inner, [drawn[worker::workers] for worker in range(workers)], size, batched=batched)
 
@@ -274,170 +440,18 @@ def measure_contention(
 
     def speed(threads: int) -> float:
         loader.worker_init_fn = user_init
-        (ride,) = drive(loader, Plan(folder, (LibraryThreads(threads),)), batches=(None,), seconds=SECONDS)
+        (ride,) = drive(loader, Plan(folder, (LibraryThreads(threads),)), batches=(None,), seconds=ROUND_SECONDS)
         return size * (ride.batches - 1) / max(ride.seconds - ride.start_seconds, 1e-9)
 
     speed(1)
     as_is: list[float] = []
     alone: list[float] = []
-    for number in range(ROUNDS):
+    for number in range(CONTENTION_ROUNDS):
         order = (0, 1) if number % 2 == 0 else (1, 0)  # a drift over time must not favour one of them
         speeds = {threads: speed(threads) for threads in order}
         as_is.append(speeds[0])
         alone.append(speeds[1])
-        if alone[-1] < CLEAR * as_is[-1]:
+        if alone[-1] < CLEAR_SPEEDUP * as_is[-1]:
             break
     seen = (pool for record in read_spools(folder) if isinstance(record, Pools) for pool in record.pools)
     return ThreadContention(workers, tuple(as_is), tuple(alone), tuple(dict.fromkeys(seen)))
-
-
-WORKERS = 2
-"""Workers that are measured; the usage of one does not depend on how many there are."""
-SHARE, MOST_SHARE = 0.005, 0.1
-"""The share of the budget that a first measurement takes, and the most that slow samples may take."""
-LONGER = 4
-"""How many times longer a last measurement is, if usage seems to grow."""
-FEWEST, MOST = 21, 750
-"""Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
-
-A longer one reads at least twice the fewest, and up to `LONGER` times the most.
-"""
-SETTLED = 200
-"""Samples after which what grew for the first ones alone, such as caches of a decoder, has levelled off."""
-MOST_WORKERS = 16
-"""The most workers that compete with each other."""
-BATCH = 0.05
-"""Seconds per batch while speeds are compared."""
-
-
-class Resources:
-    """Observations of memory, open files and threads; each is made once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-
-    @property
-    def usage(self) -> Usage:
-        """A first measurement: samples that are new to each worker, as far as there are any."""
-        return self._measured(lambda plan: plan)
-
-    @property
-    def settled_usage(self) -> Usage:
-        """A measurement that outlasts what a process sets up for its first samples; all are read a second time."""
-        return self._repeated(min(SETTLED, self._more()))
-
-    @property
-    def longer_usage(self) -> Usage:
-        """The longest measurement; all samples are read a second time."""
-        return self._repeated(self._more())
-
-    def _repeated(self, fresh: int) -> Usage:
-        self._subject.afford_reads(("usage", 2 * fresh), 2 * fresh)
-        return self._measured(lambda plan: replace(plan, fresh=fresh, total=2 * fresh))
-
-    @property
-    def page_usage(self) -> Usage:
-        """A measurement on new samples that counts the pages of each worker, which must pause for it."""
-        fresh = self._more()
-        self._subject.afford_reads(("pages", fresh), fresh)
-        return self._measured(lambda plan: replace(plan, fresh=fresh, total=fresh, pages=True))
-
-    @property
-    def growing_containers(self) -> GrowingContainers:
-        """Which containers grow with every sample, and whether they ever drop entries."""
-        subject = self._subject
-        subject.afford_reads("growing_containers", READS)
-        limit = subject.epoch.limit
-        return subject.vary(
-            "growing_containers", lambda folder: find_growing_containers(subject.build, folder, subject.facts, limit)
-        )
-
-    @property
-    def copied_containers(self) -> tuple[CopiedContainer, ...]:
-        """The large containers of Python objects in the dataset, the largest first."""
-        subject = self._subject
-        return subject.vary("copied_containers", lambda _: find_copied_containers(subject.build().dataset))
-
-    def batch_bytes(self, indices: Sequence[Index]) -> int | None:
-        """Bytes of shared memory that a batch of these samples needs, None if there is no such batch."""
-        subject = self._subject
-        seconds = len(indices) * subject.epoch.seconds_per_sample + START.get(subject.facts.start_method, 3.0)
-        subject.afford(("batch of", tuple(indices)), seconds)
-        return subject.vary(
-            ("batch of", tuple(indices)),
-            lambda folder: run_trial(subject.build, folder, indices),
-            lambda folder, _: next(
-                (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
-            ),
-            alone=True,
-        )
-
-    @property
-    def thread_contention(self) -> ThreadContention:
-        """How fast the loader's workers are unchanged, and with one thread each."""
-        subject, facts = self._subject, self._subject.facts
-        workers = min(facts.num_workers, max(2 * subject.machine.usable_cores, 2), MOST_WORKERS)
-        seconds, stream = subject.epoch.seconds_per_sample, facts.kind == "stream"
-        subject.afford("thread_contention", (2 * ROUNDS + 1) * (SECONDS + START.get(facts.start_method, 3.0)))
-        size = max(1, min(facts.batch_size or 1, round(BATCH / max(seconds, 1e-9))))
-        size, limit = (facts.batch_size or 1) if stream else size, subject.epoch.limit
-        return subject.vary(
-            "thread_contention",
-            lambda folder: measure_contention(subject.build, folder, workers, size, limit, stream=stream),
-            alone=True,
-        )
-
-    @property
-    def _planned(self) -> float:
-        """How many samples one process reads in the time of a first measurement."""
-        return SHARE * self._subject.settings.budget / max(self._subject.epoch.seconds_per_sample, 1e-9)
-
-    def _seconds(self, reads: int, workers: int) -> float:
-        """How long so many reads take in these workers."""
-        return reads * self._subject.epoch.seconds_per_sample / min(workers, self._subject.machine.usable_cores)
-
-    def _more(self) -> int:
-        """The new samples of a longer measurement."""
-        return round(min(max(LONGER * self._planned, 2 * FEWEST), LONGER * MOST))
-
-    def _plan(self, *, own: bool) -> UsagePlan:
-        subject, facts = self._subject, self._subject.facts
-        workers = max(1, min(facts.num_workers, WORKERS))
-        subject.epoch.need_batches()
-        enough = max(FEWEST, READINGS * (facts.batch_size or 1) if own else 0)
-        fresh = round(min(max(self._planned, FEWEST), MOST if memory_in_use() is None else min(enough, MOST)))
-        subject.afford(("first usage", own), self._seconds(workers * fresh, workers))
-        size = facts.batch_size or 1 if own else min(facts.batch_size or 1, max(1, fresh // 24))
-        return UsagePlan(workers, fresh, fresh, size, own, facts.num_workers > workers)
-
-    def _measured(self, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
-        """Measure small batches, which need the fewest reads; the loader's own for streams, or if small ones fail.
-
-        Raises NotApplicable where memory cannot be read.
-        """
-        memory_taken()
-        stream = self._subject.facts.kind == "stream"
-        try:
-            return self._measured_with(self._plan(own=stream), extended)
-        except Undecided as undecided:
-            if stream or not isinstance(undecided.__cause__, LoaderRaised):
-                raise
-        return self._measured_with(self._plan(own=True), extended)
-
-    def _measured_with(self, first: UsagePlan, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
-        subject, plan = self._subject, extended(first)
-        limit, stream = subject.epoch.limit, subject.facts.kind == "stream"
-        share = MOST_SHARE * subject.settings.budget * (0.5 if plan == first else 2)
-        longest = max(share, 2 * self._seconds(plan.total * plan.workers, plan.workers))
-        return subject.vary(
-            plan,
-            lambda folder: measure_usage(subject.build, folder, plan, limit, longest, stream=stream),
-            lambda folder, answer: read_usage(folder, answer, plan),
-            alone=True,
-        )
-
-
-def run_trial(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:
-    """Let one worker make a batch of these samples; it is not sent."""
-    loader = build(num_workers=1, schedule=lambda inner, batched: Trials(inner, [indices]))
-    drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))

@@ -239,6 +239,8 @@ LOSSES: Mapping[Any, str] = {
     )
 }
 """The loss functions that are understood."""
+CLASS_LOSSES = ("cross_entropy", "nll_loss")
+"""Those of them that take class indices."""
 SUBTRACTION = "a subtraction"
 """What a loss that the user wrote is called, where it subtracts a target from an output."""
 _ACTIVATIONS = ("softmax", "sigmoid", "log_softmax")
@@ -249,8 +251,9 @@ _SAME_VALUES = {
 """Functions whose results hold the values of their argument, if not all."""
 _READS = {"tolist", "item", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__"}
 """Functions that turn tensors into other objects."""
-_SOME = 4096
-"""How many rows of an output are looked at."""
+_MOST_ROWS = 4096
+"""How many rows of an output are looked at: dense outputs have one for each pixel, and the range of so many says
+enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +397,7 @@ class Tracer(TorchFunctionMode):
             return None
         if function is not None:
             options = dict(named)
-            if function == "nll_loss" or function == "cross_entropy":
+            if function in CLASS_LOSSES:
                 options.update(zip(("weight", "size_average", "ignore_index"), args[2:5], strict=False))
             return LiveCall(function, values[0], values[1], options)
         if self._inside or getattr(func, "__name__", "") != "sub":
@@ -444,15 +447,20 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(item)
 
 
+def ignore_index_of(call: LiveCall) -> int:
+    """The class index that a loss function ignores; -100 is the default of torch."""
+    given = call.options.get("ignore_index")
+    return -100 if given is None else int(given)
+
+
 def record(call: LiveCall, values_of: Callable[[Tensor], Values]) -> LossCall:
     """A call as plain data."""
     output, target = call.output.detach(), call.target.detach()
     weighted = call.options.get("weight") is not None or call.options.get("reduction", "mean") == "none"
     found: dict[str, Any] = {"selects": weighted}
     axis = 1 if output.ndim > 1 else 0
-    by_class = call.function in ("cross_entropy", "nll_loss")
-    if by_class and output.is_floating_point() and output.ndim and output.numel():
-        rows = output.movedim(axis, -1).reshape(-1, output.shape[axis])[:_SOME].double()
+    if call.function in CLASS_LOSSES and output.is_floating_point() and output.ndim and output.numel():
+        rows = output.movedim(axis, -1).reshape(-1, output.shape[axis])[:_MOST_ROWS].double()
         sums = rows.sum(1)
         inside = bool(((rows >= 0) & (rows <= 1)).all())
         found["row_sums"] = (float(sums.min()), float(sums.max())) if inside else None
@@ -462,8 +470,7 @@ def record(call: LiveCall, values_of: Callable[[Tensor], Values]) -> LossCall:
             sums = target.movedim(axis, -1).reshape(-1, output.shape[axis]).double().sum(1)
             found["target_sums"] = (float(sums.min()), float(sums.max()))
         elif not target.is_floating_point() and not same:
-            ignore = call.options.get("ignore_index")
-            found.update(_labels(target, output.shape[axis], -100 if ignore is None else ignore))
+            found.update(_labels(target, output.shape[axis], ignore_index_of(call)))
     return LossCall(call.function, values_of(output), values_of(target), **found, error=call.error)
 
 

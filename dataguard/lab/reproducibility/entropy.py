@@ -27,10 +27,12 @@ import torch
 from dataguard.lab.core.source_location import replaced
 from dataguard.lab.reproducibility.seeded_run import UseLog
 
-WINDOW = 4
-"""How many results may overtake each other: as many as a small pool has workers."""
-_DELAY = 0.004
-"""Seconds by which a thread that puts results into a queue is held up."""
+MOST_OVERTAKING = 4
+"""How many results may overtake each other: as many as a small pool has workers. With more, an order would be tried
+that few pools can have."""
+_DELAY_SECONDS = 0.004
+"""Seconds by which a thread that puts results into a queue is held up: longer than the system takes to switch
+threads."""
 
 
 @contextmanager
@@ -59,7 +61,7 @@ def finishing(log: UseLog, *, backward: bool) -> Iterator[None]:
     def put(into: Any, item: Any, *args: Any, **kwargs: Any) -> None:
         threaded = threading.current_thread() is not threading.main_thread()
         if threaded and log.note("queue.Queue.put") and backward and threading.get_native_id() % 2:
-            time.sleep(_DELAY)
+            time.sleep(_DELAY_SECONDS)
         putting(into, item, *args, **kwargs)
 
     numbers: dict[int, tuple[int, Any]] = {}
@@ -79,7 +81,7 @@ def finishing(log: UseLog, *, backward: bool) -> Iterator[None]:
 def _backward(results: Iterable[Any]) -> Iterator[Any]:
     """A few results at a time, the last first."""
     waiting = iter(results)
-    while few := list(islice(waiting, WINDOW)):
+    while few := list(islice(waiting, MOST_OVERTAKING)):
         yield from reversed(few)
 
 
@@ -87,6 +89,7 @@ UNSEEDED, SEEDED, CLOCK = "unseeded generators", "all generators", "the clock"
 _CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time")
 
 _numbers = count(1)
+"""Seeds in place of those that the system would give: as many as are asked for, the same in every run."""
 
 
 @contextmanager

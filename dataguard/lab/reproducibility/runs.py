@@ -41,97 +41,8 @@ from dataguard.measured import Fingerprint, Part
 from dataguard.settings.target_spelling import is_held
 from dataguard.targets.variants import Loader
 
-SAMPLES = 16
-"""Samples of the dataset that are read by index."""
-
-
-def dataset_parts(build: Callable[..., Loader], folder: Path) -> tuple[Part, ...]:
-    """Some samples of a map-style dataset, evenly spaced, each read with the same seeds."""
-    loader = build(num_workers=0)
-    reader = Reader(loader, folder)
-    length = length_of(loader.dataset) or 0
-    answers = (reader.ask(index) for index in evenly(range(length), SAMPLES))
-    found = [Part("dataset", f"sample {one.index}", _hex(one.digests)) for one in answers if not one.incident]
-    return (Part("dataset", "length", {"": str(length)}), *found)
-
-
-def run_parts(run: Run) -> Iterator[Part]:
-    """The order of indices of each epoch, then of each batch its samples and what collate_fn made of them."""
-    for epoch, order in enumerate(run.orders):
-        yield Part("order of indices", f"epoch {epoch}", {"": _digest_of(order)})
-    for batch in run.batches:
-        where = f"batch {batch.number} of epoch {batch.epoch}"
-        for position, sample in enumerate(batch.samples):
-            yield Part("samples", f"row {position} of {where}", _hex(sample))
-        yield Part("collate_fn", where, _hex(batch.leaves))
-
-
-def _digest_of(order: object) -> str:
-    return hashlib.blake2b(repr(order).encode(), digest_size=8).hexdigest()
-
-
-def _hex(digests: Digests) -> dict[str, str]:
-    return {path: digest.hex() for path, digest in digests.items()}
-
-
-ORDER, SAMPLE, BATCH = "order of indices", "sample", "collate_fn"
-_ASIDE = re.compile(r"time|stamp|seconds|date|uuid|\bid\b|_id\\b|path|file|host|pid|index", re.IGNORECASE)
-"""Names of leaves that describe a sample or its reading, and on which a model is not trained."""
-
-
-@dataclass(frozen=True, slots=True)
-class Divergence:
-    """Where two runs with so many workers differ first: a stage, an epoch, a batch, and for a sample its position.
-
-    `leaves` are the paths that differ. `later_only`: nothing differs in epoch 0.
-    """
-
-    workers: int
-    stage: str
-    epoch: int
-    batch: int
-    position: int | None = None
-    index: Index = None
-    leaves: tuple[str, ...] = ()
-
-    @property
-    def where(self) -> str:
-        """The place in words."""
-        return f"batch {self.batch} of epoch {self.epoch}"
-
-
-def first_difference(one: Run, two: Run) -> Divergence | None:
-    """The first difference in the order of a run: of an epoch, batch by batch the indices, samples and batches."""
-    for epoch, (first, second) in enumerate(zip(one.orders, two.orders, strict=False)):
-        number = next(
-            (place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None
-        )
-        if number is not None or len(first) != len(second):
-            batch = min(len(first), len(second)) if number is None else number
-            return Divergence(one.workers, ORDER, epoch, batch)
-    pairs = zip(one.batches, two.batches, strict=False)
-    return next((found for pair in pairs for found in _of_batch(one.workers, *pair)), None)
-
-
-def _of_batch(workers: int, one: RunBatch, two: RunBatch) -> Iterator[Divergence]:
-    for position, (first, second) in enumerate(zip(one.samples, two.samples, strict=False)):
-        leaves = _unlike(first, second)
-        if leaves:
-            index = one.indices[position] if position < len(one.indices) else None
-            yield Divergence(workers, SAMPLE, one.epoch, one.number, position, index, leaves)
-    leaves = _unlike(one.leaves, two.leaves)
-    if leaves:
-        yield Divergence(workers, BATCH, one.epoch, one.number, leaves=leaves)
-
-
-def _unlike(one: Digests, two: Digests) -> tuple[str, ...]:
-    """The leaves that differ, without those that only describe a sample."""
-    paths = (path for path in {**one, **two} if one.get(path) != two.get(path))
-    return tuple(path for path in paths if not _ASIDE.search(path))
-
-
 _READS, _FEW_READS = 12, 4
-"""About how many samples a run reads, and how many of those that are slow."""
+"""About how many samples a run reads, and how many of those that are slow: by these a run is afforded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +192,95 @@ class Reproducibility:
 
         observed: Observed = subject.vary(("run", name, trace), run, read)
         return observed
+
+
+ORDER, SAMPLE, BATCH = "order of indices", "sample", "collate_fn"
+_ASIDE = re.compile(r"time|stamp|seconds|date|uuid|\bid\b|_id\\b|path|file|host|pid|index", re.IGNORECASE)
+"""Names of leaves that describe a sample or its reading, and on which a model is not trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where two runs with so many workers differ first: a stage, an epoch, a batch, and for a sample its position.
+
+    `leaves` are the paths that differ. `later_only`: nothing differs in epoch 0.
+    """
+
+    workers: int
+    stage: str
+    epoch: int
+    batch: int
+    position: int | None = None
+    index: Index = None
+    leaves: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """The place in words."""
+        return f"batch {self.batch} of epoch {self.epoch}"
+
+
+def first_difference(one: Run, two: Run) -> Divergence | None:
+    """The first difference in the order of a run: of an epoch, batch by batch the indices, samples and batches."""
+    for epoch, (first, second) in enumerate(zip(one.orders, two.orders, strict=False)):
+        number = next(
+            (place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None
+        )
+        if number is not None or len(first) != len(second):
+            batch = min(len(first), len(second)) if number is None else number
+            return Divergence(one.workers, ORDER, epoch, batch)
+    pairs = zip(one.batches, two.batches, strict=False)
+    return next((found for pair in pairs for found in _of_batch(one.workers, *pair)), None)
+
+
+def _of_batch(workers: int, one: RunBatch, two: RunBatch) -> Iterator[Divergence]:
+    for position, (first, second) in enumerate(zip(one.samples, two.samples, strict=False)):
+        leaves = _unlike(first, second)
+        if leaves:
+            index = one.indices[position] if position < len(one.indices) else None
+            yield Divergence(workers, SAMPLE, one.epoch, one.number, position, index, leaves)
+    leaves = _unlike(one.leaves, two.leaves)
+    if leaves:
+        yield Divergence(workers, BATCH, one.epoch, one.number, leaves=leaves)
+
+
+def _unlike(one: Digests, two: Digests) -> tuple[str, ...]:
+    """The leaves that differ, without those that only describe a sample."""
+    paths = (path for path in {**one, **two} if one.get(path) != two.get(path))
+    return tuple(path for path in paths if not _ASIDE.search(path))
+
+
+FINGERPRINT_SAMPLES = 16
+"""Samples of the dataset that are read by index: more find a change of fewer samples, and take longer."""
+
+
+def dataset_parts(build: Callable[..., Loader], folder: Path) -> tuple[Part, ...]:
+    """Some samples of a map-style dataset, evenly spaced, each read with the same seeds."""
+    loader = build(num_workers=0)
+    reader = Reader(loader, folder)
+    length = length_of(loader.dataset) or 0
+    answers = (reader.ask(index) for index in evenly(range(length), FINGERPRINT_SAMPLES))
+    found = [Part("dataset", f"sample {one.index}", _hex(one.digests)) for one in answers if not one.incident]
+    return (Part("dataset", "length", {"": str(length)}), *found)
+
+
+def run_parts(run: Run) -> Iterator[Part]:
+    """The order of indices of each epoch, then of each batch its samples and what collate_fn made of them."""
+    for epoch, order in enumerate(run.orders):
+        yield Part("order of indices", f"epoch {epoch}", {"": _digest_of(order)})
+    for batch in run.batches:
+        where = f"batch {batch.number} of epoch {batch.epoch}"
+        for position, sample in enumerate(batch.samples):
+            yield Part("samples", f"row {position} of {where}", _hex(sample))
+        yield Part("collate_fn", where, _hex(batch.leaves))
+
+
+def _digest_of(order: object) -> str:
+    return hashlib.blake2b(repr(order).encode(), digest_size=8).hexdigest()
+
+
+def _hex(digests: Digests) -> dict[str, str]:
+    return {path: digest.hex() for path, digest in digests.items()}
 
 
 def _agree(one: Run, two: Run) -> bool:

@@ -41,14 +41,14 @@ from dataguard.lab.transforms.pipeline_watch import CallLog, PipelineWatch
 from dataguard.process.originals import os, pickle
 from dataguard.targets.variants import Loader, copied
 
-_FILE_USE_LOG = "used"
+_USES_FILE = "used"
 
 
 class UseLog:
     """A file to which every process appends the first use of each function."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / _FILE_USE_LOG
+        self._path = folder / _USES_FILE
         self._seen: set[str] = set()
 
     def note(self, name: str) -> bool:
@@ -63,7 +63,7 @@ class UseLog:
 
 def used_in(folder: Path) -> Mapping[str, Place]:
     """Where each function was used first, by its name."""
-    path = folder / _FILE_USE_LOG
+    path = folder / _USES_FILE
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else ()
     found: dict[str, Place] = {}
     for name, (file, line, function) in map(json.loads, lines):
@@ -72,9 +72,11 @@ def used_in(folder: Path) -> Mapping[str, Place]:
 
 
 MOST_STAGES = 200
-MOST_BYTES = 8_000_000
-"""Most stages that are recorded, and most bytes of one leaf."""
-_FILE = "stages"
+"""Most stages that are recorded: a guard against steps that are called for each pixel or token."""
+MOST_LEAF_BYTES = 8_000_000
+"""Most bytes of a leaf that is kept to be compared value by value, as of an image of 1,600 by 1,600: a limit of
+memory."""
+_STAGES_FILE = "stages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class _StageTrace(Hooks):
             yield
         finally:
             found, self._steps = self._steps.stages, None
-            (self._folder / _FILE).write_bytes(pickle.dumps(found))
+            (self._folder / _STAGES_FILE).write_bytes(pickle.dumps(found))
 
     @contextmanager
     def around_sample(self) -> Iterator[None]:
@@ -182,14 +184,14 @@ def _plain(leaf: Any) -> Any:
         numbers = isinstance(leaf, torch.Tensor | np.ndarray | np.number | int | float)
         if numbers or type(leaf).__module__.startswith("PIL."):
             array = array_of(leaf).copy()  # a step may change it in place
-            return array if array.nbytes <= MOST_BYTES and array.dtype.kind in "biufc" else repr(array)
+            return array if array.nbytes <= MOST_LEAF_BYTES and array.dtype.kind in "biufc" else repr(array)
         return repr(leaf) if isinstance(leaf, str | bytes | bool | type(None)) else type(leaf).__name__
     return type(leaf).__name__
 
 
 def stages_in(folder: Path) -> tuple[Stage, ...]:
     """The recorded stages of the one run that reached the sample; none if no run did."""
-    files = folder.rglob(_FILE)
+    files = folder.rglob(_STAGES_FILE)
     return tuple(stage for file in files for stage in pickle.loads(file.read_bytes()))
 
 
@@ -236,10 +238,11 @@ def _values(one: Any, two: Any) -> tuple[int, int, float | None] | None:
 
 MOST_SAMPLES = 2
 """Samples of a batch that are read: each worker reads batches of two epochs, and all that differs counts."""
-PLANNED = 64
-"""Batches of an epoch whose indices are compared."""
-_BALLAST = 400
-"""Most objects of each size that shift the addresses of later ones."""
+MOST_PLANNED = 64
+"""Batches of an epoch whose indices are compared: a shuffled order that differs does so in the first few."""
+_MOST_BALLAST = 400
+"""Most objects of each size that shift the addresses of later ones: an address is the same in two runs with odds of one
+in 400, and a call takes 1.8 MB on average."""
 
 Digests = Mapping[str, bytes]
 """The content of each leaf, by its path."""
@@ -278,7 +281,7 @@ class Runs:
         return sum(len(batch.samples) for run in self.each for batch in run.batches)
 
 
-class Leading(Schedule):
+class FirstIndices(Schedule):
     """The first batches of each epoch, as far as their first samples, and the `orders` that were planned."""
 
     def __init__(self, inner: Any, cut: int | None, *, batched: bool) -> None:
@@ -290,7 +293,7 @@ class Leading(Schedule):
         self.batched = batched
 
     def __iter__(self) -> Iterator[Any]:
-        entries = list(islice(drawn(self.inner), PLANNED))
+        entries = list(islice(drawn(self.inner), MOST_PLANNED))
         count = self.lengths[min(len(self.orders), len(self.lengths) - 1)]
         self.orders.append(tuple(map(self._plain, entries)))
         yield from map(self._part, entries[: count if self.batched else count * (self.cut or MOST_SAMPLES)])
@@ -305,9 +308,9 @@ class Leading(Schedule):
         return members(entry)[: self.cut] if self.batched and self.cut else entry
 
 
-def _leading(made: list[Leading], cut: int | None, inner: Any, batched: bool) -> Leading:
+def _first_indices(made: list[FirstIndices], cut: int | None, inner: Any, batched: bool) -> FirstIndices:
     """Replace an index sampler, and add the schedule to those that were `made`."""
-    made.append(Leading(inner, cut, batched=batched))
+    made.append(FirstIndices(inner, cut, batched=batched))
     return made[-1]
 
 
@@ -321,11 +324,11 @@ def run_again(
     The latter happens in a fork, so that it does not change the loader, and not if its class handles batches itself.
     Raises LoaderFailed for the former, and NotApplicable if neither is possible.
     """
-    made: list[Leading] = []
+    made: list[FirstIndices] = []
     shifted = (ShiftedAddresses(), *instruments)
     _shift_addresses()
     with _seeding_seen() as seeded_at:
-        loader = build(schedule=partial(_leading, made, 1 if few else MOST_SAMPLES))
+        loader = build(schedule=partial(_first_indices, made, 1 if few else MOST_SAMPLES))
     runs: list[Run] = []
     if loader.num_workers and not overrides_iter(loader):
         alone = copied(loader, {"num_workers": 0})
@@ -349,14 +352,14 @@ def run_again(
 
 def run_as_it_is(build: Callable[..., Loader], folder: Path, batches: int) -> Run:
     """Read so many whole batches of an epoch, and one of the next."""
-    made: list[Leading] = []
-    loader = build(schedule=partial(_leading, made, None))
+    made: list[FirstIndices] = []
+    loader = build(schedule=partial(_first_indices, made, None))
     return _run(loader, made, folder, (batches, 1), whole=True)
 
 
 def _run(
     loader: Loader,
-    made: Sequence[Leading],
+    made: Sequence[FirstIndices],
     folder: Path,
     lengths: Sequence[int],
     instruments: Sequence[Instrument] = (),
@@ -445,12 +448,15 @@ class ShiftedAddresses(Instrument):
         yield
 
 
-_kept: list[bytes] = []
+_ballast: list[bytes] = []
 """What shifts addresses."""
 
 
 def _shift_addresses() -> None:
     """Give later objects other addresses than in any other run: what depends on `id()` differs then."""
+    # Why this shifts them: CPython takes each object of up to 512 bytes from a pool for its size class, 16 bytes apart,
+    # and gives out its free places one after the other. So a random number of new objects in each class leaves another
+    # place as the next one. They are kept, or their places would be given out again.
     source = random.Random(os.urandom(8))
     for size in range(1, 512, 16):
-        _kept.extend(bytes(size) for _ in range(source.randrange(_BALLAST)))
+        _ballast.extend(bytes(size) for _ in range(source.randrange(_MOST_BALLAST)))

@@ -51,6 +51,82 @@ from dataguard.lab.sound.tone_fits import (
 )
 from dataguard.lab.subject import Subject
 
+MOST_SURVEYED = 200
+"""How many samples are surveyed for files of other sample rates and numbers of channels, if the time allows."""
+CHART_READS = 12
+"""About how many samples an observation reads: by these it is afforded."""
+FEWEST_FEATURES = 100
+"""The fewest values of a leaf that may be sound if no library that reads sound is imported yet: tables have fewer
+columns."""
+
+
+class Sound:
+    """Observations of sound files; each observation is made once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def survey(self) -> FileSurvey[SoundHeader]:
+        """The sound files of samples; none if no known decoder gets one while a sample is read."""
+        subject = self._subject
+        indices = subject.epoch.asked(MOST_SURVEYED) if subject.facts.kind == "map" else ()
+        subject.afford_reads("sound files", FULLY_READ + 1)
+        seconds = BUDGET_SHARE * subject.settings.budget
+        found: FileSurvey[SoundHeader] = subject.vary(
+            "sound files", lambda folder: survey_files(subject.build, folder, indices, seconds, SOUNDS)
+        )
+        return found
+
+    @property
+    def built(self) -> tuple[FileSurvey[SoundHeader], float]:
+        """The sound files that are decoded while the loader is built, and the seconds that this takes."""
+        subject = self._subject
+        return subject.vary("built sound files", lambda folder: survey_build(subject.rebuild, folder, SOUNDS))
+
+    def _need_leaf(self) -> None:
+        """Raise NotApplicable, without reading anything, if no sample has a leaf that may be sound."""
+        epoch = self._subject.epoch
+        shapes = [(leaf.shape or (), leaf.type_name) for sample in epoch.samples[:1] for leaf in sample.leaves]
+        shapes += [((leaf.shape or ())[1:], leaf.type_name) for batch in epoch.batches[:1] for leaf in batch.leaves]
+        fewest = 2 if _reads_sound() else FEWEST_FEATURES
+        if not any(_may_be_sound(shape, name, fewest) for shape, name in shapes):
+            raise NotApplicable("no leaf of a sample or batch has the shape of a waveform or spectrogram")
+
+    @property
+    def charts(self) -> Heard:
+        """How a sample follows tones in its file.
+
+        A loader whose files are decoded while it is built is rebuilt for every chart. Raises NotApplicable if no
+        sound file is decoded or nothing follows its sound, Undecided if a sample varies under one random state.
+        """
+        subject = self._subject
+        self._need_leaf()
+        survey, rebuild = self.survey, None
+        reads = CHART_READS if subject.facts.kind == "map" else CHART_READS * len(survey.samples)
+        subject.afford_reads("sound charts", reads)
+        if not survey.files and subject.facts.kind == "map" and _reads_sound():
+            (survey, seconds), rebuild = self.built, subject.rebuild
+            subject.afford("sound charts", CHART_READS * seconds)
+        if not survey.files:
+            raise NotApplicable("no sound file is passed to a known decoder")
+
+        def look(folder: Path) -> Heard:
+            reader = SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of, rebuild)
+            return hear(reader, survey)
+
+        return alone_if_bypassed(subject, "sound charts", look)
+
+
+def _reads_sound() -> bool:
+    """Whether the user's code has imported a library that reads sound."""
+    return any(decoder.module in sys.modules for decoder in SOUNDS.decoders)
+
+
+def _may_be_sound(shape: Sequence[int], type_name: str, fewest: int) -> bool:
+    """Whether a leaf has as many numbers, and no more axes than a spectrogram of several channels."""
+    return type_name.startswith(("float", "bfloat", "int", "uint8")) and len(shape) < 4 and math.prod(shape) >= fewest
+
 
 @dataclass(frozen=True, slots=True)
 class OtherRate:
@@ -129,22 +205,29 @@ class Heard(Rooted):
 Output = SampleOutput[SoundHeader, np.ndarray]
 SoundReader = SwappedFileReader[SoundHeader, np.ndarray]
 
-SOFT = 0.1
-LOUD = SOFT * LOUDER
-FULL = 0.95
-"""The levels of the charts: two to see how values follow, and one that is as loud as a file can be."""
-CHOICES = 16
-"""Reads in which a channel is missing before it counts as dropped: it may be chosen at random, or by the index."""
-_NOTHING = 0.02
-"""A channel that is weaker than this share of the strongest one is missing."""
-_CUT, _STEEP = 0.05, 0.8
-"""The share of values at the ends of the range, and the largest step, above which more random states are tried."""
-_SAME = 1e-3
+SOFT_LEVEL = 0.1
+LOUD_LEVEL = SOFT_LEVEL * LOUDER
+FULL_LEVEL = 0.95
+"""The levels of the charts: two to see how values follow, and one that is as loud as a file can be. A gain of up to 20
+dB does not clip the soft one."""
+CHOICE_READS = 16
+"""Reads in which a channel is missing before it counts as dropped: it may be chosen at random, or by the index.
+
+One of two that is chosen at random is missing in all of them once in 65,536 times.
+"""
+_MISSING_SHARE = 0.02
+"""A channel that is weaker than this share of the strongest one, by 34 dB, is missing: lossy files leave less than
+that."""
+_PLATEAU_SHARE, _STEP_SHARE = 0.05, 0.8
+"""The share of values at the ends of the range, and the largest step, above which more random states are tried: tones
+that are neither clipped nor overflow stay below both."""
+_EQUAL_CHANNELS_SHARE = 1e-3
 """How far channels that hold the same may differ, as a share of the largest value: lossy files differ a little."""
 MOST_VALUES = 1 << 22
-"""Leaves with more values are looked at in their first part only."""
+"""Leaves with more values are looked at in their first part only: a limit of time."""
 OTHER_RATES = (16_000, 22_050)
-"""A rate that a file claims for once, if all have the same: the first that differs."""
+"""A rate that a file claims for once, if all have the same: the first that differs. Both are common, so that no decoder
+refuses them."""
 
 
 def values_of(path: str, leaf: Any) -> np.ndarray | None:
@@ -199,21 +282,21 @@ class _Trial:
 
     def fitted(self, path: str, outputs: Sequence[Output]) -> tuple[WaveformFit, ...]:
         """The fits of a waveform for the charts close to full scale; none if it does not hold the tones in all."""
-        fits = [fit for output in outputs if (fit := self.fit(path, output, FULL))]
+        fits = [fit for output in outputs if (fit := self.fit(path, output, FULL_LEVEL))]
         return tuple(fits) if len(fits) == len(outputs) else ()
 
     def dropped(self, fit: WaveformFit) -> tuple[int, ...]:
         """The channels of the file of which a waveform holds nothing, in any sample and random state."""
         gone = set(_missing(fit))
         alike = [file for file in self._samples if file.header.channels == self.header.channels]
-        for draw, file in zip(range(1, CHOICES), cycle(alike), strict=False):
+        for draw, file in zip(range(1, CHOICE_READS), cycle(alike), strict=False):
             if not gone:
                 break
             self.reads += 2
             content = self._reader.read(file.index).content(file)
-            tones = wav(chart(file.header, LOUD), file.header.rate, file.header)
+            tones = wav(chart(file.header, LOUD_LEVEL), file.header.rate, file.header)
             values = self.waveform(self._reader.read_swapped(file, content, tones, draw), fit.path)
-            other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD)
+            other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD_LEVEL)
             gone &= set(_missing(other)) if other else gone
         return tuple(sorted(gone))
 
@@ -226,7 +309,7 @@ class _Trial:
         content = self._reader.read(file.index).content(file) if second else self.content
         self.reads += 2
         try:
-            output = self._reader.read_swapped(file, content, wav(chart(header, LOUD), rate, header))
+            output = self._reader.read_swapped(file, content, wav(chart(header, LOUD_LEVEL), rate, header))
         except Undecided:
             return OtherRate(file.index, file.name, rate, second is not None, (), raised=True, carried=False)
         ignored = tuple(path for path in follows if output.digests.get(path) == loud.digests[path])
@@ -239,7 +322,7 @@ class _Trial:
 def _missing(fit: WaveformFit) -> list[int]:
     """The channels of the file of which a waveform holds nothing."""
     held = np.abs(np.array(fit.mix)).max(0)
-    return [channel for channel, most in enumerate(held) if most < _NOTHING * held.max()]
+    return [channel for channel, most in enumerate(held) if most < _MISSING_SHARE * held.max()]
 
 
 def _is(value: np.ndarray | None, number: int) -> bool:
@@ -253,15 +336,15 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
     """
     trial = _Trial(reader, survey)
     header, file = trial.header, trial.file
-    silence, soft, loud = (trial.given(level) for level in (0, SOFT, LOUD))
-    if loud.differing_leaves(trial.given(LOUD)):
+    silence, soft, loud = (trial.given(level) for level in (0, SOFT_LEVEL, LOUD_LEVEL))
+    if loud.differing_leaves(trial.given(LOUD_LEVEL)):
         raise Undecided("the sample varies between reads under the same random state")
     follows = [path for path in loud.shown if path in loud.differing_leaves(silence) and path in soft.shown]
     if not follows:
         raise NotApplicable("nothing in the sample follows the sound of its file")
     trial.keep_following(silence, loud)
-    full = [trial.given(FULL, draw) for draw in (0, 1)]
-    waveforms = {path: fit for path in follows if (fit := trial.fit(path, loud, LOUD))}
+    full = [trial.given(FULL_LEVEL, draw) for draw in (0, 1)]
+    waveforms = {path: fit for path in follows if (fit := trial.fit(path, loud, LOUD_LEVEL))}
     tones = sorted({tone for part in tones_of(header.rate, header.channels) for tone in part})
     spectrograms = {
         path: found
@@ -269,9 +352,9 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
         if path not in waveforms and path in silence.shown
         if (found := fit_spectrogram(path, silence.shown[path], soft.shown[path], loud.shown[path], tones))
     }
-    quiet = {path: trial.fit(path, soft, SOFT) for path in waveforms}
+    quiet = {path: trial.fit(path, soft, SOFT_LEVEL) for path in waveforms}
     heard = {path: trial.waveform(loud, path) for path in follows if path not in spectrograms}
-    joined = {path: joined_as(values, header, LOUD) for path, values in heard.items() if values is not None}
+    joined = {path: joined_as(values, header, LOUD_LEVEL) for path, values in heard.items() if values is not None}
     return Heard(
         index=file.index,
         name=file.name,
@@ -282,7 +365,7 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
         waveforms=tuple(waveforms.values()),
         quiet={path: fit.full_scale for path, fit in quiet.items() if fit},
         drawn={path: fits for path in waveforms if (fits := trial.fitted(path, full))},
-        amplitude=LOUD * amplitude(header, 0),
+        amplitude=LOUD_LEVEL * amplitude(header, 0),
         dropped={path: gone for path, fit in waveforms.items() if (gone := trial.dropped(fit))},
         loudness={
             path: loudness
@@ -303,8 +386,10 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
 def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) -> Loudness | None:
     """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
     loudness = _loudness_in(path, trial, [soft], full)
-    if loudness and (max(loudness.plateaus) > _CUT or max(loudness.steps[1:]) > _STEEP):
-        softs, fulls = ([trial.given(level, draw) for draw in range(2, CHOICES)] for level in (SOFT, FULL))
+    if loudness and (max(loudness.plateaus) > _PLATEAU_SHARE or max(loudness.steps[1:]) > _STEP_SHARE):
+        softs, fulls = (
+            [trial.given(level, draw) for draw in range(2, CHOICE_READS)] for level in (SOFT_LEVEL, FULL_LEVEL)
+        )
         loudness = _loudness_in(path, trial, [soft, *softs], [*full, *fulls])
     return loudness
 
@@ -320,7 +405,7 @@ def _loudness_in(path: str, trial: _Trial, softs: Sequence[Output], fulls: Seque
         (min(plateaus[:count]), *plateaus[count:]),
         (max(steps[:count]), *steps[count:]),
         float(np.abs(low[0]).max()),
-        all(trial.fit(path, output, FULL) is None for output in fulls),
+        all(trial.fit(path, output, FULL_LEVEL) is None for output in fulls),
     )
 
 
@@ -335,80 +420,4 @@ def _equal_channels(content: bytes) -> bool:
     values = decoded_sound(content)
     if values is None:
         return True
-    return float(np.abs(values - values[:, :1]).max()) <= _SAME * float(np.abs(values).max())
-
-
-SURVEYED = 200
-"""How many samples are surveyed for files of other sample rates and numbers of channels."""
-READS = 12
-"""How many samples an observation reads."""
-FEWEST_FEATURES = 100
-"""The fewest values of a leaf that may be sound if no library that reads sound is imported yet."""
-
-
-class Sound:
-    """Observations of sound files; each observation is made once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-
-    @property
-    def survey(self) -> FileSurvey[SoundHeader]:
-        """The sound files of samples; none if no known decoder gets one while a sample is read."""
-        subject = self._subject
-        indices = subject.epoch.asked(SURVEYED) if subject.facts.kind == "map" else ()
-        subject.afford_reads("sound files", FULLY_READ + 1)
-        seconds = BUDGET_SHARE * subject.settings.budget
-        found: FileSurvey[SoundHeader] = subject.vary(
-            "sound files", lambda folder: survey_files(subject.build, folder, indices, seconds, SOUNDS)
-        )
-        return found
-
-    @property
-    def built(self) -> tuple[FileSurvey[SoundHeader], float]:
-        """The sound files that are decoded while the loader is built, and the seconds that this takes."""
-        subject = self._subject
-        return subject.vary("built sound files", lambda folder: survey_build(subject.rebuild, folder, SOUNDS))
-
-    def _need_leaf(self) -> None:
-        """Raise NotApplicable, without reading anything, if no sample has a leaf that may be sound."""
-        epoch = self._subject.epoch
-        shapes = [(leaf.shape or (), leaf.type_name) for sample in epoch.samples[:1] for leaf in sample.leaves]
-        shapes += [((leaf.shape or ())[1:], leaf.type_name) for batch in epoch.batches[:1] for leaf in batch.leaves]
-        fewest = 2 if _reads_sound() else FEWEST_FEATURES
-        if not any(_may_be_sound(shape, name, fewest) for shape, name in shapes):
-            raise NotApplicable("no leaf of a sample or batch has the shape of a waveform or spectrogram")
-
-    @property
-    def charts(self) -> Heard:
-        """How a sample follows tones in its file.
-
-        A loader whose files are decoded while it is built is rebuilt for every chart. Raises NotApplicable if no
-        sound file is decoded or nothing follows its sound, Undecided if a sample varies under one random state.
-        """
-        subject = self._subject
-        self._need_leaf()
-        survey, rebuild = self.survey, None
-        reads = READS if subject.facts.kind == "map" else READS * len(survey.samples)
-        subject.afford_reads("sound charts", reads)
-        if not survey.files and subject.facts.kind == "map" and _reads_sound():
-            (survey, seconds), rebuild = self.built, subject.rebuild
-            subject.afford("sound charts", READS * seconds)
-        if not survey.files:
-            raise NotApplicable("no sound file is passed to a known decoder")
-
-        def look(folder: Path) -> Heard:
-            reader = SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of, rebuild)
-            return hear(reader, survey)
-
-        return alone_if_bypassed(subject, "sound charts", look)
-
-
-def _reads_sound() -> bool:
-    """Whether the user's code has imported a library that reads sound."""
-    return any(decoder.module in sys.modules for decoder in SOUNDS.decoders)
-
-
-def _may_be_sound(shape: Sequence[int], type_name: str, fewest: int) -> bool:
-    """Whether a leaf has as many numbers, and no more axes than a spectrogram of several channels."""
-    return type_name.startswith(("float", "bfloat", "int", "uint8")) and len(shape) < 4 and math.prod(shape) >= fewest
+    return float(np.abs(values - values[:, :1]).max()) <= _EQUAL_CHANNELS_SHARE * float(np.abs(values).max())

@@ -19,21 +19,22 @@ from dataguard.lab.decoding.sound_files import SoundHeader
 
 TONES = (440.0, 640.0, 930.0, 1350.0, 1970.0, 2860.0)
 """The pitches in Hz, all within what a telephone transmits; none is close to a multiple of another one."""
-LONGEST, SHORTEST = 30.0, 0.25
-"""The duration of a chart in seconds: that of the file within these limits."""
-_HIGHEST = 0.45
+LONGEST_CHART, SHORTEST_CHART = 30.0, 0.25
+"""The duration of a chart in seconds: that of the file within these limits, of memory, and of the periods that a fit
+needs."""
+_HIGHEST_SHARE = 0.45
 """The highest tone as a share of the sample rate: resampling attenuates what is close to half of it."""
 
 
 def tones_of(rate: float, channels: int) -> list[tuple[float, ...]]:
     """The pitches in each channel: no two channels share one, unless there are more channels than tones."""
-    audible = [tone for tone in TONES if tone < _HIGHEST * rate]
+    audible = [tone for tone in TONES if tone < _HIGHEST_SHARE * rate]
     return [tuple(audible[channel % len(TONES) :: min(channels, len(TONES))]) for channel in range(channels)]
 
 
 def chart(header: SoundHeader, level: float) -> np.ndarray:
     """Steady tones, (frames, channels) of float64; the largest value of each channel is `level`, 1 at full scale."""
-    frames = min(max(header.frames, round(SHORTEST * header.rate)), round(LONGEST * header.rate))
+    frames = min(max(header.frames, round(SHORTEST_CHART * header.rate)), round(LONGEST_CHART * header.rate))
     times = np.arange(frames) / header.rate
     values = np.zeros((frames, header.channels))
     for channel, tones in enumerate(tones_of(header.rate, header.channels)):
@@ -77,15 +78,20 @@ def _integers(values: np.ndarray, bits: int) -> bytes:
     return bytes(whole.astype(f"<i{bits // 8}"))
 
 
-FEWEST = 512
-"""The fewest values of a waveform."""
+FEWEST_VALUES = 512
+"""The fewest values of a waveform: 14 periods of the lowest tone at 16 kHz."""
+_STEADY_SHARE = 0.1
+"""How far the frames of steady tones may be apart, as a share of the range of bins, before they count as something
+else."""
 MOST_CHANNELS = 16
-_WINDOW = 8192
+"""More rows of a leaf are those of a spectrogram."""
+_FIT_VALUES = 8192
 """Values that are fitted: half a second at 16 kHz holds 220 periods of the lowest tone."""
-_FITS = 0.9
-"""The share of the variance that the tones explain in a waveform that holds them."""
-_STEPS = 24
-"""Steps of the search for the rate; each narrows the interval to 0.62 of its width."""
+_FITTED_SHARE = 0.9
+"""The share of the variance that the tones explain in a waveform that holds them: noise of a tenth of their power, at
+10 dB, is left to augmentation."""
+_SEARCH_STEPS = 24
+"""Steps of the search for the rate; each narrows the interval to 0.62 of its width, all to 1e-5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,7 @@ class WaveformFit:
 def channels_of(values: np.ndarray) -> np.ndarray | None:
     """The channels of a waveform, or of several such as stems, (channels, values); None for a leaf of another shape."""
     length = max(values.shape, default=0)
-    if length < FEWEST or values.size > MOST_CHANNELS * length:
+    if length < FEWEST_VALUES or values.size > MOST_CHANNELS * length:
         return None
     return np.moveaxis(values, values.shape.index(length), -1).reshape(-1, length)
 
@@ -199,7 +205,7 @@ def _without_padding(rows: np.ndarray) -> np.ndarray | None:
     """The values between the first and the last that differ from the ends, where silence may have been added."""
     moves = (rows != rows[:, -1:]).any(0) & (rows != rows[:, :1]).any(0)
     heard = np.flatnonzero(moves)
-    if len(heard) < FEWEST:
+    if len(heard) < FEWEST_VALUES:
         return None
     return rows[:, heard[0] : heard[-1] + 1]
 
@@ -209,26 +215,19 @@ def _rate(row: np.ndarray, tones: Sequence[float]) -> float | None:
     part = row[: 1 << 16]
     spectrum = np.abs(np.fft.rfft((part - part.mean()) * np.hanning(len(part))))
     peaks = [bin_ for bin_ in np.argsort(-spectrum)[:24] if _is_peak(spectrum, int(bin_))][:3]
-    candidates = [tone * len(part) / _refined(spectrum, int(bin_)) for bin_ in peaks for tone in tones]
+    candidates = [tone * len(part) / _top(spectrum, int(bin_)) for bin_ in peaks for tone in tones]
     if not candidates:
         return None
     short = row[:2048]
     rate = max(candidates, key=lambda rate: _parts(short, tones, rate)[1])
-    for window in (2048, _WINDOW):  # the longer the window, the narrower the peak, which must be found first
+    for window in (2048, _FIT_VALUES):  # the longer the window, the narrower the peak, which must be found first
         width = 0.5 / window * rate / min(tones)
         rate = _narrowed(row[:window], tones, rate * (1 - width), rate * (1 + width))
-    return rate if _parts(row[:_WINDOW], tones, rate)[1] >= _FITS else None
+    return rate if _parts(row[:_FIT_VALUES], tones, rate)[1] >= _FITTED_SHARE else None
 
 
 def _is_peak(spectrum: np.ndarray, bin_: int) -> bool:
     return 0 < bin_ < len(spectrum) - 1 and spectrum[bin_] >= max(spectrum[bin_ - 1], spectrum[bin_ + 1])
-
-
-def _refined(spectrum: np.ndarray, bin_: int) -> float:
-    """The place of a peak between bins: the top of a parabola through the logarithms."""
-    left, middle, right = np.log(spectrum[bin_ - 1 : bin_ + 2] + 1e-30)
-    curvature = left - 2 * middle + right
-    return bin_ + (0.5 * (left - right) / curvature if curvature else 0.0)
 
 
 def _narrowed(row: np.ndarray, tones: Sequence[float], low: float, high: float) -> float:
@@ -236,7 +235,7 @@ def _narrowed(row: np.ndarray, tones: Sequence[float], low: float, high: float) 
     share = (5**0.5 - 1) / 2
     left, right = high - share * (high - low), low + share * (high - low)
     at_left, at_right = (_parts(row, tones, rate)[1] for rate in (left, right))
-    for _ in range(_STEPS):
+    for _ in range(_SEARCH_STEPS):
         if at_left > at_right:
             high, right, at_right = right, left, at_left
             left = high - share * (high - low)
@@ -250,7 +249,7 @@ def _narrowed(row: np.ndarray, tones: Sequence[float], low: float, high: float) 
 
 def _parts(row: np.ndarray, tones: Sequence[float], rate: float) -> tuple[np.ndarray, float]:
     """The amplitude of each tone at this rate, and the share of the variance that all explain."""
-    row = row[:_WINDOW]
+    row = row[:_FIT_VALUES]
     times = 2 * np.pi * np.arange(len(row)) / rate
     waves = [wave(tone * times) for tone in tones for wave in (np.sin, np.cos)]
     table = np.stack([*waves, np.ones(len(row))], 1)
@@ -262,16 +261,21 @@ def _parts(row: np.ndarray, tones: Sequence[float], rate: float) -> tuple[np.nda
 
 
 FEWEST_BINS, FEWEST_FRAMES = 20, 4
+"""The least size of a spectrogram: the 13 or so coefficients of MFCCs hold no peaks, and of four frames two are left
+between the ends, where tones begin."""
 MOST_BINS = 4200
+"""The most bins of a frame: a transform of 8,192 values has 4,097."""
 LOUDER = 4.0
-"""The ratio of the levels of the two charts that are compared."""
-_NEAR = 0.25
-"""How far values may be off the ratio that a power or a magnitude has."""
-_FAINT = 0.01
-"""Peaks below this share of the highest power are no tones."""
-_OFF = 0.6
-"""How many bins a tone may be off its place on a frequency scale."""
+"""The ratio of the levels of the two charts that are compared: powers then differ by 16, magnitudes by 4."""
+_NEAR_RATIO = 0.25
+"""How far values may be off the ratio that a power or a magnitude has: 12 to 20, and 3 to 5, which do not meet."""
+_FAINT_SHARE = 0.01
+"""Peaks below this share of the highest power, by 20 dB, are no tones: the side lobes of a Hann window are 31 dB
+lower."""
+_MOST_OFF = 0.6
+"""How many bins a tone may be off its place on a frequency scale: half a bin, and some blur."""
 _FEWEST_TONES = 3
+"""Tones that fit a scale if it is the right one: two fit any."""
 
 Scale = Callable[[np.ndarray], np.ndarray]
 
@@ -360,7 +364,7 @@ def _fit(
         return None
     middle = heard[len(heard) // 4 : -(len(heard) // 4) or None]
     columns = [np.median(one[:, middle], 1) for one in (soft, loud)]
-    if np.median(np.abs(loud[:, middle] - columns[1][:, None])) > 0.1 * np.ptp(columns[1]):
+    if np.median(np.abs(loud[:, middle] - columns[1][:, None])) > _STEADY_SHARE * np.ptp(columns[1]):
         return None  # the tones are steady, so these are no frames
     kind, power = _powers(*columns)
     if not kind:
@@ -387,7 +391,7 @@ def _powers(soft: np.ndarray, loud: np.ndarray) -> tuple[str, np.ndarray]:
     top = int(np.argmax(loud))
     ratio = loud[top] / soft[top] if soft[top] > 0 else 0.0
     for kind, expected, exponent in (("powers", LOUDER**2, 1.0), ("magnitudes", LOUDER, 2.0)):
-        if abs(ratio / expected - 1) < _NEAR and loud.min() >= 0:
+        if abs(ratio / expected - 1) < _NEAR_RATIO and loud.min() >= 0:
             return kind, loud**exponent
     step = loud[top] - soft[top]
     if step <= 0:
@@ -398,7 +402,7 @@ def _powers(soft: np.ndarray, loud: np.ndarray) -> tuple[str, np.ndarray]:
 def _peaks(power: np.ndarray, most: int) -> list[int]:
     """The bins of the highest peaks, in order."""
     inner = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:])) + 1
-    clear = [int(bin_) for bin_ in inner if power[bin_] > _FAINT * power.max()]
+    clear = [int(bin_) for bin_ in inner if power[bin_] > _FAINT_SHARE * power.max()]
     return sorted(sorted(clear, key=lambda bin_: -power[bin_])[:most])
 
 
@@ -418,7 +422,7 @@ def _between(power: np.ndarray, bin_: int) -> float:
 def _scale(power: np.ndarray, peaks: Sequence[int], tones: Sequence[float]) -> tuple[str, float, float]:
     """The frequency scale that the peaks fit, and the frequencies in Hz at its ends; empty if they fit none."""
     best = ("", 0.0, 0.0)
-    least = _OFF
+    least = _MOST_OFF
     for name, scale in _SCALES.items():
         for chosen in _assignments(peaks, tones):
             places = scale(np.array(chosen))

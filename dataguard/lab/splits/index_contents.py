@@ -25,7 +25,7 @@ from dataguard.lab.core.records import Index, key_of, plain_index
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits.sample_pairs import DRAWS, Thumbnails, thumbnails_of
+from dataguard.lab.splits.sample_pairs import PAIR_DRAWS, Thumbnails, thumbnails_of
 from dataguard.lab.splits.tables import Table, find_tables
 from dataguard.lab.spy.sample_ledger import FEWEST_HASHED_BYTES, hashes_of_rows
 from dataguard.process.originals import os
@@ -35,7 +35,7 @@ WORDS = frozenset({"patient", "subject", "speaker", "participant", "session", "g
 """What names a group whose samples belong together; `site`, `device` and `class` name what splits are to share."""
 _IDS = frozenset({"id", "ids", "no", "number", "name", "names", "key", "keys", "idx", "index", "code", "codes"})
 MOST_GROUPS = 500_000
-"""Datasets with more indices are skipped."""
+"""Datasets with more indices are skipped: a limit of memory, as each index has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,19 @@ def _listed(dataset: Any, declared: str | None) -> Iterator[tuple[str, list[str]
                 yield part, list(map(str, values))
 
 
-READS = len(DRAWS) + 2
+CONTENT_READS = len(PAIR_DRAWS) + 2
 """Samples that are read to see whether one varies, and which values of it a table holds."""
-MOST = 4_000_000
-"""Datasets with more indices are skipped."""
-DISTINCT = 0.9
-"""The share of distinct values above which a column identifies samples."""
-_DEEPEST = 2
+MOST_INDICES = 4_000_000
+"""Datasets with more indices are skipped: a limit of memory, of 32 MB for each column."""
+DISTINCT_SHARE = 0.9
+"""The share of distinct values above which a column identifies samples: labels and sizes repeat more, and a few copies
+of samples leave it above."""
+_MOST_DEPTH = 2
 """How deep names are searched in the entries of a list: in a record, or in an image that a record holds."""
-_ENDS = 4096
+_END_BYTES = 4096
+"""Bytes at either end of a file that stand for its content, beside its size: a page, which one read brings in."""
 _MASK = (1 << 64) - 1
+"""Makes hashes unsigned, as `array("Q")` holds them."""
 
 Columns = Mapping[str, "array[int]"]
 """For each way to identify samples, one number per index, equal in all forks of one process."""
@@ -173,7 +176,7 @@ def read_index_contents(
     if index is None:
         return IndexContents(indices, columns, whole, False, thumbnails, (), groups)
     reader = Reader(loader, folder)
-    answers = [reader.ask(index, draw) for draw in (*DRAWS, DRAWS[0])]
+    answers = [reader.ask(index, draw) for draw in (*PAIR_DRAWS, PAIR_DRAWS[0])]
     steady = len({tuple(sorted(answer.digests.items())) for answer in answers}) == 1
     known = steady and answers[0].incident is None
     tables = find_tables(loader.dataset, indices, reader.read(index), index) if known else ()
@@ -186,11 +189,11 @@ def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple
     The second value is the paths of those files.
     """
     finder = _ColumnFinder(most_files)
-    found = asked_columns(dataset, finder.own, indices, MOST)
+    found = asked_columns(dataset, finder.own, indices, MOST_INDICES)
     asked = {name: array("Q", column[np.asarray(indices)].tobytes()) for name, (_, column) in found.items()}
     named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}
     files = [finder.files[number] for number in named if number in finder.files]
-    return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT * len(column)}, files
+    return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT_SHARE * len(column)}, files
 
 
 class _ColumnFinder:
@@ -248,7 +251,7 @@ class _ColumnFinder:
         for step, get, part in parts:
             if isinstance(part, str | os.PathLike):
                 yield from ((kind, f"[*]{step}", rows) for kind, rows in self._entries([*map(get, value)]))
-            elif depth < _DEEPEST and not isinstance(part, tuple | list) and _parts(part):
+            elif depth < _MOST_DEPTH and not isinstance(part, tuple | list) and _parts(part):
                 inner = self._listed([*map(get, value)], depth + 1)
                 yield from ((kind, f"[*]{step}{more.removeprefix('[*]')}", rows) for kind, more, rows in inner)
 
@@ -297,9 +300,9 @@ def _attribute(name: str, entry: Any) -> Any:
 def _content(path: Path) -> int:
     """A number for the size of a file, its first and its last bytes."""
     with path.open("rb") as file:
-        head = file.read(_ENDS)
+        head = file.read(_END_BYTES)
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(len(head), size - _ENDS))
+        file.seek(max(len(head), size - _END_BYTES))
         return hash((size, head, file.read())) & _MASK
 
 

@@ -9,7 +9,6 @@ within a split as well. Windows of tokens or of a series may begin anywhere, so 
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,225 +34,9 @@ from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
-SIDE = 16
-"""The side of a thumbnail in pixels."""
-LEAST = 8.0
-"""The standard deviation of the gray levels, 0 to 255, below which an image is too uniform to be identified."""
-NEAR = 0.998
-"""The least correlation between two thumbnails of one photograph.
-
-Photographs saved at half their size, as JPEG of quality 50, exceed it; cropped by 5 %, they do not.
-"""
-MOST = 10_000
-"""Images of a split that are compared."""
-OFTEN = 5
-"""How many times more often images must be similar between two splits than within one."""
-_ROWS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class NearDuplicates:
-    """How many images of a split, `of` how many, are similar to one of an earlier split, and the first pair."""
-
-    count: int
-    of: int
-    earlier: str
-    own: str
-
-
-@dataclass(frozen=True, slots=True)
-class Thumbnails:
-    """Small copies of image files, each with mean 0 and norm 1: (images, 256), float32; and the files' names."""
-
-    names: tuple[str, ...]
-    copies: np.ndarray
-
-
-def thumbnails_of(files: Iterable[str], seconds: float) -> Thumbnails:
-    """Thumbnails of the image files that Pillow or OpenCV, whichever is imported, reads in so many seconds."""
-    until = time.monotonic() + seconds
-    names: list[str] = []
-    copies: list[np.ndarray] = []
-    for name in islice(files, MOST):
-        if time.monotonic() > until:
-            break
-        copy = small_grey(name, SIDE)
-        if copy is not None and copy.std() >= LEAST:
-            grey = copy.astype(np.float32).reshape(-1)
-            even = grey - grey.mean()
-            names.append(name)
-            copies.append(even / np.linalg.norm(even))
-    return Thumbnails(tuple(names), np.array(copies, np.float32).reshape(-1, SIDE * SIDE))
-
-
-def near_duplicates(earlier: Thumbnails, own: Thumbnails) -> NearDuplicates | None:
-    """The images of a split that are similar to one of an earlier split.
-
-    None without any, or if images of one split are just as similar to each other.
-    """
-    pairs = list(_pairs(earlier, own))
-    within = sum(len(list(_pairs(thumbnails, thumbnails))) for thumbnails in (earlier, own)) / 2
-    possible = sum(len(thumbnails.names) * (len(thumbnails.names) - 1) for thumbnails in (earlier, own)) / 2
-    expected = within / max(possible, 1) * len(earlier.names) * len(own.names)
-    if not pairs or len(pairs) <= OFTEN * expected:
-        return None
-    return NearDuplicates(len({two for _, two in pairs}), len(own.names), *pairs[0])
-
-
-def _pairs(one: Thumbnails, two: Thumbnails) -> Iterator[tuple[str, str]]:
-    """The names of different files whose thumbnails are similar."""
-    for start in range(0, len(one.names), _ROWS):
-        rows, columns = np.nonzero(one.copies[start : start + _ROWS] @ two.copies.T >= NEAR)
-        named = ((one.names[start + row], two.names[column]) for row, column in zip(rows, columns, strict=True))
-        yield from (pair for pair in named if pair[0] != pair[1])
-
-
-TOKEN_WINDOWS, ALL_WINDOWS = 256, 20_000
-"""How many samples of each split are read, and how many if every sample is requested."""
-FEWEST, VARIED = 64, 0.1
-"""The fewest different shingles of a split, and their least share: others are a pattern, and no text."""
-SAME, FEW = 0.8, 4
-"""The share of the shingles of a window, of which there are so many at least, that make it text of the other split."""
-
-Shingles = Mapping[Index, Sequence[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class SharedText:
-    """How many `windows` of a split, `of` those that were read, are text of another one; and the first `pair`.
-
-    The pair holds an index of this split and one of the other.
-    """
-
-    windows: int
-    of: int
-    pair: tuple[Index, Index] | None
-
-
-def shared_text(subject: Subject, other: Subject) -> SharedText | None:
-    """The text that two splits have in common; None if a split has no tokens, or they are no text."""
-    if not (_has_tokens(subject) and _has_tokens(other)):
-        return None
-    own, theirs = _shingles(subject), _shingles(other)
-    if not (_is_text(own) and _is_text(theirs)):
-        return None
-    places = {shingle: index for index, shingles in theirs.items() for shingle in shingles}
-    windows = {index: shingles for index, shingles in own.items() if len(shingles) >= FEW}
-    shared = {
-        index: known[0]
-        for index, shingles in windows.items()
-        if len(known := [places[shingle] for shingle in shingles if shingle in places]) >= SAME * len(shingles)
-    }
-    return SharedText(len(shared), len(windows), next(iter(shared.items()), None))
-
-
-def _has_tokens(subject: Subject) -> bool:
-    return any(_is_tokens(sample.leaves) for sample in subject.epoch.samples[:1])
-
-
-def _is_tokens(leaves: Sequence[LeafRecord]) -> bool:
-    """Whether a sample holds a long row of integers."""
-    rows = [leaf for leaf in leaves if len(leaf.shape or ()) == 1 and "int" in (leaf.dtype or "")]
-    listed = sum(leaf.kind == "int" for leaf in leaves)
-    return max((leaf.size for leaf in rows), default=listed) >= FEWEST_TOKENS
-
-
-def _is_text(shingles: Shingles) -> bool:
-    every = [shingle for each in shingles.values() for shingle in each]
-    return len(set(every)) >= max(FEWEST, VARIED * len(every))
-
-
-def _shingles(subject: Subject) -> Shingles:
-    indices = subject.epoch.asked(ALL_WINDOWS if subject.settings.all else TOKEN_WINDOWS)
-    subject.afford_reads("shingles", len(indices))
-    found: Shingles = subject.vary("shingles", lambda folder: _read_token_windows(subject.build, folder, indices))
-    return found
-
-
-def _read_token_windows(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Shingles:
-    reader = Reader(build(), folder)
-    return {index: shingles_of(reader.read(index)) for index in indices}
-
-
-WINDOWS = 256
-"""How many samples of each split are read."""
-RUN = 4
-"""Steps in a row that two windows share only if they are of one series; all of them differ."""
-SHORTEST, LONGEST = 12, 512
-"""The steps of a window: the fewest, and the most that are compared."""
-SHARED = 0.5
-"""The share of the runs of a window that another split has."""
-
-Runs = Sequence[int | None]
-"""The digest of the run that begins at each step; None if its steps do not all differ."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedSeries:
-    """How many `windows` of a split, `of` those that were read, lie inside the series of another one; and a `pair`.
-
-    The pair holds an index of this split and one of the other, whose windows begin so many steps apart: `shift`.
-    """
-
-    windows: int
-    of: int
-    pair: tuple[Index, Index] | None = None
-    shift: int = 0
-
-
-def shared_series(subject: Subject, other: Subject) -> SharedSeries:
-    """The windows whose end has a successor in the other split: those that follow on it, as in time, have none."""
-    own, theirs = _windows(subject), _windows(other)
-    inside = {run: (index, step) for index, runs in theirs.items() for step, run in enumerate(runs[:-1]) if run}
-    known = inside.keys() | {runs[-1] for runs in theirs.values() if runs and runs[-1]}
-    if len(known) < len(theirs):  # a pattern that repeats
-        return SharedSeries(0, len(own))
-    shared = {
-        index: runs
-        for index, runs in own.items()
-        if runs and runs[-1] in inside and sum(run in known for run in runs if run) >= SHARED * len(runs)
-    }
-    for index, runs in shared.items():
-        earlier, step = inside[runs[-1] or 0]
-        return SharedSeries(len(shared), len(own), (index, earlier), abs(len(runs) - 1 - step))
-    return SharedSeries(0, len(own))
-
-
-def _windows(subject: Subject) -> Mapping[Index, Runs]:
-    if not any(_is_series(leaf.shape, leaf.dtype) for sample in subject.epoch.samples[:1] for leaf in sample.leaves):
-        return {}
-    indices = subject.epoch.asked(WINDOWS)
-    subject.afford_reads("series", len(indices))
-    found: Mapping[Index, Runs] = subject.vary(
-        "series", lambda folder: _read_series_windows(subject.build, folder, indices)
-    )
-    return found
-
-
-def _is_series(shape: Sequence[int] | None, dtype: Any) -> bool:
-    return shape is not None and len(shape) in (1, 2) and max(shape) >= SHORTEST and "float" in str(dtype)
-
-
-def _read_series_windows(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Mapping[Index, Runs]:
-    reader = Reader(build(), folder)
-    return {index: _runs(reader.read(index)) for index in indices}
-
-
-def _runs(sample: Any) -> Runs:
-    """The runs of the largest series of a sample, along its longer axis."""
-    leaves = (leaf for _, leaf in iter_leaves(sample) if isinstance(leaf, Tensor | np.ndarray))
-    series = [array_of(leaf) for leaf in leaves if _is_series(leaf.shape, leaf.dtype)]
-    if not series:
-        return ()
-    largest = max(series, key=lambda array: array.size)
-    rows = largest.T if largest.ndim == 2 and largest.shape[0] < largest.shape[1] else largest
-    steps = [row.tobytes() for row in np.ascontiguousarray(rows[:LONGEST])]
-    runs = (steps[start : start + RUN] for start in range(len(steps) - RUN + 1))
-    return [xxh3_64_intdigest(b"".join(run)) if len(set(run)) == RUN else None for run in runs]
-
-
-DRAWS = (0, 1, 2, 3)
-"""The generator states in which a sample is read: in one of them, augmentation may leave it unchanged."""
+PAIR_DRAWS = (0, 1, 2, 3)
+"""The generator states in which a sample is read: in one of them, augmentation may leave it unchanged. A flip with
+probability 0.5 does in 15 of 16 cases."""
 
 
 Digests = tuple[tuple[str, bytes], ...]
@@ -329,11 +112,12 @@ def _common(found: Collection[_Content]) -> _Content:
 def _contents(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index, _Content]:
     reader = Reader(loader, folder)
     contents: dict[Index, set[bytes]] = {index: set() for index in indices}
-    files: dict[Index, set[str]] = {index: set() for index in indices}
+    files: dict[Index, set[str]] = {}
     digests: dict[Index, frozenset[Digests]] = {}
     for index in indices:
-        with watched(functools.partial(_note, files[index])):
-            samples = [_read(reader, index, draw) for draw in DRAWS]
+        with opened_files() as opened:
+            samples = [_read(reader, index, draw) for draw in PAIR_DRAWS]
+        files[index] = set(opened)
         digests[index] = frozenset(_digests(sample) for sample in samples if sample is not None)
         arrays = [largest_of(leaf for _, leaf in iter_leaves(sample)) for sample in samples]
         contents[index] = {digest_of(found) for found in arrays if found is not None and is_rich(found)}
@@ -352,9 +136,17 @@ def _digests(sample: Any) -> Digests:
     return tuple((leaf.path, leaf.digest) for leaf in leaves_of(sample))
 
 
-def _note(files: set[str], path: str) -> bool:
-    files.add(path)
-    return False
+@contextlib.contextmanager
+def opened_files() -> Iterator[Collection[str]]:
+    """The files that are opened for reading meanwhile, each once, in their order."""
+    opened: dict[str, None] = {}
+
+    def note(path: str) -> bool:
+        opened[path] = None
+        return False
+
+    with watched(note):
+        yield opened.keys()
 
 
 def _read(reader: Reader, index: Index, draw: int) -> Any:
@@ -384,3 +176,229 @@ class _RecordingTransform:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
+
+
+THUMBNAIL_SIDE = 16
+"""The side of a thumbnail in pixels: larger distinguishes more images, and is changed more by saving them again."""
+LEAST_DEVIATION = 8.0
+"""The standard deviation of the gray levels, 0 to 255, below which an image is too uniform to be identified: the noise
+of its compression would decide."""
+NEAR_CORRELATION = 0.998
+"""The least correlation between two thumbnails of one photograph.
+
+Photographs saved at half their size, as JPEG of quality 50, exceed it; cropped by 5 %, they do not.
+"""
+MOST_IMAGES = 10_000
+"""Images of a split that are compared: a limit of time, as each is compared with all others."""
+RARE_RATIO = 5
+"""How many times more often images must be similar between two splits than within one: smaller finds duplicates of data
+that repeats itself, larger fewer look-alikes."""
+_ROWS_AT_ONCE = 256
+"""Images that are compared with all others at once: 10 MB of correlations with 10,000 of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """How many images of a split, `of` how many, are similar to one of an earlier split, and the first pair."""
+
+    count: int
+    of: int
+    earlier: str
+    own: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnails:
+    """Small copies of image files, each with mean 0 and norm 1: (images, 256), float32; and the files' names."""
+
+    names: tuple[str, ...]
+    copies: np.ndarray
+
+
+def thumbnails_of(files: Iterable[str], seconds: float) -> Thumbnails:
+    """Thumbnails of the image files that Pillow or OpenCV, whichever is imported, reads in so many seconds."""
+    until = time.monotonic() + seconds
+    names: list[str] = []
+    copies: list[np.ndarray] = []
+    for name in islice(files, MOST_IMAGES):
+        if time.monotonic() > until:
+            break
+        copy = small_grey(name, THUMBNAIL_SIDE)
+        if copy is not None and copy.std() >= LEAST_DEVIATION:
+            grey = copy.astype(np.float32).reshape(-1)
+            even = grey - grey.mean()
+            names.append(name)
+            copies.append(even / np.linalg.norm(even))
+    return Thumbnails(tuple(names), np.array(copies, np.float32).reshape(-1, THUMBNAIL_SIDE * THUMBNAIL_SIDE))
+
+
+def near_duplicates(earlier: Thumbnails, own: Thumbnails) -> NearDuplicates | None:
+    """The images of a split that are similar to one of an earlier split.
+
+    None without any, or if images of one split are just as similar to each other.
+    """
+    pairs = list(_pairs(earlier, own))
+    within = sum(len(list(_pairs(thumbnails, thumbnails))) for thumbnails in (earlier, own)) / 2
+    possible = sum(len(thumbnails.names) * (len(thumbnails.names) - 1) for thumbnails in (earlier, own)) / 2
+    expected = within / max(possible, 1) * len(earlier.names) * len(own.names)
+    if not pairs or len(pairs) <= RARE_RATIO * expected:
+        return None
+    return NearDuplicates(len({two for _, two in pairs}), len(own.names), *pairs[0])
+
+
+def _pairs(one: Thumbnails, two: Thumbnails) -> Iterator[tuple[str, str]]:
+    """The names of different files whose thumbnails are similar."""
+    for start in range(0, len(one.names), _ROWS_AT_ONCE):
+        rows, columns = np.nonzero(one.copies[start : start + _ROWS_AT_ONCE] @ two.copies.T >= NEAR_CORRELATION)
+        named = ((one.names[start + row], two.names[column]) for row, column in zip(rows, columns, strict=True))
+        yield from (pair for pair in named if pair[0] != pair[1])
+
+
+TOKEN_WINDOWS, ALL_WINDOWS = 256, 20_000
+"""How many samples of each split are read, and how many if every sample is requested: limits of time and memory. Of 256
+windows of each, a text that is shared in whole is seen if they cover a good part of it."""
+FEWEST_SHINGLES, VARIED_SHARE = 64, 0.1
+"""The fewest different shingles of a split, and their least share: others are a pattern, and no text, such as one that
+repeats a template in every row."""
+SAME_TEXT_SHARE, FEWEST_IN_WINDOW = 0.8, 4
+"""The share of the shingles of a window, of which there are so many at least, that make it text of the other split. A
+leaked split was measured to share 0.86 to 1, a healthy one 0.03."""
+
+Shingles = Mapping[Index, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedText:
+    """How many `windows` of a split, `of` those that were read, are text of another one; and the first `pair`.
+
+    The pair holds an index of this split and one of the other.
+    """
+
+    windows: int
+    of: int
+    pair: tuple[Index, Index] | None
+
+
+def shared_text(subject: Subject, other: Subject) -> SharedText | None:
+    """The text that two splits have in common; None if a split has no tokens, or they are no text."""
+    if not (_has_tokens(subject) and _has_tokens(other)):
+        return None
+    own, theirs = _shingles(subject), _shingles(other)
+    if not (_is_text(own) and _is_text(theirs)):
+        return None
+    places = {shingle: index for index, shingles in theirs.items() for shingle in shingles}
+    windows = {index: shingles for index, shingles in own.items() if len(shingles) >= FEWEST_IN_WINDOW}
+    shared = {
+        index: known[0]
+        for index, shingles in windows.items()
+        if len(known := [places[shingle] for shingle in shingles if shingle in places])
+        >= SAME_TEXT_SHARE * len(shingles)
+    }
+    return SharedText(len(shared), len(windows), next(iter(shared.items()), None))
+
+
+def _has_tokens(subject: Subject) -> bool:
+    return any(_is_tokens(sample.leaves) for sample in subject.epoch.samples[:1])
+
+
+def _is_tokens(leaves: Sequence[LeafRecord]) -> bool:
+    """Whether a sample holds a long row of integers."""
+    rows = [leaf for leaf in leaves if len(leaf.shape or ()) == 1 and "int" in (leaf.dtype or "")]
+    listed = sum(leaf.kind == "int" for leaf in leaves)
+    return max((leaf.size for leaf in rows), default=listed) >= FEWEST_TOKENS
+
+
+def _is_text(shingles: Shingles) -> bool:
+    every = [shingle for each in shingles.values() for shingle in each]
+    return len(set(every)) >= max(FEWEST_SHINGLES, VARIED_SHARE * len(every))
+
+
+def _shingles(subject: Subject) -> Shingles:
+    indices = subject.epoch.asked(ALL_WINDOWS if subject.settings.all else TOKEN_WINDOWS)
+    subject.afford_reads("shingles", len(indices))
+    found: Shingles = subject.vary("shingles", lambda folder: _read_token_windows(subject.build, folder, indices))
+    return found
+
+
+def _read_token_windows(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Shingles:
+    reader = Reader(build(), folder)
+    return {index: shingles_of(reader.read(index)) for index in indices}
+
+
+MOST_WINDOWS = 256
+"""How many samples of each split are read: a limit of time."""
+RUN_STEPS = 4
+"""Steps in a row that two windows share only if they are of one series; all of them differ. Floats of one sensor repeat
+singly, and seldom in a row."""
+SHORTEST_WINDOW, LONGEST_WINDOW = 12, 512
+"""The steps of a window: the fewest, which hold nine runs, and the most that are compared, a limit of time."""
+SHARED_RUNS = 0.5
+"""The share of the runs of a window that another split has: smaller finds shorter overlaps, larger ignores more of
+those that a window needs as its past."""
+
+Runs = Sequence[int | None]
+"""The digest of the run that begins at each step; None if its steps do not all differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSeries:
+    """How many `windows` of a split, `of` those that were read, lie inside the series of another one; and a `pair`.
+
+    The pair holds an index of this split and one of the other, whose windows begin so many steps apart: `shift`.
+    """
+
+    windows: int
+    of: int
+    pair: tuple[Index, Index] | None = None
+    shift: int = 0
+
+
+def shared_series(subject: Subject, other: Subject) -> SharedSeries:
+    """The windows whose end has a successor in the other split: those that follow on it, as in time, have none."""
+    own, theirs = _windows(subject), _windows(other)
+    inside = {run: (index, step) for index, runs in theirs.items() for step, run in enumerate(runs[:-1]) if run}
+    known = inside.keys() | {runs[-1] for runs in theirs.values() if runs and runs[-1]}
+    if len(known) < len(theirs):  # a pattern that repeats
+        return SharedSeries(0, len(own))
+    shared = {
+        index: runs
+        for index, runs in own.items()
+        if runs and runs[-1] in inside and sum(run in known for run in runs if run) >= SHARED_RUNS * len(runs)
+    }
+    for index, runs in shared.items():
+        earlier, step = inside[runs[-1] or 0]
+        return SharedSeries(len(shared), len(own), (index, earlier), abs(len(runs) - 1 - step))
+    return SharedSeries(0, len(own))
+
+
+def _windows(subject: Subject) -> Mapping[Index, Runs]:
+    if not any(_is_series(leaf.shape, leaf.dtype) for sample in subject.epoch.samples[:1] for leaf in sample.leaves):
+        return {}
+    indices = subject.epoch.asked(MOST_WINDOWS)
+    subject.afford_reads("series", len(indices))
+    found: Mapping[Index, Runs] = subject.vary(
+        "series", lambda folder: _read_series_windows(subject.build, folder, indices)
+    )
+    return found
+
+
+def _is_series(shape: Sequence[int] | None, dtype: Any) -> bool:
+    return shape is not None and len(shape) in (1, 2) and max(shape) >= SHORTEST_WINDOW and "float" in str(dtype)
+
+
+def _read_series_windows(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Mapping[Index, Runs]:
+    reader = Reader(build(), folder)
+    return {index: _runs(reader.read(index)) for index in indices}
+
+
+def _runs(sample: Any) -> Runs:
+    """The runs of the largest series of a sample, along its longer axis."""
+    leaves = (leaf for _, leaf in iter_leaves(sample) if isinstance(leaf, Tensor | np.ndarray))
+    series = [array_of(leaf) for leaf in leaves if _is_series(leaf.shape, leaf.dtype)]
+    if not series:
+        return ()
+    largest = max(series, key=lambda array: array.size)
+    rows = largest.T if largest.ndim == 2 and largest.shape[0] < largest.shape[1] else largest
+    steps = [row.tobytes() for row in np.ascontiguousarray(rows[:LONGEST_WINDOW])]
+    runs = (steps[start : start + RUN_STEPS] for start in range(len(steps) - RUN_STEPS + 1))
+    return [xxh3_64_intdigest(b"".join(run)) if len(set(run)) == RUN_STEPS else None for run in runs]

@@ -19,9 +19,10 @@ from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.targets.variants import Loader
 
-READ = 3
-"""How many samples are read in every random state."""
-READS = (1 + READ * DRAWS) * 2
+STEADY_SAMPLES = 3
+"""How many samples are read in every random state: one may stay the same by chance in all of them."""
+STEADY_READS = (1 + STEADY_SAMPLES * DRAWS) * 2
+"""Reads of two loaders, each after one that only warms up."""
 
 
 @dataclass(frozen=True, slots=True)

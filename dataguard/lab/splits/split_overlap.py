@@ -20,13 +20,40 @@ from xxhash import xxh3_64
 from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import Index, SampleRecord
-from dataguard.lab.decoding.file_substitution import watched
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits import index_contents, sample_pairs, shared_transforms
-from dataguard.lab.splits.index_contents import CONTENT, DISTINCT, NAMES, READS, SUBSET, Groups, recorded_groups
-from dataguard.lab.splits.sample_pairs import DRAWS, NearDuplicates, SamplePair, near_duplicates, run_pairs
-from dataguard.lab.splits.shared_transforms import ReplacedTransform, SharedTransform
+from dataguard.lab.splits.index_contents import (
+    CONTENT,
+    CONTENT_READS,
+    DISTINCT_SHARE,
+    NAMES,
+    SUBSET,
+    Groups,
+    IndexContents,
+    read_index_contents,
+    recorded_groups,
+)
+from dataguard.lab.splits.sample_pairs import (
+    PAIR_DRAWS,
+    NearDuplicates,
+    SamplePair,
+    SharedSeries,
+    SharedText,
+    near_duplicates,
+    opened_files,
+    run_pairs,
+    shared_series,
+    shared_text,
+)
+from dataguard.lab.splits.shared_transforms import (
+    STEADY_READS,
+    STEADY_SAMPLES,
+    ReplacedTransform,
+    SharedTransform,
+    find_replaced,
+    find_shared,
+    find_steady,
+)
 from dataguard.lab.splits.tables import Table, recorded_tables
 from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
@@ -34,34 +61,13 @@ from dataguard.settings.target_spelling import spelled_role
 from dataguard.stats.coincidence import is_shared
 from dataguard.targets.variants import Loader
 
-
-def are_splits(one: Subject, two: Subject) -> bool:
-    """Whether the names of two loaders do not denote different folds or datasets.
-
-    Loaders of separate factories belong together if the factories' names contain their roles.
-    """
-    targets = {one.target.name, two.target.name}
-    if len(targets) > 1 and not all(map(spelled_role, targets)):
-        return False
-    try:
-        first, second = _name_stem(one.facts.name), _name_stem(two.facts.name)
-    except LoaderFailed:
-        return False
-    return first == second or not first or not second
-
-
-def _name_stem(name: str) -> tuple[str, ...]:
-    """The words and numbers of a loader's name without those for its role or for a loader."""
-    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
-    return tuple(word for word in words if not _COMMON.fullmatch(word))
-
-
 _COMMON = re.compile(
     r"train(ing)?|fit|val(id(ation)?)?|eval(uation)?|dev|test(ing)?|predict(ion)?|infer(ence)?|"
     r"(data)?loaders?|data(set)?s?|dl|ds|set|split"
 )
 
 FOLDER_READS = 24
+"""Samples that are read to see the folders of their files: more see folders of rarer classes, and take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +85,10 @@ def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tupl
     reader.read(indices[0])
     found: list[tuple[Index, list[str], tuple[tuple[str, int], ...]]] = []
     for index in indices:
-        opened: list[str] = []
-
-        def note(path: str, opened: list[str] = opened) -> bool:
-            opened.append(path)
-            return False
-
-        with watched(note):
+        with opened_files() as opened:
             sample = reader.read(index)
         numbers = (one for one in numbers_of(sample) if one.size == 1 and one.whole and not one.is_float)
-        found.append((index, list(dict.fromkeys(opened)), tuple((one.path, int(one.low)) for one in numbers)))
+        found.append((index, list(opened), tuple((one.path, int(one.low)) for one in numbers)))
     shared = Counter(path for _, opened, _ in found for path in opened)
     return tuple(
         SampleFolders(
@@ -99,17 +99,22 @@ def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tupl
 
 
 FEW_FILES = 2000
-"""How many files are read unless every sample is requested."""
+"""How many files are read unless every sample is requested: a limit of time, as each takes two reads from a disk."""
 IMAGE_SHARE = 0.02
-"""The share of the budget for reading the images of each split."""
-COMPARED = 4
-"""How many pairs of each match are read again."""
-OFTEN = 3
-"""Content that occurs more often within one split identifies no sample."""
-SPREAD = 0.25
-"""The share of distinct samples in a split with repetitions, as if classes were balanced before the split."""
-FEWEST_ROWS, FEWEST_COLUMNS, CONTINUOUS = 24, 3, 0.95
-"""Different rows, the columns of measurements in them, and the share of values in such a column that are different."""
+"""The share of the budget for reading the images of each split: 1.2 s of the default 60."""
+COMPARED_PAIRS = 4
+"""How many pairs of each match are read again: one that holds is evidence, and the others show how usual it is."""
+MOST_REPEATS = 3
+"""Content that occurs more often within one split identifies no sample: a blank image, a default, a file that all
+share."""
+LEAST_SPREAD = 0.25
+"""The least share of distinct samples in a split with repetitions, as if classes were balanced before the split: with
+less, each sample is repeated four times, and its content is a category."""
+FEWEST_ROWS, FEWEST_COLUMNS, CONTINUOUS_SHARE = 24, 3, 0.95
+"""Different rows, the columns of measurements in them, and the share of values in such a column that are different.
+
+Three columns in which 19 of 20 values differ agree in two unrelated rows with odds of 0.05**3 = 1e-4 at most.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +164,18 @@ class Splits:
         return tuple(sorted(before, key=lambda one: ranks[one.facts.role or ""]))
 
     @property
-    def index_contents(self) -> index_contents.IndexContents:
+    def index_contents(self) -> IndexContents:
         """What the dataset stores for each index."""
         subject = self._subject
         most = 10**9 if subject.settings.all else FEW_FILES
         # To read one says more only of whole splits, and of tables, whose rows take no time.
-        worthwhile = _is_whole(subject.epoch) or subject.reads_take_little(READS)
+        worthwhile = _is_whole(subject.epoch) or subject.reads_take_little(CONTENT_READS)
         index = next((one.index for one in subject.epoch.samples if worthwhile and one.index is not None), None)
         build, length, group = subject.build, subject.facts.length, subject.settings.contract.get("group")
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
         return subject.vary(
             "index contents",
-            lambda folder: index_contents.read_index_contents(build, folder, length, most, index, seconds, group),
+            lambda folder: read_index_contents(build, folder, length, most, index, seconds, group),
         )
 
     @property
@@ -197,47 +202,43 @@ class Splits:
         subject = self._subject
         if other.target is not subject.target:
             return ()
-        return subject.vary(
-            ("shared transforms", other.facts.name), lambda _: shared_transforms.find_shared(subject.build_with(other))
-        )
+        return subject.vary(("shared transforms", other.facts.name), lambda _: find_shared(subject.build_with(other)))
 
     def steady_with(self, shared: SharedTransform, indices: Sequence[Index]) -> frozenset[str]:
         """The leaves of a few samples that no random state changes while this transform is given only one."""
-        build, read = self._subject.build, tuple(indices[: shared_transforms.READ])
-        self._subject.afford_reads(("steady", shared.path), shared_transforms.READS)
+        build, read = self._subject.build, tuple(indices[:STEADY_SAMPLES])
+        self._subject.afford_reads(("steady", shared.path), STEADY_READS)
         return self._subject.vary(
             ("steady", shared.path, read),
-            lambda folder: shared_transforms.find_steady(build(), folder, shared.path, read),
+            lambda folder: find_steady(build(), folder, shared.path, read),
         )
 
     def replaced(self, shared: Sequence[SharedTransform]) -> ReplacedTransform | None:
         """The random transform that one of these replaced after the splits were made, if there is one."""
         subject, paths = self._subject, tuple(dict.fromkeys(one.path for one in shared))
-        read = subject.epoch.asked(shared_transforms.READ)
-        subject.afford_reads(("replaced", paths), shared_transforms.READS)
-        return subject.vary(
-            ("replaced", paths), lambda folder: shared_transforms.find_replaced(subject.rebuild, folder, paths, read)
-        )
+        read = subject.epoch.asked(STEADY_SAMPLES)
+        subject.afford_reads(("replaced", paths), STEADY_READS)
+        return subject.vary(("replaced", paths), lambda folder: find_replaced(subject.rebuild, folder, paths, read))
 
-    def text_shared_with(self, other: Subject) -> sample_pairs.SharedText | None:
+    def text_shared_with(self, other: Subject) -> SharedText | None:
         """The text that windows of tokens of this split and of an earlier one have in common."""
-        return sample_pairs.shared_text(self._subject, other)
+        return shared_text(self._subject, other)
 
-    def series_shared_with(self, other: Subject) -> sample_pairs.SharedSeries:
+    def series_shared_with(self, other: Subject) -> SharedSeries:
         """The windows of a series that lie inside those of an earlier split."""
-        return sample_pairs.shared_series(self._subject, other)
+        return shared_series(self._subject, other)
 
     def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""
         subject = self._subject
         earlier, numbers = _hashes(other.epoch), _hashes(subject.epoch)
         matches = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
-        compared = {name: tuple(evenly(_distinct_pairs(found), COMPARED)) for name, found in matches}
+        compared = {name: tuple(evenly(_distinct_pairs(found), COMPARED_PAIRS)) for name, found in matches}
         wanted = tuple(dict.fromkeys(pair for pairs in compared.values() for pair in pairs))
         pairs: Mapping[tuple[Index, Index], SamplePair] = {}
         if wanted:
             seconds = subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample
-            subject.afford(("pairs", other.facts.name), (len(wanted) + 1) * (len(DRAWS) + 1) * seconds)
+            subject.afford(("pairs", other.facts.name), (len(wanted) + 1) * (len(PAIR_DRAWS) + 1) * seconds)
             builds = (other.build, subject.build)
             controls = (_control(other, [one for one, _ in wanted]), _control(subject, [two for _, two in wanted]))
             pairs = subject.vary(
@@ -312,16 +313,20 @@ def _largest(sample: SampleRecord) -> int | None:
 
 def _equal_pairs(one: Mapping[Any, int], two: Mapping[Any, int], *, repeated: bool = False) -> list[tuple[Any, Any]]:
     """Pairs of indices with equal numbers: of splits in which numbers hardly repeat or, if `repeated`, do."""
+    # Why equal numbers may mean one sample: they are 64-bit hashes, so different content has equal ones once in 2e7
+    # pairs of splits of a million samples each. What is equal without being one sample is common content, which repeats
+    # within the splits as well: numbers that occur often do not count, nor any of a split in which many repeat. Pairs
+    # come from one dictionary, and not from comparing all with all.
     if not one or not two:
         return []
     spread = min(len(set(each.values())) / len(each) for each in (one, two))
-    if not (SPREAD <= spread < DISTINCT if repeated else spread >= DISTINCT):
+    if not (LEAST_SPREAD <= spread < DISTINCT_SHARE if repeated else spread >= DISTINCT_SHARE):
         return []
     shared = set(one.values()) & set(two.values())
-    often = Counter(number for each in (one, two) for number in each.values() if number in shared)
-    most = OFTEN * (max(2, len(shared)) if repeated else 2)  # many equal repetitions are on purpose
-    places = {number: index for index, number in one.items() if number in shared and often[number] <= most}
-    return [(places[number], index) for index, number in two.items() if number in places]
+    times = Counter(number for each in (one, two) for number in each.values() if number in shared)
+    most = MOST_REPEATS * (max(2, len(shared)) if repeated else 2)  # many equal repetitions are on purpose
+    known = {number: index for index, number in one.items() if number in shared and times[number] <= most}
+    return [(known[number], index) for index, number in two.items() if number in known]
 
 
 def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
@@ -355,8 +360,29 @@ def _is_continuous(epoch: EpochTrace) -> bool:
     different = max(rows.values(), key=len, default=set())
     if len({len(row) for row in different}) != 1 or len(different) < FEWEST_ROWS:
         return False
-    distinct = [len(set(column)) >= CONTINUOUS * len(different) for column in zip(*different, strict=True)]
+    distinct = [len(set(column)) >= CONTINUOUS_SHARE * len(different) for column in zip(*different, strict=True)]
     return sum(distinct) >= FEWEST_COLUMNS
+
+
+def are_splits(one: Subject, two: Subject) -> bool:
+    """Whether the names of two loaders do not denote different folds or datasets.
+
+    Loaders of separate factories belong together if the factories' names contain their roles.
+    """
+    targets = {one.target.name, two.target.name}
+    if len(targets) > 1 and not all(map(spelled_role, targets)):
+        return False
+    try:
+        first, second = _name_stem(one.facts.name), _name_stem(two.facts.name)
+    except LoaderFailed:
+        return False
+    return first == second or not first or not second
+
+
+def _name_stem(name: str) -> tuple[str, ...]:
+    """The words and numbers of a loader's name without those for its role or for a loader."""
+    words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
+    return tuple(word for word in words if not _COMMON.fullmatch(word))
 
 
 def _control(subject: Subject, wanted: Sequence[Index]) -> Index:

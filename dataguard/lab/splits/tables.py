@@ -15,14 +15,15 @@ from dataguard.lab.core.loader_facts import asked_columns, length_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.reading.epoch_trace import EpochTrace
 
-WIDEST = 4096
-"""Most columns of a table."""
-LARGEST = 1 << 24
-"""Most values of a table."""
-STARTS = 64
-"""Most rows at which a window may begin."""
-NEAR = 1e-5
-"""Relative differences between a row in memory and in a sample that are those of another float type."""
+MOST_COLUMNS = 4096
+"""Most columns of a table: wider arrays are images or signals, which no scaler fits column by column."""
+MOST_VALUES = 1 << 24
+"""Most values of a table: a limit of time and memory, of 128 MB as float64."""
+MOST_STARTS = 64
+"""Most rows at which a window may begin, by its first row: a limit of time where rows repeat."""
+FLOAT_TOLERANCE = 1e-5
+"""Relative differences between a row in memory and in a sample that are those of another float type: float32 rounds by
+6e-8, and a few operations add to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def find_tables(dataset: Any, indices: Sequence[int], sample: Any, index: Index)
     leaves = [array_of(leaf) for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
     leaves = [leaf.astype(np.float64) for leaf in leaves if leaf.dtype.kind == "f"]
     rows = [leaf.reshape(-1) for leaf in leaves]
-    found = asked_columns(dataset, _arrays, indices, LARGEST) if isinstance(index, int) and rows else {}
+    found = asked_columns(dataset, _arrays, indices, MOST_VALUES) if isinstance(index, int) and rows else {}
     read = [(name, column) for name, (_, column) in found.items() if any(_is_row(column[index], row) for row in rows)]
     tables = [Table(name, columns_of_rows(column[np.asarray(indices)])) for name, column in read]
     return (*tables, *_series(dataset, leaves))
@@ -65,7 +66,7 @@ def _series(dataset: Any, leaves: Sequence[np.ndarray]) -> Iterator[Table]:
     """The arrays of a dataset, with a row for each step, of which a leaf is a window, perhaps transposed."""
     for name, value in [] if isinstance(dataset, Subset) else list(getattr(dataset, "__dict__", {}).items()):
         rows = _floats(value)
-        if rows is None or rows.size > LARGEST or rows.shape[1] > WIDEST:
+        if rows is None or rows.size > MOST_VALUES or rows.shape[1] > MOST_COLUMNS:
             continue
         windows = (each for leaf in leaves if leaf.ndim == 2 for each in (leaf, leaf.T))
         window = next((each for each in windows if _holds_window(rows, each)), None)
@@ -79,8 +80,8 @@ def _holds_window(rows: np.ndarray, window: np.ndarray) -> bool:
         return False
     starts = np.arange(len(rows) - len(window) + 1)
     for column, value in enumerate(window[0]):
-        starts = starts[np.isclose(rows[starts, column], value, NEAR, NEAR)]
-    return any(_is_row(rows[start : start + len(window)], window) for start in starts[:STARTS])
+        starts = starts[np.isclose(rows[starts, column], value, FLOAT_TOLERANCE, FLOAT_TOLERANCE)]
+    return any(_is_row(rows[start : start + len(window)], window) for start in starts[:MOST_STARTS])
 
 
 def recorded_tables(epoch: EpochTrace) -> tuple[Table, ...]:
@@ -115,7 +116,12 @@ def _arrays(dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
         parts = value if isinstance(value, tuple) and len(value) != length else (value,)
         for place, part in enumerate(parts):
             array = _floats(part)
-            if array is not None and len(array) == length and array.shape[1] <= WIDEST and array.size <= LARGEST:
+            if (
+                array is not None
+                and len(array) == length
+                and array.shape[1] <= MOST_COLUMNS
+                and array.size <= MOST_VALUES
+            ):
                 yield f"{name}[{place}]" if len(parts) > 1 else name, array
 
 
@@ -130,4 +136,4 @@ def _floats(value: Any) -> np.ndarray | None:
 
 
 def _is_row(row: np.ndarray, leaf: np.ndarray) -> bool:
-    return row.shape == leaf.shape and bool(np.allclose(row, leaf, rtol=NEAR, atol=NEAR))
+    return row.shape == leaf.shape and bool(np.allclose(row, leaf, rtol=FLOAT_TOLERANCE, atol=FLOAT_TOLERANCE))

@@ -50,8 +50,245 @@ from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
 
+LOOP_SECONDS = 1.5
+"""Seconds of a training loop in which waiting is measured: longer ones see slower changes."""
+RACE_SECONDS = 20.0
+"""Seconds that a check may take to compare worker counts: a third of the default budget."""
+_WORKER_COUNTS = (0, 1, 2, 4, 8, 16, 32)
+"""Worker counts of a bench, as far as twice the cores."""
+_MANY_WORKERS = 16
+"""What a check tries as many workers, or twice the cores if these are fewer."""
+_LOOP_ROUNDS = 3
+"""How often each training loop is run, alternately: a burst of other load decides no more than one."""
+_EPOCH_STARTS = 3
+"""How many epochs are started to measure the startup time: the best of them is compared with the worst of the
+others."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStarts:
+    """Seconds to the first batch of an epoch: of each of several, and of later ones if workers persist."""
+
+    own: tuple[float, ...]
+    persistent: tuple[float, ...]
+
+
+class Throughput:
+    """Measurements of one loader; each is made when accessed, as in `Lab`."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def step(self) -> float:
+        """The duration of a training step, in seconds. Raises NotApplicable if the user declares none."""
+        declared = self._subject.settings.contract.get("step_ms")
+        if declared is None:
+            raise NotTested(
+                "no step time is declared ([tool.dataguard.contract] step_ms): `dataguard bench` measures without one"
+            )
+        return float(declared) / 1e3
+
+    @property
+    def waits(self) -> Waits:
+        """How long a training loop of the declared step waits for batches."""
+        return _waits(self._own, [self.loop])
+
+    @property
+    def loop(self) -> LoopTimes:
+        """A training loop of the declared step."""
+        step = self.step
+        self._subject.afford("waits", 2 * LOOP_SECONDS)
+        return self._subject.vary(
+            "waits", lambda folder: _run_loop_once(self._subject.build, folder, sleeping(step)), alone=True
+        )
+
+    @property
+    def sweep(self) -> LoaderTimes:
+        """A race of the loader's own worker count with some that may suit the machine better."""
+        seconds = min(self._subject.cache.left / 3, RACE_SECONDS)
+        return self._subject.vary("sweep", lambda folder: self._run_sweep(folder, seconds), alone=True)
+
+    @property
+    def starts(self) -> EpochStarts:
+        """The time to start an epoch, and the time if workers persist."""
+        return self._subject.vary("starts", lambda folder: _run_starts(self._subject.build, folder), alone=True)
+
+    @property
+    def copies(self) -> DeliveredBatch:
+        """The time to copy a batch, as the loader yields it, to the device. Raises NotApplicable without CUDA."""
+        if not self._subject.facts.cuda:
+            raise NotTested(unavailable_reason() or "no CUDA device")
+        return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder), alone=True)
+
+    def bench(self, wanted: BenchOptions) -> LoaderTimes:
+        """All measurements of one loader, within the budget. Raises LoaderFailed if it does not run unchanged."""
+        seconds = self._subject.settings.budget
+        run = functools.partial(self._run_bench, wanted=wanted, seconds=seconds)
+        return self._subject.cache.observe(wanted, run, unbounded=True)
+
+    @property
+    def _own(self) -> Setting:
+        facts = self._subject.facts
+        return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
+
+    def _sweep(self, folder: Path, seconds: float) -> Sweep:
+        loader, recorder = self._subject.build(), FlightRecorder(folder)
+        # Timed runs are forks of this process.
+        if torch.cuda.is_initialized():
+            raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
+        return Sweep(loader, folder, recorder, self._subject.settings.timeout, time.monotonic() + seconds)
+
+    def _run_sweep(self, folder: Path, seconds: float) -> LoaderTimes:
+        sweep, facts = self._sweep(folder, seconds), self._subject.facts
+        sweep.timed_run(sweep.own)  # brings files into the system's cache
+        settings = _counts(sweep.own, _likely(sweep.own.workers, self._subject.machine.cores), self._subject.machine, 0)
+        timed = sweep.run(settings, facts.batches, seconds)
+        return LoaderTimes(facts.name, facts.batch_size, facts.batches, sweep.own, timed)
+
+    def _run_bench(self, folder: Path, wanted: BenchOptions, seconds: float) -> LoaderTimes:
+        sweep, facts = self._sweep(folder, seconds), self._subject.facts
+        own = sweep.own
+        sweep.timed_run(own)  # what it raises is the user's; it also brings files into the system's cache
+        profile = sweep.measure(own, lambda loader, recorder: run_profile(loader, recorder, 1.0))
+        if wanted.step is not None:
+            sweep.measure(own, lambda _, __: import_step(wanted.step or ""))
+        counted = _counts(own, wanted.workers, self._subject.machine, profile.batch_bytes)
+        has_step = wanted.step is not None or wanted.step_ms is not None
+        share = 0.5 if has_step else 0.7
+        workers = sweep.run(counted, facts.batches, share * seconds)
+        times = LoaderTimes(facts.name, facts.batch_size, facts.batches, own, workers, stages=profile.stages)
+        first = _first(times)
+        others = sweep.run(
+            _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step else 1.0)
+        )
+        notes = [] if facts.cuda or not own.pin else ["pin_memory=True has no effect here: there is no accelerator"]
+        waits: list[Waits] = []
+        ideal: float | None = None
+        if has_step:
+            try:
+                waits, ideal = self._measure_waits(sweep, wanted, list(dict.fromkeys([own, first])))
+            except Undecided as why:
+                notes.append(str(why))
+        name = wanted.step or (f"{wanted.step_ms:g} ms" if wanted.step_ms is not None else None)
+        fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
+        return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
+
+    def _measure_waits(self, sweep: Sweep, wanted: BenchOptions, settings: list[Setting]) -> tuple[list[Waits], float]:
+        """Training loops under each setting, alternately, and the same loop with batches from memory."""
+        feeds: dict[Setting, list[LoopTimes]] = {setting: [] for setting in settings}
+        each = max(min(LOOP_SECONDS, sweep.left / (_LOOP_ROUNDS * (len(settings) + 1))), 0.2)
+        ideals: list[LoopTimes] = []
+        for number in range(_LOOP_ROUNDS):
+            if number and sweep.left < 0:
+                break
+            for setting in settings:
+                feeds[setting].append(
+                    sweep.measure(
+                        setting, lambda loader, recorder: run_training_loop(loader, recorder, step_of(wanted), each)
+                    )
+                )
+            ideals.append(
+                sweep.measure(
+                    sweep.own, lambda loader, recorder: run_from_memory(loader, recorder, step_of(wanted), each)
+                )
+            )
+        ideal = _waits(sweep.own, ideals)
+        return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
+
+
+def _waits(setting: Setting, feeds: list[LoopTimes]) -> Waits:
+    waiting = tuple(seconds for feed in feeds for seconds in feed.waiting)
+    stepping = tuple(seconds for feed in feeds for seconds in feed.stepping)
+    return Waits(setting, sum(feed.batches for feed in feeds), waiting, stepping)
+
+
+def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes: int) -> list[Setting]:
+    """The settings of a race of worker counts: those requested, or what suits the machine; the user's own first."""
+    counts = asked or tuple(count for count in _WORKER_COUNTS if count <= 2 * machine.cores)
+    settings = {own: None}
+    for count in counts:
+        prefetch = (own.prefetch or 2) if count else None
+        flying = (count * (prefetch or 0) + 2) * batch_bytes
+        fits = not count or machine.shm_free is None or flying < machine.shm_free / 2
+        if count != own.workers and (fits or asked):
+            settings[replace(own, workers=count, prefetch=prefetch, persistent=own.persistent and count > 0)] = None
+    return list(settings)
+
+
+def _likely(own: int, cores: int) -> tuple[int, ...]:
+    """Worker counts worth comparing with the user's own: twice as many, many, and no more than cores."""
+    most = 2 * cores
+    fewer = {cores} if own > cores else set()
+    return tuple(sorted({min(max(2 * own, 2), most), min(_MANY_WORKERS, most), *fewer} - {own}))
+
+
+def _first(times: LoaderTimes) -> Setting:
+    """The fastest worker count; of those without a clear difference, the user's own, else the smallest."""
+    ranking = times.ranking(times.workers)
+    if not ranking.order:
+        return times.own
+    names = {ranking.order[0], *ranking.tied}
+    among = [timed.setting for timed in times.workers if str(timed.setting) in names]
+    return times.own if times.own in among else min(among, key=lambda setting: setting.workers)
+
+
+def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
+    """The settings of a race of the other arguments, starting from the best worker count."""
+    others = [first]
+    if first.workers:
+        others.append(replace(first, prefetch=2 * (first.prefetch or 2)))
+        if kind == "map" and not first.persistent:
+            others.append(replace(first, persistent=True))
+    if cuda:
+        others.append(replace(first, pin=not first.pin))
+    return others if len(others) > 1 else []
+
+
+def _run_loop_once(build: Callable[..., Loader], folder: Path, step: TrainingStep) -> LoopTimes:
+    loader = build(schedule=lambda inner, _: EndlessOrder(inner))
+    return run_training_loop(loader, FlightRecorder(folder), step, LOOP_SECONDS)
+
+
+def _run_starts(build: Callable[..., Loader], folder: Path) -> EpochStarts:
+    """Start epochs of the loader unchanged, and with persistent workers; each ends after its first batch."""
+    recorder = FlightRecorder(folder)
+    return EpochStarts(*(_started(build, recorder, persistent) for persistent in (False, True)))
+
+
+def _started(build: Callable[..., Loader], recorder: FlightRecorder, persistent: bool) -> tuple[float, ...]:
+    loader = build(persistent_workers=persistent, reuse=True)
+    seconds = []
+    iterator: Any = None
+    with gate("iterate"):
+        for _ in range(_EPOCH_STARTS + persistent):
+            started = time.perf_counter()
+            iterator = iter(loader)
+            next(iterator)
+            seconds.append(time.perf_counter() - started)
+            recorder.mark(None, "iterate")
+            if not persistent:
+                shut(iterator)
+    shut(iterator)
+    return tuple(seconds[persistent:])
+
+
+def _run_copies(loader: Loader, folder: Path) -> DeliveredBatch:
+    recorder = FlightRecorder(folder)
+    iterator = iter(loader)
+    with gate("iterate"):
+        batch = next(iterator)
+    recorder.mark(None, "iterate")
+    reason = unavailable_reason()
+    if reason is not None:
+        raise NotApplicable(reason)
+    delivered = copy_delivered(batch)
+    shut(iterator)
+    return delivered
+
+
 RUN_SECONDS = 0.3
-"""Seconds of a run after its first batches."""
+"""Seconds of a run after its first batches: a race has four rounds or more of them for each setting."""
 
 
 def setting_of(loader: Loader) -> Setting:
@@ -153,237 +390,3 @@ class Sweep:
         lead = max(setting.workers, 1) if warm_start else 0
         overrides["schedule"] = lambda inner, _: EndlessOrder(inner, lead)
         return Target("own", "own", self.loader).build(**overrides)
-
-
-FEED_SECONDS = 1.5
-"""Seconds of a training loop in which waiting is measured."""
-RACE_SECONDS = 20.0
-"""Seconds that a check may take to compare worker counts."""
-_COUNTS = (0, 1, 2, 4, 8, 16, 32)
-_MANY = 16
-_ROUNDS = 3
-"""How often each training loop is run, alternately."""
-_STARTS = 3
-"""How many epochs are started to measure the startup time."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpochStarts:
-    """Seconds to the first batch of an epoch: of each of several, and of later ones if workers persist."""
-
-    own: tuple[float, ...]
-    persistent: tuple[float, ...]
-
-
-class Throughput:
-    """Measurements of one loader; each is made when accessed, as in `Lab`."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-
-    @property
-    def step(self) -> float:
-        """The duration of a training step, in seconds. Raises NotApplicable if the user declares none."""
-        declared = self._subject.settings.contract.get("step_ms")
-        if declared is None:
-            raise NotTested(
-                "no step time is declared ([tool.dataguard.contract] step_ms): `dataguard bench` measures without one"
-            )
-        return float(declared) / 1e3
-
-    @property
-    def waits(self) -> Waits:
-        """How long a training loop of the declared step waits for batches."""
-        return _waits(self._own, [self.loop])
-
-    @property
-    def loop(self) -> LoopTimes:
-        """A training loop of the declared step."""
-        step = self.step
-        self._subject.afford("waits", 2 * FEED_SECONDS)
-        return self._subject.vary(
-            "waits", lambda folder: _run_loop_once(self._subject.build, folder, sleeping(step)), alone=True
-        )
-
-    @property
-    def sweep(self) -> LoaderTimes:
-        """A race of the loader's own worker count with some that may suit the machine better."""
-        seconds = min(self._subject.cache.left / 3, RACE_SECONDS)
-        return self._subject.vary("sweep", lambda folder: self._run_sweep(folder, seconds), alone=True)
-
-    @property
-    def starts(self) -> EpochStarts:
-        """The time to start an epoch, and the time if workers persist."""
-        return self._subject.vary("starts", lambda folder: _run_starts(self._subject.build, folder), alone=True)
-
-    @property
-    def copies(self) -> DeliveredBatch:
-        """The time to copy a batch, as the loader yields it, to the device. Raises NotApplicable without CUDA."""
-        if not self._subject.facts.cuda:
-            raise NotTested(unavailable_reason() or "no CUDA device")
-        return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder), alone=True)
-
-    def bench(self, wanted: BenchOptions) -> LoaderTimes:
-        """All measurements of one loader, within the budget. Raises LoaderFailed if it does not run unchanged."""
-        seconds = self._subject.settings.budget
-        run = functools.partial(self._run_bench, wanted=wanted, seconds=seconds)
-        return self._subject.cache.observe(wanted, run, unbounded=True)
-
-    @property
-    def _own(self) -> Setting:
-        facts = self._subject.facts
-        return Setting(facts.num_workers, facts.prefetch, facts.persistent, facts.pin_memory)
-
-    def _sweep(self, folder: Path, seconds: float) -> Sweep:
-        loader, recorder = self._subject.build(), FlightRecorder(folder)
-        # Timed runs are forks of this process.
-        if torch.cuda.is_initialized():
-            raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
-        return Sweep(loader, folder, recorder, self._subject.settings.timeout, time.monotonic() + seconds)
-
-    def _run_sweep(self, folder: Path, seconds: float) -> LoaderTimes:
-        sweep, facts = self._sweep(folder, seconds), self._subject.facts
-        sweep.timed_run(sweep.own)  # brings files into the system's cache
-        settings = _counts(sweep.own, _likely(sweep.own.workers, self._subject.machine.cores), self._subject.machine, 0)
-        timed = sweep.run(settings, facts.batches, seconds)
-        return LoaderTimes(facts.name, facts.batch_size, facts.batches, sweep.own, timed)
-
-    def _run_bench(self, folder: Path, wanted: BenchOptions, seconds: float) -> LoaderTimes:
-        sweep, facts = self._sweep(folder, seconds), self._subject.facts
-        own = sweep.own
-        sweep.timed_run(own)  # what it raises is the user's; it also brings files into the system's cache
-        profile = sweep.measure(own, lambda loader, recorder: run_profile(loader, recorder, 1.0))
-        if wanted.step is not None:
-            sweep.measure(own, lambda _, __: import_step(wanted.step or ""))
-        counted = _counts(own, wanted.workers, self._subject.machine, profile.batch_bytes)
-        has_step = wanted.step is not None or wanted.step_ms is not None
-        share = 0.5 if has_step else 0.7
-        workers = sweep.run(counted, facts.batches, share * seconds)
-        times = LoaderTimes(facts.name, facts.batch_size, facts.batches, own, workers, stages=profile.stages)
-        first = _first(times)
-        others = sweep.run(
-            _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step else 1.0)
-        )
-        notes = [] if facts.cuda or not own.pin else ["pin_memory=True has no effect here: there is no accelerator"]
-        waits: list[Waits] = []
-        ideal: float | None = None
-        if has_step:
-            try:
-                waits, ideal = self._measure_waits(sweep, wanted, list(dict.fromkeys([own, first])))
-            except Undecided as why:
-                notes.append(str(why))
-        name = wanted.step or (f"{wanted.step_ms:g} ms" if wanted.step_ms is not None else None)
-        fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
-        return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
-
-    def _measure_waits(self, sweep: Sweep, wanted: BenchOptions, settings: list[Setting]) -> tuple[list[Waits], float]:
-        """Training loops under each setting, alternately, and the same loop with batches from memory."""
-        feeds: dict[Setting, list[LoopTimes]] = {setting: [] for setting in settings}
-        each = max(min(FEED_SECONDS, sweep.left / (_ROUNDS * (len(settings) + 1))), 0.2)
-        ideals: list[LoopTimes] = []
-        for number in range(_ROUNDS):
-            if number and sweep.left < 0:
-                break
-            for setting in settings:
-                feeds[setting].append(
-                    sweep.measure(
-                        setting, lambda loader, recorder: run_training_loop(loader, recorder, step_of(wanted), each)
-                    )
-                )
-            ideals.append(
-                sweep.measure(
-                    sweep.own, lambda loader, recorder: run_from_memory(loader, recorder, step_of(wanted), each)
-                )
-            )
-        ideal = _waits(sweep.own, ideals)
-        return [_waits(setting, made) for setting, made in feeds.items() if made], ideal.each
-
-
-def _waits(setting: Setting, feeds: list[LoopTimes]) -> Waits:
-    waiting = tuple(seconds for feed in feeds for seconds in feed.waiting)
-    stepping = tuple(seconds for feed in feeds for seconds in feed.stepping)
-    return Waits(setting, sum(feed.batches for feed in feeds), waiting, stepping)
-
-
-def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes: int) -> list[Setting]:
-    """The settings of a race of worker counts: those requested, or what suits the machine; the user's own first."""
-    counts = asked or tuple(count for count in _COUNTS if count <= 2 * machine.cores)
-    settings = {own: None}
-    for count in counts:
-        prefetch = (own.prefetch or 2) if count else None
-        flying = (count * (prefetch or 0) + 2) * batch_bytes
-        fits = not count or machine.shm_free is None or flying < machine.shm_free / 2
-        if count != own.workers and (fits or asked):
-            settings[replace(own, workers=count, prefetch=prefetch, persistent=own.persistent and count > 0)] = None
-    return list(settings)
-
-
-def _likely(own: int, cores: int) -> tuple[int, ...]:
-    """Worker counts worth comparing with the user's own: twice as many, many, and no more than cores."""
-    most = 2 * cores
-    fewer = {cores} if own > cores else set()
-    return tuple(sorted({min(max(2 * own, 2), most), min(_MANY, most), *fewer} - {own}))
-
-
-def _first(times: LoaderTimes) -> Setting:
-    """The fastest worker count; of those without a clear difference, the user's own, else the smallest."""
-    ranking = times.ranking(times.workers)
-    if not ranking.order:
-        return times.own
-    names = {ranking.order[0], *ranking.tied}
-    among = [timed.setting for timed in times.workers if str(timed.setting) in names]
-    return times.own if times.own in among else min(among, key=lambda setting: setting.workers)
-
-
-def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
-    """The settings of a race of the other arguments, starting from the best worker count."""
-    others = [first]
-    if first.workers:
-        others.append(replace(first, prefetch=2 * (first.prefetch or 2)))
-        if kind == "map" and not first.persistent:
-            others.append(replace(first, persistent=True))
-    if cuda:
-        others.append(replace(first, pin=not first.pin))
-    return others if len(others) > 1 else []
-
-
-def _run_loop_once(build: Callable[..., Loader], folder: Path, step: TrainingStep) -> LoopTimes:
-    loader = build(schedule=lambda inner, _: EndlessOrder(inner))
-    return run_training_loop(loader, FlightRecorder(folder), step, FEED_SECONDS)
-
-
-def _run_starts(build: Callable[..., Loader], folder: Path) -> EpochStarts:
-    """Start epochs of the loader unchanged, and with persistent workers; each ends after its first batch."""
-    recorder = FlightRecorder(folder)
-    return EpochStarts(*(_started(build, recorder, persistent) for persistent in (False, True)))
-
-
-def _started(build: Callable[..., Loader], recorder: FlightRecorder, persistent: bool) -> tuple[float, ...]:
-    loader = build(persistent_workers=persistent, reuse=True)
-    seconds = []
-    iterator: Any = None
-    with gate("iterate"):
-        for _ in range(_STARTS + persistent):
-            started = time.perf_counter()
-            iterator = iter(loader)
-            next(iterator)
-            seconds.append(time.perf_counter() - started)
-            recorder.mark(None, "iterate")
-            if not persistent:
-                shut(iterator)
-    shut(iterator)
-    return tuple(seconds[persistent:])
-
-
-def _run_copies(loader: Loader, folder: Path) -> DeliveredBatch:
-    recorder = FlightRecorder(folder)
-    iterator = iter(loader)
-    with gate("iterate"):
-        batch = next(iterator)
-    recorder.mark(None, "iterate")
-    reason = unavailable_reason()
-    if reason is not None:
-        raise NotApplicable(reason)
-    delivered = copy_delivered(batch)
-    shut(iterator)
-    return delivered

@@ -51,95 +51,12 @@ from dataguard.lab.tokens.token_rows import (
 )
 from dataguard.targets.variants import Loader
 
-MOST = 1 << 26
-"""The first so many entries of an array are searched for tokens of a batch."""
-_LIMITS = {"uint16": 1 << 16, "int16": 1 << 15}
-_WINDOW, _ROWS = 8, 4
-
-
-@dataclass(frozen=True, slots=True)
-class NarrowStorage:
-    """An array that tokens are read from: its path, dtype, and how many different ids that holds."""
-
-    where: str
-    dtype: str
-    ids: int
-
-
-def narrow_storage(loader: Any, rows: Sequence[TokenRow], size: int | None) -> NarrowStorage | None:
-    """The array of the dataset that holds the tokens of rows, if it has too few bits for a vocabulary of this size."""
-    if size is None or size <= min(_LIMITS.values()):
-        return None
-    long = [row.tokens for row in rows if len(row.tokens) >= 2 * _WINDOW]
-    windows = [tokens[len(tokens) // 2 :][:_WINDOW] for tokens in long[:_ROWS]]
-    for node in reachable({"dataset": loader.dataset}, _is_narrow):
-        limit = _LIMITS[node.value.dtype.name]
-        if size > limit and windows and all(_holds(node.value, window) for window in windows):
-            return NarrowStorage(node.path, node.value.dtype.name, limit)
-    return None
-
-
-def _is_narrow(value: Any) -> bool:
-    return issubclass(type(value), np.ndarray) and value.ndim == 1 and value.dtype.name in _LIMITS
-
-
-def _holds(array: np.ndarray, window: np.ndarray) -> bool:
-    part = np.asarray(array[:MOST])
-    places = np.flatnonzero(part[: len(part) - len(window) + 1] == window[0])
-    for offset in range(1, len(window)):
-        places = places[part[places + offset] == window[offset]]
-    return len(places) > 0
-
-
-MARKS = frozenset({"attention_mask", "position_ids"})
-"""Keys that tell the batch of a model of transformers from one of tokens and labels alone."""
-CAUSAL = MARKS | {"input_ids", "labels", "token_type_ids", "inputs_embeds", "num_items_in_batch", "logits_to_keep"}
-"""The arguments of such models that shift labels; others take a mask for the loss, or tokens of a decoder."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelShift:
-    """How many labels of batches were compared, and how many are the token `after` theirs, or the one `at` theirs.
-
-    `tokens` counts the different ones among them.
-    """
-
-    compared: int
-    after: int
-    at: int
-    tokens: int
-
-
-def find_shift(rows: Sequence[TokenRow]) -> LabelShift | None:
-    """Compare the labels of rows with their tokens; padding, and what counts for no loss, is left out."""
-    pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
-    if not pairs:
-        return None
-    labelled, after, at = [], 0, 0
-    for row, labels in pairs:
-        counts = (labels[:-1] != IGNORED) & row.inside[1:] & row.inside[:-1]
-        kept = labels[:-1][counts]
-        labelled.append(kept)
-        after += int((kept == row.tokens[1:][counts]).sum())
-        at += int((kept == row.tokens[:-1][counts]).sum())
-    every = np.concatenate(labelled)
-    return LabelShift(len(every), after, at, len(np.unique(every)))
-
-
-def is_for_causal_model(keys: Collection[str], *, for_models: bool) -> bool:
-    """Whether a batch has just the arguments of models that shift labels.
-
-    Without a mask or positions they are, if they are made `for_models` of a library that the user's code has loaded.
-    """
-    return {"input_ids", "labels"} <= set(keys) <= CAUSAL and (bool(MARKS & set(keys)) or for_models)
-
-
-DRAWS = 2
-"""How often the same batches are read: labels may be drawn at random."""
-ROWS, FEW = 128, 32
-"""How many samples are read in each draw; few of them if samples are slow."""
-TOKENS = 1 << 20
-"""After so many tokens a draw ends."""
+TOKEN_DRAWS = 2
+"""How often the same batches are read: labels may be drawn at random, and then differ between two draws."""
+MOST_SAMPLES, FEW_SAMPLES = 128, 32
+"""How many samples are read in each draw; few of them if samples are slow: more show rarer rows, and take longer."""
+MOST_TOKENS = 1 << 20
+"""After so many tokens a draw ends: a limit of memory, as all rows are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +109,9 @@ class Tokens:
         if not names:
             raise NotApplicable("no batch has the key input_ids: name your tokens in the contract")
         cost = epoch.seconds_per_sample
-        samples = subject.sparing(ROWS, FEW, DRAWS)
+        samples = subject.sparing(MOST_SAMPLES, FEW_SAMPLES, TOKEN_DRAWS)
         collated = samples // max(batches[0].size, 1) * max(batch.collate_seconds for batch in batches)
-        subject.afford("tokens", DRAWS * (samples * cost + collated))
+        subject.afford("tokens", TOKEN_DRAWS * (samples * cost + collated))
         limit, group = epoch.limit, group_of(names["tokens"])
         keys = frozenset(key_of(path) for path in paths if group_of(path) == group)
         reads: TokenReads | None = subject.vary(
@@ -222,7 +139,7 @@ def read_tokens(
 
     loader = build(schedule=schedule, num_workers=0)
     most = None if in_use(spreads, loader) else max(2, -(-samples // (loader.batch_size or 1)))
-    draws = [_draw(loader, number, contract, most, samples) for number in range(DRAWS)]
+    draws = [_draw(loader, number, contract, most, samples) for number in range(TOKEN_DRAWS)]
     rows = draws[0]
     if not rows:
         return None
@@ -273,6 +190,92 @@ def _draw(loader: Loader, number: int, contract: Mapping[str, Any], most: int | 
     with gate("iterate"):
         for batch_number, batch in enumerate(islice(loader, most)):
             rows += rows_of(batch, batch_number, contract)
-            if len(rows) >= samples or sum(row.tokens.size for row in rows) > TOKENS:
+            if len(rows) >= samples or sum(row.tokens.size for row in rows) > MOST_TOKENS:
                 break
     return rows
+
+
+MOST_ENTRIES = 1 << 26
+"""The first so many entries of an array are searched for tokens of a batch: a limit of time, of 128 MiB from a disk."""
+_ID_LIMITS = {"uint16": 1 << 16, "int16": 1 << 15}
+"""How many ids an array of each dtype can hold."""
+_WINDOW_TOKENS, _SEARCHED_ROWS = 8, 4
+"""The tokens in a row that are searched, of so many rows: text of thousands of words repeats eight of them by chance in
+no four places."""
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowStorage:
+    """An array that tokens are read from: its path, dtype, and how many different ids that holds."""
+
+    where: str
+    dtype: str
+    ids: int
+
+
+def narrow_storage(loader: Any, rows: Sequence[TokenRow], size: int | None) -> NarrowStorage | None:
+    """The array of the dataset that holds the tokens of rows, if it has too few bits for a vocabulary of this size."""
+    if size is None or size <= min(_ID_LIMITS.values()):
+        return None
+    long = [row.tokens for row in rows if len(row.tokens) >= 2 * _WINDOW_TOKENS]
+    windows = [tokens[len(tokens) // 2 :][:_WINDOW_TOKENS] for tokens in long[:_SEARCHED_ROWS]]
+    for node in reachable({"dataset": loader.dataset}, _is_narrow):
+        limit = _ID_LIMITS[node.value.dtype.name]
+        if size > limit and windows and all(_holds(node.value, window) for window in windows):
+            return NarrowStorage(node.path, node.value.dtype.name, limit)
+    return None
+
+
+def _is_narrow(value: Any) -> bool:
+    return issubclass(type(value), np.ndarray) and value.ndim == 1 and value.dtype.name in _ID_LIMITS
+
+
+def _holds(array: np.ndarray, window: np.ndarray) -> bool:
+    part = np.asarray(array[:MOST_ENTRIES])
+    places = np.flatnonzero(part[: len(part) - len(window) + 1] == window[0])
+    for offset in range(1, len(window)):
+        places = places[part[places + offset] == window[offset]]
+    return len(places) > 0
+
+
+MARKS = frozenset({"attention_mask", "position_ids"})
+"""Keys that tell the batch of a model of transformers from one of tokens and labels alone."""
+CAUSAL = MARKS | {"input_ids", "labels", "token_type_ids", "inputs_embeds", "num_items_in_batch", "logits_to_keep"}
+"""The arguments of such models that shift labels; others take a mask for the loss, or tokens of a decoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelShift:
+    """How many labels of batches were compared, and how many are the token `after` theirs, or the one `at` theirs.
+
+    `tokens` counts the different ones among them.
+    """
+
+    compared: int
+    after: int
+    at: int
+    tokens: int
+
+
+def find_shift(rows: Sequence[TokenRow]) -> LabelShift | None:
+    """Compare the labels of rows with their tokens; padding, and what counts for no loss, is left out."""
+    pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
+    if not pairs:
+        return None
+    labelled, after, at = [], 0, 0
+    for row, labels in pairs:
+        counts = (labels[:-1] != IGNORED) & row.inside[1:] & row.inside[:-1]
+        kept = labels[:-1][counts]
+        labelled.append(kept)
+        after += int((kept == row.tokens[1:][counts]).sum())
+        at += int((kept == row.tokens[:-1][counts]).sum())
+    every = np.concatenate(labelled)
+    return LabelShift(len(every), after, at, len(np.unique(every)))
+
+
+def is_for_causal_model(keys: Collection[str], *, for_models: bool) -> bool:
+    """Whether a batch has just the arguments of models that shift labels.
+
+    Without a mask or positions they are, if they are made `for_models` of a library that the user's code has loaded.
+    """
+    return {"input_ids", "labels"} <= set(keys) <= CAUSAL and (bool(MARKS & set(keys)) or for_models)

@@ -41,10 +41,11 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.subject import Subject
-from dataguard.lab.transforms import pipeline_watch
 from dataguard.lab.transforms.pipeline_watch import (
-    IN_BATCH,
+    FEWEST_UNUSED_READS,
+    MOST_IN_BATCH,
     NO_STEPS,
+    UNUSED_READS,
     CallLog,
     PipelineWatch,
     UnusedTransform,
@@ -57,106 +58,19 @@ from dataguard.lab.transforms.pipeline_watch import (
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
-DISCARD_READS, FEWEST_DISCARDED = 8, 6
-"""The most samples that are read twice for a step, and how many of them the step must be called for."""
-_DISCARD_SECONDS = 3.0
-"""Seconds after which no more samples are read."""
-_MOST_CALLS = 64
-"""The most calls of a step in one sample: beyond, it may be retried until its result is accepted."""
-_BYTES = ("L", "P", "RGB", "RGBA", "CMYK")
-_PLAIN = (torch.Tensor, np.ndarray, np.generic, str, bytes, bool, int, float, list, tuple, type(None))
-
-
-@dataclass(frozen=True, slots=True)
-class Discarded:
-    """A step, by its path and its class, and how many samples stayed the same whatever it returned."""
-
-    path: str
-    name: str
-    samples: int
-
-
-def find_discarded(loader: Loader, watch: PipelineWatch, folder: Path, indices: Sequence[Index]) -> Discarded | None:
-    """The first watched step whose result is discarded, found by reading samples again.
-
-    A step that works in place needs no result. Samples with objects of unknown types cannot be judged: the result may
-    be inside.
-    """
-    if len(indices) < FEWEST_DISCARDED:
-        return None
-    reader = Reader(loader, folder, DISCARD_READS)
-    until = time.monotonic() + _DISCARD_SECONDS
-    try:
-        if not all(isinstance(leaf, _PLAIN) or is_pillow(leaf) for _, leaf in iter_leaves(reader.read(indices[0]))):
-            return None
-        for log in [log for log in watch.logs if not log.is_nested]:
-            samples = _unchanged_samples(log, watch, reader, indices, until)
-            if samples >= FEWEST_DISCARDED and log.acts and not log.in_place:
-                return Discarded(log.path, log.name, samples)
-    except LoaderFailed:  # it raises for other images: they are used
-        return None
-    return None
-
-
-def _unchanged_samples(
-    log: CallLog, watch: PipelineWatch, reader: Reader, indices: Sequence[Index], until: float
-) -> int:
-    """How many samples stay the same with other images from a step; 0 if any differs."""
-    count = 0
-    for draw, index in enumerate(indices[:DISCARD_READS]):
-        usual = fingerprint(reader.read(index, draw))
-        replacement = _ImageReplacement(log)
-        watch.change = replacement
-        try:
-            other = fingerprint(reader.read(index, draw))
-        finally:
-            watch.change = None
-        if replacement.failed or usual != other or time.monotonic() > until:
-            return 0
-        count += replacement.calls > 0
-    return count
-
-
-class _ImageReplacement:
-    """Replaces the images in the results of one step, and counts its calls."""
-
-    def __init__(self, log: CallLog) -> None:
-        self._log = log
-        self.calls = 0
-        self.failed = False
-
-    def __call__(self, log: CallLog, given: Any) -> Any:
-        if log is not self._log or self.calls > _MOST_CALLS:
-            return given
-        self.calls += 1
-        changed = replace_images(given, _other)
-        self.failed |= self.calls > _MOST_CALLS or fingerprint(changed) == fingerprint(given)
-        return changed
-
-
-def _other(image: Any) -> Any:
-    """Another image of the same shape and type, or the same image for rare Pillow modes.
-
-    Its values are far from the original ones, so that it differs after rounding or a threshold as well.
-    """
-    if is_pillow(image):
-        return image.point(lambda value: value ^ 128) if image.mode in _BYTES else image
-    kind, size = array_of(image).dtype.kind, array_of(image).dtype.itemsize
-    if kind == "f":
-        return -image - 1
-    return image ^ True if kind == "b" else image ^ 128 if (kind, size) == ("u", 1) else image + 1
-
-
-READS, FEWEST = 16, 4
-"""The most samples that are read, as long as some step has had no effect, and the fewest."""
-ODDS = 1e-9
-"""A random step without effect counts as inert if the odds of that are lower."""
-_SECONDS = 1.0
-"""Seconds for the trials of one step; what is not settled by then stays undecided."""
-_SOME = 2
-"""How many of the trial images are expected to be of a kind that a step changes."""
-_LARGEST = 480
-"""The longer side of a trial image in pixels."""
+PIPELINE_READS, FEWEST_PIPELINE_READS = 16, 4
+"""The most samples that are read, as long as some step has had no effect, and the fewest: a step that acts once needs
+no trial, and a trial takes longer than a read."""
+INERT_ODDS = 1e-9
+"""A random step without effect counts as inert if the odds of that are lower: one in a billion, as for all
+accusations."""
+_TRIAL_SECONDS = 1.0
+"""Seconds for the trials of one step, a limit of time; what is not settled by then stays undecided."""
+_SUITABLE_IMAGES = 2
+"""How many of the five trial images are expected to be of a kind that a step changes: so many fewer calls of each
+suffice."""
+_LARGEST_SIDE = 480
+"""The longer side of a trial image in pixels: a limit of time, above the sizes that models take."""
 _NO_OP = re.compile(r"identity|no_?op", re.IGNORECASE)
 """Class names of steps that do nothing by design."""
 
@@ -218,10 +132,12 @@ class Transforms:
         """The effect of each step. Raises NotApplicable if no object is called with an image."""
         subject = self._subject
         subject.need_images()
-        if not subject.reads_take_little(FEWEST) and not subject.vary("steps", lambda _: has_steps(subject.build())):
+        if not subject.reads_take_little(FEWEST_PIPELINE_READS) and not subject.vary(
+            "steps", lambda _: has_steps(subject.build())
+        ):
             raise NotApplicable(NO_STEPS)
-        subject.afford_reads("pipeline", FEWEST)
-        indices = subject.epoch.asked(READS) if subject.facts.kind == "map" else ()
+        subject.afford_reads("pipeline", FEWEST_PIPELINE_READS)
+        indices = subject.epoch.asked(PIPELINE_READS) if subject.facts.kind == "map" else ()
         return subject.vary("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
 
     @property
@@ -229,12 +145,12 @@ class Transforms:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
         subject.need_images()
-        if not subject.reads_take_little(pipeline_watch.FEWEST) and not subject.vary(
+        if not subject.reads_take_little(FEWEST_UNUSED_READS) and not subject.vary(
             "held", lambda _: holds(subject.build)
         ):
             return None
-        subject.afford_reads("unused", pipeline_watch.FEWEST)
-        indices = subject.epoch.asked(pipeline_watch.READS) if subject.facts.kind == "map" else ()
+        subject.afford_reads("unused", FEWEST_UNUSED_READS)
+        indices = subject.epoch.asked(UNUSED_READS) if subject.facts.kind == "map" else ()
         return subject.vary("unused", lambda folder: find_unused(subject.build, folder, indices))
 
 
@@ -246,9 +162,9 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     count = 0
     for sample in _samples(loader, folder, indices):
         count += 1
-        keep(sample, batch, 1, IN_BATCH)
+        keep(sample, batch, 1, MOST_IN_BATCH)
         del sample  # the next one may take as much memory
-        if count >= FEWEST and all(log.acts for log in watch.logs):
+        if count >= FEWEST_PIPELINE_READS and all(log.acts for log in watch.logs):
             break
     with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
         loader.collate_fn(batch)
@@ -261,9 +177,9 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
 
 
 def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator[Any]:
-    reader = Reader(loader, folder, READS)
+    reader = Reader(loader, folder, PIPELINE_READS)
     stream = None if indices else iter(loader.dataset)
-    for draw in range(READS):
+    for draw in range(PIPELINE_READS):
         if stream is None:
             yield reader.read(indices[draw % len(indices)], draw)
             continue
@@ -286,7 +202,7 @@ def _step_of(log: CallLog, watch: PipelineWatch) -> PipelineStep:
         return replace(known, probability=probability, intended=True)
     trial = TransformTrials(unwatched(log, watch), example, images)
     chance = min(probability or 1.0, 1.0)  # 0 was intended
-    tries = 1 if chance == 1 else math.ceil(math.log(ODDS) / math.log1p(-chance) / _SOME)
+    tries = 1 if chance == 1 else math.ceil(math.log(INERT_ODDS) / math.log1p(-chance) / _SUITABLE_IMAGES)
     trials, has_effect = trial.as_given(tries)
     acts_on = () if has_effect else trial.in_other_containers(tries)
     settled = has_effect or not trial.timed_out
@@ -319,7 +235,7 @@ class TransformTrials:
         self._example = example
         self._images = list(_images(*size_of(images[0])))
         self._grey = planes_of(images[0]).shape[0] == 1
-        self._until = time.monotonic() + _SECONDS
+        self._until = time.monotonic() + _TRIAL_SECONDS
         self.timed_out = False
 
     def as_given(self, tries: int) -> tuple[int, bool]:
@@ -394,7 +310,7 @@ def _replaced_by(image: Any, _: Any) -> Any:
 def _images(height: int, width: int) -> Iterator[np.ndarray]:
     """Images of several sizes and contrasts, (height, width, 3) of uint8, the smallest first."""
     source = np.random.default_rng(0)
-    shrink = min(1.0, _LARGEST / (2 * max(height, width)))
+    shrink = min(1.0, _LARGEST_SIDE / (2 * max(height, width)))
     height, width = max(16, int(height * shrink)), max(16, int(width * shrink))
     yield source.integers(0, 256, (13, 17, 3), np.uint8)
     yield source.integers(0, 256, (height // 2 + 1, width // 2 + 3, 3), np.uint8)
@@ -402,3 +318,96 @@ def _images(height: int, width: int) -> Iterator[np.ndarray]:
     yield source.integers(90, 150, (width + 9, 2 * height + 7, 3), np.uint8)
     shape = (2 * height + 5, 2 * width + 1, 3)
     yield np.linspace(20, 200, math.prod(shape)).reshape(shape).astype(np.uint8)
+
+
+DISCARD_READS, FEWEST_DISCARDED = 8, 6
+"""The most samples that are read twice for a step, and how many of them the step must be called for: a sample may drop
+the result of one by chance, as a choice between two does, but of six once in 64 times."""
+_DISCARD_SECONDS = 3.0
+"""Seconds after which no more samples are read: a limit of time."""
+_MOST_CALLS = 64
+"""The most calls of a step in one sample: beyond, it may be retried until its result is accepted."""
+_BYTE_MODES = ("L", "P", "RGB", "RGBA", "CMYK")
+_PLAIN_TYPES = (torch.Tensor, np.ndarray, np.generic, str, bytes, bool, int, float, list, tuple, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """A step, by its path and its class, and how many samples stayed the same whatever it returned."""
+
+    path: str
+    name: str
+    samples: int
+
+
+def find_discarded(loader: Loader, watch: PipelineWatch, folder: Path, indices: Sequence[Index]) -> Discarded | None:
+    """The first watched step whose result is discarded, found by reading samples again.
+
+    A step that works in place needs no result. Samples with objects of unknown types cannot be judged: the result may
+    be inside.
+    """
+    if len(indices) < FEWEST_DISCARDED:
+        return None
+    reader = Reader(loader, folder, DISCARD_READS)
+    until = time.monotonic() + _DISCARD_SECONDS
+    try:
+        if not all(
+            isinstance(leaf, _PLAIN_TYPES) or is_pillow(leaf) for _, leaf in iter_leaves(reader.read(indices[0]))
+        ):
+            return None
+        for log in [log for log in watch.logs if not log.is_nested]:
+            samples = _unchanged_samples(log, watch, reader, indices, until)
+            if samples >= FEWEST_DISCARDED and log.acts and not log.in_place:
+                return Discarded(log.path, log.name, samples)
+    except LoaderFailed:  # it raises for other images: they are used
+        return None
+    return None
+
+
+def _unchanged_samples(
+    log: CallLog, watch: PipelineWatch, reader: Reader, indices: Sequence[Index], until: float
+) -> int:
+    """How many samples stay the same with other images from a step; 0 if any differs."""
+    count = 0
+    for draw, index in enumerate(indices[:DISCARD_READS]):
+        usual = fingerprint(reader.read(index, draw))
+        replacement = _ImageReplacement(log)
+        watch.change = replacement
+        try:
+            other = fingerprint(reader.read(index, draw))
+        finally:
+            watch.change = None
+        if replacement.failed or usual != other or time.monotonic() > until:
+            return 0
+        count += replacement.calls > 0
+    return count
+
+
+class _ImageReplacement:
+    """Replaces the images in the results of one step, and counts its calls."""
+
+    def __init__(self, log: CallLog) -> None:
+        self._log = log
+        self.calls = 0
+        self.failed = False
+
+    def __call__(self, log: CallLog, given: Any) -> Any:
+        if log is not self._log or self.calls > _MOST_CALLS:
+            return given
+        self.calls += 1
+        changed = replace_images(given, _other)
+        self.failed |= self.calls > _MOST_CALLS or fingerprint(changed) == fingerprint(given)
+        return changed
+
+
+def _other(image: Any) -> Any:
+    """Another image of the same shape and type, or the same image for rare Pillow modes.
+
+    Its values are far from the original ones, so that it differs after rounding or a threshold as well.
+    """
+    if is_pillow(image):
+        return image.point(lambda value: value ^ 128) if image.mode in _BYTE_MODES else image
+    kind, size = array_of(image).dtype.kind, array_of(image).dtype.itemsize
+    if kind == "f":
+        return -image - 1
+    return image ^ True if kind == "b" else image ^ 128 if (kind, size) == ("u", 1) else image + 1

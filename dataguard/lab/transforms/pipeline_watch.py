@@ -151,15 +151,16 @@ def fingerprint(value: Any) -> Fingerprint:
     return Counter((leaf.kind, leaf.digest) for leaf in found)
 
 
-IN_BATCH = 4
-"""Samples that collate_fn is given at most."""
-READS, FEWEST = 64, 16
-"""The most and the fewest samples that are read while a transform stays unused."""
-_SECONDS = 3.0
-"""Seconds after which no more samples are read."""
-_NAMES = frozenset({"transform", "transforms"})
-_DEPTH = 4
-"""The depth to which the parts of a transform are searched."""
+MOST_IN_BATCH = 4
+"""Samples that collate_fn is given at most: enough for one that mixes or pairs them, and a limit of memory."""
+UNUSED_READS, FEWEST_UNUSED_READS = 64, 16
+"""The most and the fewest samples that are read while a transform stays unused: one that is used with probability 0.25
+is not in 16 of them once in a hundred times, nor in 64 once in 1e8."""
+_UNUSED_SECONDS = 3.0
+"""Seconds after which no more samples are read than the fewest: a limit of time."""
+_TRANSFORM_NAMES = frozenset({"transform", "transforms"})
+_MOST_DEPTH = 4
+"""The depth to which the parts of a transform are searched, as of a composition in a partial in a method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def find_unused(build: Callable[..., Loader], folder: Path, indices: Sequence[In
 
     The transform of a wrapped dataset may be unused on purpose, if the outer one takes only its images.
     """
-    known = _held(build().dataset) if len(indices) >= FEWEST else None
+    known = _held(build().dataset) if len(indices) >= FEWEST_UNUSED_READS else None
     if known is None:
         return None
     recorder = _CallRecorder(_parts(known.transform))
@@ -188,7 +189,12 @@ def find_unused(build: Callable[..., Loader], folder: Path, indices: Sequence[In
         if held is None:
             return None
         has_images, count = _read(loader, folder, indices, lambda: id(held.dataset) in read)
-    if id(held.dataset) in read or not has_images or count < FEWEST or recorder.include(_parts(held.transform)):
+    if (
+        id(held.dataset) in read
+        or not has_images
+        or count < FEWEST_UNUSED_READS
+        or recorder.include(_parts(held.transform))
+    ):
         return None
     return UnusedTransform(held.path, type(held.transform).__name__, _is_torch(held.dataset), count)
 
@@ -211,7 +217,7 @@ def _held(dataset: Any) -> _HeldTransform | None:
     """The transform of the outermost dataset that has one, unless other user code wraps that dataset."""
     for path, part in wrapped_by(dataset, by_name):
         state = getattr(part, "__dict__", {})
-        name = next((one for one, value in state.items() if one in _NAMES and callable(value)), None)
+        name = next((one for one, value in state.items() if one in _TRANSFORM_NAMES and callable(value)), None)
         if name is not None:
             return _HeldTransform(part, f"{path}.{name}", state[name]) if isinstance(part, Dataset) else None
         if not _is_torch(part) or not isinstance(state.get("dataset"), Dataset):
@@ -230,7 +236,7 @@ def _recorded_reads() -> set[int]:
     read: set[int] = set()
 
     def __getattribute__(part: Any, name: str) -> Any:
-        if name in _NAMES:
+        if name in _TRANSFORM_NAMES:
             read.add(id(part))
         return original(part, name)
 
@@ -240,12 +246,12 @@ def _recorded_reads() -> set[int]:
 
 def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Callable[[], bool]) -> tuple[bool, int]:
     """Read samples until the transform is used; return whether they hold images, and how many were read."""
-    reader = Reader(loader, folder, READS)
+    reader = Reader(loader, folder, UNUSED_READS)
     batch: list[Any] = []
     count = 0
-    until = time.monotonic() + _SECONDS
-    while count < len(indices) and not is_read() and (count < FEWEST or time.monotonic() < until):
-        keep(reader.read(indices[count], count), batch, 1, IN_BATCH)
+    until = time.monotonic() + _UNUSED_SECONDS
+    while count < len(indices) and not is_read() and (count < FEWEST_UNUSED_READS or time.monotonic() < until):
+        keep(reader.read(indices[count], count), batch, 1, MOST_IN_BATCH)
         count += 1
     with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
         loader.collate_fn(batch)
@@ -254,7 +260,7 @@ def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Calla
 
 def _parts(transform: Any, depth: int = 0) -> list[Any]:
     """A transform and its parts: functions and callable objects."""
-    if depth > _DEPTH:
+    if depth > _MOST_DEPTH:
         return []
     inner: list[Any] = []
     if isinstance(transform, functools.partial):

@@ -62,7 +62,7 @@ def test_a_part_of_the_model_is_called_and_not_the_model(tmp_path: Path) -> None
 
 
 def test_slow_steps_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learning, "SMALLER", 2)
+    monkeypatch.setattr(learning, "SMALLER_BATCH", 2)
     found = learned(trained.pairs, tmp_path, 0.2, model="Rows", loss="slow")
     assert found.cut
     assert found.samples == 2, "fewer samples were tried as well"
