@@ -222,7 +222,9 @@ def hash_of(sample: Any) -> int | None:
     """The hash of the largest array of a sample; None if it has no array of some size."""
     try:
         found = largest_of(leaf for _, leaf in iter_leaves(sample))
-        return None if found is None else xxh3_64_intdigest(np.ascontiguousarray(_words(found[None])[0]), found.size)
+        return (
+            None if found is None else xxh3_64_intdigest(np.ascontiguousarray(_words(found[None])[0]).data, found.size)
+        )
     except Exception:  # noqa: BLE001 - an array type that cannot be read is no error of the user
         return None
 
