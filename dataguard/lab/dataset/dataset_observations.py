@@ -39,7 +39,7 @@ from dataguard.lab.dataset.missing_file import (
     read_without,
 )
 from dataguard.lab.dataset.repeated_reads import Amount, Change, Readings, Run
-from dataguard.lab.decoding.file_substitution import ATTEMPTS
+from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading import fresh_import
@@ -313,7 +313,7 @@ class DatasetObservations:
         build = self._subject.build
         first, index, _ = self._first_middle_last
 
-        for attempt in range(ATTEMPTS):
+        for attempt in range(OPEN_ATTEMPTS):
             found: Substitute = self._subject.vary(
                 ("without", source.name, content, attempt),
                 lambda folder: read_without(build(), folder, first, index, source, content),

@@ -24,159 +24,34 @@ from typing import Any
 
 from dataguard.lab.core.source_location import rebind
 
-Function = Callable[..., Any]
-AroundCall = Callable[[Function], Function]
-"""Returns what is called in place of a function, which it gets unchanged."""
-
-_CALLERS = {
-    0x0001: "PyObject_CallObject",  # METH_VARARGS
-    0x0003: "PyObject_Call",  # METH_VARARGS | METH_KEYWORDS, as in OpenCV
-    0x0082: "PyObject_Vectorcall",  # METH_FASTCALL | METH_KEYWORDS, as in Cython
-}
-_METHODS = {flags: name for flags, name in _CALLERS.items() if hasattr(ctypes.pythonapi, name)}
-"""By the calling convention of a built-in function: a function of the C API that takes the same arguments, of which the
-first is the object to call instead of the module. Python 3.10 has the last one as a macro only."""
-
-
-class _Definition(ctypes.Structure):
-    """`PyMethodDef`."""
-
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
-
-
-class _Builtin(ctypes.Structure):
-    """`PyCFunctionObject`, with which functions of Cython begin too."""
-
-    _fields_ = (
-        ("head", ctypes.c_byte * object.__basicsize__),
-        ("definition", ctypes.c_void_p),
-        ("owner", ctypes.c_void_p),
-        ("module", ctypes.c_void_p),
-    )
-
-
-class _Callee(types.ModuleType):
-    """What a built-in function calls: a module, as its owner usually is, so that it is still pickled by name."""
-
-    def __init__(self, name: str, function: Function) -> None:
-        super().__init__(name)
-        self.function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
-
-
-_kept: list[object] = []
-"""What edited functions refer to without counting it."""
-
-
-def redirect(function: Function, around: AroundCall) -> Callable[[], None] | None:
-    """Have `around(function)` called instead of a function; `around` gets a function that still does the original work.
-
-    Returns what undoes it. None, and nothing is changed, for a callable that cannot be edited: an object of a class of
-    its own, or a built-in function of another Python than CPython or with another calling convention.
-    """
-    if type(function) is types.FunctionType:
-        return _redirect_python(function, around)
-    if sys.implementation.name == "cpython" and _is_builtin(function):
-        return _redirect_builtin(function, around)
-    return None
-
-
-def redirect_method(owner: type, name: str, around: AroundCall) -> None:
-    """The same for a method of a class, of one that is written in C too, and for all instances that there are."""
-    original = owner.__dict__[name]
-    original = getattr(original, "__func__", original)  # of a class method
-    if redirect(original, around) is None:
-        methods = gc.get_referents(owner.__dict__)[0]  # setattr refuses to change a class that is written in C
-        methods[name] = around(original)
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
-
-
-def _redirect_python(function: types.FunctionType, around: AroundCall) -> Callable[[], None]:
-    code = function.__code__
-    original = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    original.__kwdefaults__ = function.__kwdefaults__
-    original.__dict__.update(function.__dict__)
-    with contextlib.suppress(Exception):  # annotations may refer to names that only type checkers import
-        function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined] # what `inspect` shows
-    stand_in = around(original)
-    pattern = _calling.__code__
-    function.__code__ = pattern.replace(
-        co_consts=tuple(stand_in if value == _STAND_IN else value for value in pattern.co_consts),
-        co_freevars=code.co_freevars,
-        co_filename=code.co_filename,
-        co_firstlineno=code.co_firstlineno,
-        co_name=code.co_name,
-    )
-
-    def undo() -> None:
-        function.__code__ = code
-        function.__dict__.clear()
-        function.__dict__.update(original.__dict__)
-
-    return undo
-
-
-_STAND_IN = "what is called instead"
-
-
-def _calling(*args: Any, **kwargs: Any) -> Any:
-    stand_in: Any = "what is called instead"  # a constant of its code, for which `_redirect_python` puts another one
-    return stand_in(*args, **kwargs)
-
-
-def _is_builtin(function: Function) -> bool:
-    """Whether it is a built-in function, or one of Cython, with a known calling convention."""
-    kind = type(function)
-    if kind is not types.BuiltinFunctionType and kind.__name__ != "cython_function_or_method":
-        return False
-    return _Definition.from_address(_Builtin.from_address(id(function)).definition).flags in _METHODS
-
-
-def _redirect_builtin(function: Any, around: AroundCall) -> Callable[[], None]:
-    edited = _Builtin.from_address(id(function))
-    before, owner = edited.definition, edited.owner
-    create = ctypes.pythonapi.PyCFunction_NewEx
-    create.restype, create.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object)
-    original = create(before, owner, function.__module__)
-    callee = _Callee(function.__module__ or "", around(original))
-    definition = _Definition.from_buffer_copy(_Definition.from_address(before))
-    caller = getattr(ctypes.pythonapi, _METHODS[definition.flags])
-    definition.function = ctypes.cast(caller, ctypes.c_void_p).value
-    _kept.extend((callee, definition))
-    edited.owner, edited.definition = id(callee), ctypes.addressof(definition)
-
-    def undo() -> None:
-        edited.owner, edited.definition = owner, before
-
-    return undo
-
-
 BRIGHTNESS = (0.299, 0.587, 0.114)
-"""The weights of red, green and blue in the grey that decoders compute."""
-_COLOR_RGB = 256
-"""The flag `cv2.IMREAD_COLOR_RGB`."""
-_TURBO_FORMATS = ("RGB", "BGR", "RGB", "BGR", "", "", "RGB", "RGB", "BGR")
-"""The channel orders of TurboJPEG's pixel formats, by number; empty for those that begin with padding or alpha."""
-_PYAV_FORMATS = {"rgb24": "RGB", "rgba": "RGB", "bgr24": "BGR", "bgra": "BGR"}
-"""The channel orders of FFmpeg's interleaved byte formats."""
+"""The weights of red, green and blue in the grey that decoders compute (ITU-R BT.601)."""
+
+
+class Gives(Enum):
+    """What a decoder returns."""
+
+    PIXELS = "an array or tensor of pixels"
+    PILLOW = "a Pillow image, which decodes its pixels on first use"
+    FRAME = "a frame of a video, alone or after whether there is one"
+    ARRAY = "an array that may or may not be an image"
+    BYTES = "the undecoded content of a file"
+    SOUND = "a waveform, its sample rate, or an object that reads them"
+
 
 Order = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 """Returns the channel order that the arguments of a call ask for: RGB, BGR, or empty for any other.
 
 The first argument of a method is its object.
 """
-
 Missing = Callable[[str], None]
 """Does what a decoder does for the path of a missing file: returns None or raises."""
+_COLOR_RGB = 256
+"""The flag `cv2.IMREAD_COLOR_RGB`."""
+_TURBO_FORMATS = ("RGB", "BGR", "RGB", "BGR", "", "", "RGB", "RGB", "BGR")
+"""The channel orders of TurboJPEG's pixel formats, by number; empty for those that begin with padding or alpha."""
+_PYAV_FORMATS = {"rgb24": "RGB", "rgba": "RGB", "bgr24": "BGR", "bgra": "BGR"}
+"""The channel orders of FFmpeg's interleaved byte formats."""
 
 
 def _red_first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -185,7 +60,7 @@ def _red_first(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
 
 
 def _of_opencv(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    flags = kwargs.get("flags", next((one for one in args[1:] if isinstance(one, int)), 0))
+    flags = kwargs.get("flags", next((given for given in args[1:] if isinstance(given, int)), 0))
     return "RGB" if flags > 0 and flags & _COLOR_RGB else "BGR"
 
 
@@ -212,17 +87,6 @@ def _none(path: str) -> None:
 
 def _raises(path: str) -> None:
     raise RuntimeError(f"[Errno 2] No such file or directory: '{path}'")
-
-
-class Gives(Enum):
-    """What a decoder returns."""
-
-    PIXELS = "an array or tensor of pixels"
-    PILLOW = "a Pillow image, which decodes its pixels on first use"
-    FRAME = "a frame of a video, alone or after whether there is one"
-    ARRAY = "an array that may or may not be an image"
-    BYTES = "the undecoded content of a file"
-    SOUND = "a waveform, its sample rate, or an object that reads them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,16 +184,13 @@ def giving(*kinds: Gives) -> tuple[Decoder, ...]:
     return tuple(decoder for decoder in DECODERS if decoder.gives in kinds)
 
 
+Function = Callable[..., Any]
+AroundCall = Callable[[Function], Function]
+"""Returns what is called in place of a function, which it gets unchanged."""
+Around = Callable[[Function, Decoder], Function]
+"""Makes what is called in place of a decoder's function."""
 Patched = dict[int, object]
 """The functions that were replaced, by their `id`."""
-
-
-Around = Callable[[Callable[..., Any], Decoder], Callable[..., Any]]
-"""Makes what is called in place of a decoder's function."""
-
-
-def _around(decoder: Decoder, around: Around) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return lambda original: around(original, decoder)
 
 
 def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
@@ -341,12 +202,27 @@ def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
     if not callable(function) or id(function) in patched:
         return
     patched[id(function)] = function
-
     replaced = _around(decoder, around)
     if decoder.owner:
         redirect_method(getattr(sys.modules[decoder.module], decoder.owner), decoder.name, replaced)
     elif redirect(function, replaced) is None:  # an object that somebody else put in its place
         rebind({id(function): (function, replaced(function))})
+
+
+def _around(decoder: Decoder, around: Around) -> AroundCall:
+    return lambda original: around(original, decoder)
+
+
+@contextlib.contextmanager
+def redirected(decoders: Iterable[Decoder], around: Around) -> Iterator[None]:
+    """Like `patch`, of functions of the modules that are imported, and undone after the context."""
+    with contextlib.ExitStack() as stack:
+        for decoder in decoders:
+            function = decoder.function
+            undo = None if function is None else redirect(function, _around(decoder, around))
+            if undo is not None:
+                stack.callback(undo)
+        yield
 
 
 @contextlib.contextmanager
@@ -365,13 +241,133 @@ def decoding_noted() -> Iterator[list[str]]:
         yield called
 
 
-@contextlib.contextmanager
-def redirected(decoders: Iterable[Decoder], around: Around) -> Iterator[None]:
-    """Like `patch`, of functions of the modules that are imported, and undone after the context."""
-    with contextlib.ExitStack() as stack:
-        for decoder in decoders:
-            function = decoder.function
-            undo = None if function is None else redirect(function, _around(decoder, around))
-            if undo is not None:
-                stack.callback(undo)
-        yield
+def redirect(function: Function, around: AroundCall) -> Callable[[], None] | None:
+    """Have `around(function)` called instead of a function; `around` gets a function that still does the original work.
+
+    Returns what undoes it. None, and nothing is changed, for a callable that cannot be edited: an object of a class of
+    its own, or a built-in function of another Python than CPython or with another calling convention.
+    """
+    if type(function) is types.FunctionType:
+        return _redirect_python(function, around)
+    if sys.implementation.name == "cpython" and _is_builtin(function):
+        return _redirect_builtin(function, around)
+    return None
+
+
+def redirect_method(owner: type, name: str, around: AroundCall) -> None:
+    """The same for a method of a class, of one that is written in C too, and for all instances that there are."""
+    original = owner.__dict__[name]
+    original = getattr(original, "__func__", original)  # of a class method
+    if redirect(original, around) is None:
+        methods = gc.get_referents(owner.__dict__)[0]  # setattr refuses to change a class that is written in C
+        methods[name] = around(original)
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
+
+
+def _redirect_python(function: types.FunctionType, around: AroundCall) -> Callable[[], None]:
+    code = function.__code__
+    original = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    original.__kwdefaults__ = function.__kwdefaults__
+    original.__dict__.update(function.__dict__)
+    with contextlib.suppress(Exception):  # annotations may refer to names that only type checkers import
+        function.__signature__ = inspect.signature(function)  # type: ignore[attr-defined] # what `inspect` shows
+    stand_in = around(original)
+    pattern = _calling.__code__
+    function.__code__ = pattern.replace(
+        co_consts=tuple(stand_in if value == _STAND_IN else value for value in pattern.co_consts),
+        co_freevars=code.co_freevars,
+        co_filename=code.co_filename,
+        co_firstlineno=code.co_firstlineno,
+        co_name=code.co_name,
+    )
+
+    def undo() -> None:
+        function.__code__ = code
+        function.__dict__.clear()
+        function.__dict__.update(original.__dict__)
+
+    return undo
+
+
+_STAND_IN = "what is called instead"
+
+
+def _calling(*args: Any, **kwargs: Any) -> Any:
+    stand_in: Any = "what is called instead"  # a constant of its code, for which `_redirect_python` puts another one
+    return stand_in(*args, **kwargs)
+
+
+_CALLERS = {
+    0x0001: "PyObject_CallObject",  # METH_VARARGS
+    0x0003: "PyObject_Call",  # METH_VARARGS | METH_KEYWORDS, as in OpenCV
+    0x0082: "PyObject_Vectorcall",  # METH_FASTCALL | METH_KEYWORDS, as in Cython
+}
+_METHODS = {flags: name for flags, name in _CALLERS.items() if hasattr(ctypes.pythonapi, name)}
+"""By the calling convention of a built-in function: a function of the C API that takes the same arguments, of which the
+first is the object to call instead of the module. Python 3.10 has the last one as a macro only."""
+
+
+class _Definition(ctypes.Structure):
+    """`PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class _Builtin(ctypes.Structure):
+    """`PyCFunctionObject`, with which functions of Cython begin too."""
+
+    _fields_ = (
+        ("head", ctypes.c_byte * object.__basicsize__),
+        ("definition", ctypes.c_void_p),
+        ("owner", ctypes.c_void_p),
+        ("module", ctypes.c_void_p),
+    )
+
+
+class _Callee(types.ModuleType):
+    """What a built-in function calls: a module, as its owner usually is, so that it is still pickled by name."""
+
+    def __init__(self, name: str, function: Function) -> None:
+        super().__init__(name)
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+_kept: list[object] = []
+"""What edited functions refer to without counting it."""
+
+
+def _is_builtin(function: Function) -> bool:
+    """Whether it is a built-in function, or one of Cython, with a known calling convention."""
+    kind = type(function)
+    if kind is not types.BuiltinFunctionType and kind.__name__ != "cython_function_or_method":
+        return False
+    return _Definition.from_address(_Builtin.from_address(id(function)).definition).flags in _METHODS
+
+
+def _redirect_builtin(function: Any, around: AroundCall) -> Callable[[], None]:
+    edited = _Builtin.from_address(id(function))
+    before, owner = edited.definition, edited.owner
+    create = ctypes.pythonapi.PyCFunction_NewEx
+    create.restype, create.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_void_p, ctypes.py_object)
+    original = create(before, owner, function.__module__)
+    callee = _Callee(function.__module__ or "", around(original))
+    definition = _Definition.from_buffer_copy(_Definition.from_address(before))
+    caller = getattr(ctypes.pythonapi, _METHODS[definition.flags])
+    definition.function = ctypes.cast(caller, ctypes.c_void_p).value
+    _kept.extend((callee, definition))
+    edited.owner, edited.definition = id(callee), ctypes.addressof(definition)
+
+    def undo() -> None:
+        edited.owner, edited.definition = owner, before
+
+    return undo

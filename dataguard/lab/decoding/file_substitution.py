@@ -20,7 +20,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -32,154 +31,14 @@ from dataguard.lab.decoding.decoders import (
     DECODERS,
     Decoder,
     Gives,
-    Missing,
     Patched,
     giving,
     patch,
-    redirect,
     redirected,
 )
 from dataguard.lab.decoding.image_files import Content, Header, read_header
 from dataguard.lab.decoding.sound_files import SoundHeader, read_sound_header
 from dataguard.process.originals import os
-
-
-@contextlib.contextmanager
-def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterator[None]:
-    """Call `fails` with the path of every file that is opened for reading; if it returns True, the file is missing.
-
-    With `garbage`, that file is opened in its place.
-    """
-    opening = builtins.open
-
-    def watched_open(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        reads = isinstance(file, str | bytes | os.PathLike) and not set(mode) & set("wax+")
-        if reads and fails(os.path.realpath(os.fsdecode(file))):
-            if garbage is None:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(file))
-            file = garbage
-        return opening(file, mode, *arguments, **options)
-
-    def watched_decoder(function: Callable[..., Any], decoder: Decoder, missing: Missing) -> Callable[..., Any]:
-        def decode(*arguments: Any, **options: Any) -> Any:
-            path = decoder.given(arguments, options)
-            if isinstance(path, str | os.PathLike) and fails(os.path.realpath(path)):
-                return missing(os.fspath(path))
-            return function(*arguments, **options)
-
-        return decode
-
-    with contextlib.ExitStack() as stack:
-        for module in (builtins, io):
-            stack.enter_context(replaced(module, "open", watched_open))
-        for decoder in DECODERS:
-            function = decoder.function
-            if function is not None and decoder.missing is not None:
-                undo = redirect(function, partial(watched_decoder, decoder=decoder, missing=decoder.missing))
-                if undo is not None:
-                    stack.callback(undo)
-        yield
-
-
-ATTEMPTS = 3
-"""A library opens a file each time; another process, such as a training run beside the scan, only now and then."""
-_IN_OPEN = 0x20
-
-
-@dataclass(slots=True)
-class Opened:
-    """Whether any process opened the file meanwhile."""
-
-    seen: bool = False
-
-
-@contextlib.contextmanager
-def opens_of(path: str) -> Iterator[Opened]:
-    """Watch a file by inotify; without it, nothing is ever seen."""
-    opened = Opened()
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "inotify_init1"):
-        yield opened
-        return
-    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    libc.inotify_add_watch(watch, os.fsencode(path), _IN_OPEN)
-    try:
-        yield opened
-    finally:
-        with contextlib.suppress(OSError):  # nothing to read; or the user's code closed it
-            opened.seen = any(mask & _IN_OPEN for mask in _masks(os.read(watch, 4096)))
-        with contextlib.suppress(OSError):
-            os.close(watch)
-
-
-def _masks(events: bytes) -> Iterator[int]:
-    """The mask of each `inotify_event`: a file that is replaced meanwhile has one too, though nobody opened it."""
-    place = 0
-    while place < len(events):
-        _, mask, _, length = struct.unpack_from("iIII", events, place)
-        yield mask
-        place += 16 + length
-
-
-@contextlib.contextmanager
-def decoded(fails: Callable[[str], bool], garbage: bytes | None = None) -> Iterator[None]:
-    """Call `fails` with every file that is decoded: its path, or a digest of content that has none.
-
-    If it returns True for content and there is `garbage`, that is decoded in its place, repeated to the same length.
-    """
-
-    def watching(function: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
-        def decode(*args: Any, **kwargs: Any) -> Any:
-            given = decoder.given(args, kwargs)
-            if isinstance(given, str | os.PathLike):
-                fails(os.path.realpath(given))
-                return function(*args, **kwargs)
-            content, given = content_of(given)
-            if content is not None and fails(digest_of(content).hex()) and garbage:
-                other = (garbage * (len(content) // len(garbage) + 1))[: len(content)]
-                given = in_the_type_of(given, other)
-            args, kwargs = decoder.exchanged(args, kwargs, given)
-            return function(*args, **kwargs)
-
-        return decode
-
-    with redirected(giving(Gives.PILLOW, Gives.PIXELS, Gives.ARRAY, Gives.SOUND), watching):
-        yield
-
-
-def content_of(given: Any) -> tuple[Any, Any]:
-    """The content of an open file, bytes, an array or a tensor, and an argument from which it can be read again."""
-    if isinstance(given, bytes | bytearray | memoryview):
-        return bytes(given), given
-    if isinstance(given, np.ndarray | torch.Tensor):
-        is_flat = given.dtype in (np.uint8, torch.uint8) and max(given.shape, default=0) == np.prod(given.shape)
-        return (np.asarray(given).tobytes(), given) if is_flat else (None, given)
-    if not callable(getattr(given, "read", None)):
-        return None, given
-    try:
-        place = given.tell()
-        given.seek(0)
-        content = given.read()
-        given.seek(place)
-    except (OSError, AttributeError, ValueError):  # it is not seekable
-        content = given.read()
-        given = io.BytesIO(content)
-    return (content, given) if isinstance(content, bytes) else (None, given)
-
-
-def in_the_type_of(given: Any, content: bytes) -> Any:
-    """Other content as an argument of the same type."""
-    if isinstance(given, torch.Tensor):
-        return torch.frombuffer(bytearray(content), dtype=torch.uint8)
-    if isinstance(given, np.ndarray):
-        return np.frombuffer(content, np.uint8).copy()
-    return content if isinstance(given, bytes | bytearray | memoryview) else io.BytesIO(content)
-
-
-def digest_of(content: Sequence[int] | bytes) -> bytes:
-    """A digest of content, by which it is recognized."""
-    return hashlib.blake2b(content, digest_size=16).digest()  # type: ignore[arg-type] # a memory map is a buffer
-
 
 H = TypeVar("H")
 """The header of a file."""
@@ -285,7 +144,7 @@ class FileSubstitution(Generic[H]):
         if content is None:
             return given
         name = path or digest_of(content).hex()
-        if name not in [one.name for one in self.files]:
+        if name not in [file.name for file in self.files]:
             self.files.append(DecodedFile(self._media.read_header(content), name))
             if self.keeps:
                 self.contents.append(bytes(content))
@@ -319,3 +178,138 @@ def _mapped(path: str) -> Any:
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) if os.fstat(descriptor).st_size else b""
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterator[None]:
+    """Call `fails` with the path of every file that is opened for reading; if it returns True, the file is missing.
+
+    With `garbage`, that file is opened in its place.
+    """
+    opening = builtins.open
+
+    def watched_open(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        reads = isinstance(file, str | bytes | os.PathLike) and not set(mode) & set("wax+")
+        if reads and fails(os.path.realpath(os.fsdecode(file))):
+            if garbage is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(file))
+            file = garbage
+        return opening(file, mode, *arguments, **options)
+
+    def watched_decoder(function: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
+        def decode(*arguments: Any, **options: Any) -> Any:
+            path = decoder.given(arguments, options)
+            is_path = isinstance(path, str | os.PathLike)
+            if is_path and decoder.missing is not None and fails(os.path.realpath(path)):
+                return decoder.missing(os.fspath(path))
+            return function(*arguments, **options)
+
+        return decode
+
+    with contextlib.ExitStack() as stack:
+        for module in (builtins, io):
+            stack.enter_context(replaced(module, "open", watched_open))
+        native = (decoder for decoder in DECODERS if decoder.missing is not None)
+        stack.enter_context(redirected(native, watched_decoder))
+        yield
+
+
+@contextlib.contextmanager
+def decoded(fails: Callable[[str], bool], garbage: bytes | None = None) -> Iterator[None]:
+    """Call `fails` with every file that is decoded: its path, or a digest of content that has none.
+
+    If it returns True for content and there is `garbage`, that is decoded in its place, repeated to the same length.
+    """
+
+    def watching(function: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
+        def decode(*args: Any, **kwargs: Any) -> Any:
+            given = decoder.given(args, kwargs)
+            if isinstance(given, str | os.PathLike):
+                fails(os.path.realpath(given))
+                return function(*args, **kwargs)
+            content, given = content_of(given)
+            if content is not None and fails(digest_of(content).hex()) and garbage:
+                other = (garbage * (len(content) // len(garbage) + 1))[: len(content)]
+                given = in_the_type_of(given, other)
+            args, kwargs = decoder.exchanged(args, kwargs, given)
+            return function(*args, **kwargs)
+
+        return decode
+
+    with redirected(giving(Gives.PILLOW, Gives.PIXELS, Gives.ARRAY, Gives.SOUND), watching):
+        yield
+
+
+OPEN_ATTEMPTS = 3
+"""A library opens a file each time; another process, such as a training run beside the scan, only now and then."""
+_IN_OPEN = 0x20
+"""The event of `inotify`: a file was opened."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """Whether any process opened the file meanwhile."""
+
+    seen: bool = False
+
+
+@contextlib.contextmanager
+def opens_of(path: str) -> Iterator[Opened]:
+    """Watch a file by inotify; without it, nothing is ever seen."""
+    opened = Opened()
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "inotify_init1"):
+        yield opened
+        return
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    libc.inotify_add_watch(watch, os.fsencode(path), _IN_OPEN)
+    try:
+        yield opened
+    finally:
+        with contextlib.suppress(OSError):  # nothing to read; or the user's code closed it
+            opened.seen = any(mask & _IN_OPEN for mask in _masks(os.read(watch, 4096)))
+        with contextlib.suppress(OSError):
+            os.close(watch)
+
+
+def _masks(events: bytes) -> Iterator[int]:
+    """The mask of each `inotify_event`: a file that is replaced meanwhile has one too, though nobody opened it."""
+    offset = 0
+    while offset < len(events):
+        _, mask, _, length = struct.unpack_from("iIII", events, offset)
+        yield mask
+        offset += 16 + length
+
+
+def content_of(given: Any) -> tuple[Any, Any]:
+    """The content of an open file, bytes, an array or a tensor, and an argument from which it can be read again."""
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given), given
+    if isinstance(given, np.ndarray | torch.Tensor):
+        is_flat = given.dtype in (np.uint8, torch.uint8) and max(given.shape, default=0) == np.prod(given.shape)
+        return (np.asarray(given).tobytes(), given) if is_flat else (None, given)
+    if not callable(getattr(given, "read", None)):
+        return None, given
+    try:
+        place = given.tell()
+        given.seek(0)
+        content = given.read()
+        given.seek(place)
+    except (OSError, AttributeError, ValueError):  # it is not seekable
+        content = given.read()
+        given = io.BytesIO(content)
+    return (content, given) if isinstance(content, bytes) else (None, given)
+
+
+def in_the_type_of(given: Any, content: bytes) -> Any:
+    """Other content as an argument of the same type."""
+    if isinstance(given, torch.Tensor):
+        return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    if isinstance(given, np.ndarray):
+        return np.frombuffer(content, np.uint8).copy()
+    return content if isinstance(given, bytes | bytearray | memoryview) else io.BytesIO(content)
+
+
+def digest_of(content: Sequence[int] | bytes) -> bytes:
+    """A digest of content, by which it is recognized."""
+    return hashlib.blake2b(content, digest_size=16).digest()  # type: ignore[arg-type] # a memory map is a buffer

@@ -25,7 +25,7 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import (
-    ATTEMPTS,
+    OPEN_ATTEMPTS,
     DecodedFile,
     EnoughFiles,
     FileSubstitution,
@@ -291,7 +291,7 @@ class SwappedFileReader(Generic[H, P]):
             self._substitution.substitute(name, content, other)
             return self._output(file.index, draw)
 
-        for _ in range(ATTEMPTS):
+        for _ in range(OPEN_ATTEMPTS):
             with opens_of(name) as opened:
                 output = in_fork(run)
             if output is None:

@@ -22,12 +22,17 @@ from dataguard.lab.core.loader_facts import by_type, columns_of, length_of, wrap
 from dataguard.targets.variants import Loader
 
 MOST_PARTS = 64
+"""Most wrapped datasets whose attributes are read, outermost first."""
 MOST_CLASSES = 50_000
-FEW = 128
+"""Most classes that a declaration may name: a longer table is one of samples or words. ImageNet-21k has 21,841."""
+MOST_SINGLE_CLASSES = 128
 """Up to this many samples, there may be one class per sample."""
 _LISTS = ("classes", "CLASSES", "class_names", "categories")
+"""Attributes that list class names in the order of their indices."""
 _TABLES = ("class_to_idx", "class_to_index", "class_to_id", "label_to_idx", "label_to_id", "label2id", "label2idx")
+"""Attributes that map class names to indices, or indices to names."""
 _COUNTS = ("num_classes", "n_classes", "nb_classes", "number_of_classes")
+"""Attributes that hold the number of classes."""
 
 Read = Callable[[Any, str], Any]
 """Reads an attribute of a dataset; None if there is none."""
@@ -125,7 +130,7 @@ def _listed(value: Any, length: int | None) -> dict[str, int]:
     names = [str(name[0] if isinstance(name, tuple) and name else name) for name in value]
     if len(set(names)) != len(names):
         names = [str(name) for name in value]
-    per_sample = length is not None and length == len(names) > FEW
+    per_sample = length is not None and length == len(names) > MOST_SINGLE_CLASSES
     return {} if per_sample or len(set(names)) != len(names) else {name: i for i, name in enumerate(names)}
 
 
@@ -134,9 +139,11 @@ def _is_number(value: Any) -> bool:
 
 
 MOST_ENTRIES = 5_000_000
+"""Most samples whose labels are compared in a table: more takes seconds and hundreds of MB."""
 MOST_COLUMNS = 64
-FEWEST = 8
-"""The fewest labels that must agree with a table."""
+"""Most attributes, columns or fields of an entry that may be a table."""
+FEWEST_LABELS = 8
+"""The fewest labels that must agree with a table, of two classes at least: of 2, all agree by odds of 1 in 256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +157,7 @@ class Table:
 
 def find_table(build: Callable[..., Loader], seen: Sequence[tuple[int, int]]) -> Table | None:
     """The table in a loader's dataset that contains these pairs of index and label, if any."""
-    if len(seen) < FEWEST or len({label for _, label in seen}) < 2:
+    if len(seen) < FEWEST_LABELS or len({label for _, label in seen}) < 2:
         return None
     indices, labels = (np.array(column) for column in zip(*seen, strict=True))
     for name, (path, table) in columns_of(build(num_workers=0).dataset, _tables).items():
@@ -188,10 +195,10 @@ def _columns(value: Any, length: int) -> Iterator[tuple[str, np.ndarray]]:
         if _is_whole(first) and all(map(_is_whole, value)):
             yield "", np.array(value)
         elif isinstance(first, tuple | list) and len({len(entry) for entry in value if hasattr(entry, "__len__")}) == 1:
-            for place, part in enumerate(first[:MOST_COLUMNS]):
+            for position, part in enumerate(first[:MOST_COLUMNS]):
                 if _is_whole(part) and all(isinstance(entry, tuple | list) for entry in value):
-                    column = [entry[place] for entry in value]
-                    yield from [(f"[*][{place}]", np.array(column))] if all(map(_is_whole, column)) else []
+                    column = [entry[position] for entry in value]
+                    yield from [(f"[*][{position}]", np.array(column))] if all(map(_is_whole, column)) else []
 
 
 def _is_whole(value: Any) -> bool:
@@ -199,9 +206,9 @@ def _is_whole(value: Any) -> bool:
 
 
 IGNORED = (-100, -1, 0)
-"""Labels where no token is masked."""
-MOST = 0.5
-"""The largest share of tokens that are masked."""
+"""Labels where no token is masked: -100 is that of torch's losses, the others are those of older models."""
+MOST_MASKED = 0.5
+"""The largest share of tokens that are masked: BERT masks 15%; where more are, the rest does not identify a row."""
 
 
 def masked_tokens(one: Any, other: Any) -> frozenset[str]:
@@ -224,7 +231,7 @@ def _restored(drawn: list[tuple[np.ndarray, np.ndarray]], ignored: int) -> bool:
     """Whether the tokens before masking are the same in both draws."""
     masked = [labels != ignored for _, labels in drawn]
     one, other = (np.where(mask, labels, inputs) for mask, (inputs, labels) in zip(masked, drawn, strict=True))
-    few = all(mask.mean() <= MOST for mask in masked) and any(mask.any() for mask in masked)
+    few = all(mask.mean() <= MOST_MASKED for mask in masked) and any(mask.any() for mask in masked)
     return few and bool((one == other).all())
 
 

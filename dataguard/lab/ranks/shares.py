@@ -24,7 +24,7 @@ from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.lab.spy.sample_ledger import LedgerResolution
-from dataguard.lab.streams.orders import PROBES
+from dataguard.lab.streams.orders import PROBED_SAMPLES
 from dataguard.lab.streams.stream_trace import Request, StreamRun, StreamTrace, read_stream, run_stream
 from dataguard.targets.variants import Loader
 
@@ -170,7 +170,7 @@ def _dealt(
     dataset: Any, batches: tuple[tuple[Any, ...], ...], workers: int, whole: bool, planned: int | None
 ) -> DealtIndices:
     length = length_of(dataset)
-    chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBES)
+    chosen = [] if length is None or not _numbers(batches) else evenly(range(length), PROBED_SAMPLES)
     freezer = RngFreezer([[SEED]])  # all ranks give one seed to every generator, also to those that the system seeded
     probes = tuple((index, content_of(dataset, index, freezer)) for index in chosen)
     wrapped = None

@@ -25,8 +25,8 @@ from dataguard.machine.units import counted
 from dataguard.process.originals import pickle
 from dataguard.targets.variants import Loader
 
-MOST = 32
-"""Most batches of an epoch that are read."""
+MOST_BATCHES = 32
+"""Most batches of an epoch that are read: each point of interruption reads them once more."""
 
 TRIED_BY_JSON = 2
 """The number of the state that also goes through JSON: that of the second point, in the middle of an epoch."""
@@ -172,7 +172,7 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = (), seed: 
             snap(Point(number, len(batches)))
         snap(Point(number, len(batches), end=True))
         epochs.append(tuple(batches))
-    return Run(tuple(epochs), len(epochs[0]) < MOST, states, by_json, refused[0] if refused else None)
+    return Run(tuple(epochs), len(epochs[0]) < MOST_BATCHES, states, by_json, refused[0] if refused else None)
 
 
 def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
@@ -202,7 +202,7 @@ def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
         if failure.incident.out_of_shared_memory:
             raise
         refused = f"iterating raises {failure.incident.headline}"
-    return Run((tuple(batches),), len(batches) < MOST, states, refused=refused)
+    return Run((tuple(batches),), len(batches) < MOST_BATCHES, states, refused=refused)
 
 
 def through_json(state: Any) -> Any:
@@ -220,6 +220,6 @@ def _batches(loader: Loader) -> Iterator[Identity]:
         iterator = iter(loader)
         for number, batch in enumerate(iterator, 1):
             yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch))
-            if number == MOST:
+            if number == MOST_BATCHES:
                 shut(iterator)
                 break

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from xxhash import xxh3_64
 
 from dataguard.core.model import Location, NotApplicable, NotTested
 from dataguard.lab.core.index_schedules import Schedule, drawn
@@ -38,118 +38,6 @@ from dataguard.lab.streams.resume import Resumes, find_resumes
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
-
-_SAMPLES = 4
-"""Samples of a map-style dataset that are read."""
-
-
-DEFAULT, MOST = 2, 4
-"""How many ranks to run by default for a rank-aware loader, and at most."""
-
-
-def world(subject: Subject) -> int:
-    """How many ranks to run: the number in the settings, or two if the loader is rank-aware.
-
-    Raises NotApplicable if the loader is meant for one process only, and NotTested if it was made as that of one rank
-    and cannot be made again for another.
-    """
-    asked = subject.settings.ranks
-    if asked == 1:
-        raise NotApplicable("ranks is set to 1")
-    if subject.target.is_made_once and (_shards(subject) or (dist.is_available() and dist.is_initialized())):
-        raise NotTested("the loader in hand or of a script is that of one rank: give its name, 'pkg.mod:factory'")
-    if asked:
-        return min(asked, MOST)
-    if is_given(subject) or _shards(subject) or asks(subject):
-        return DEFAULT
-    raise NotApplicable("the loader does not use ranks (--ranks 2 tests it with two)")
-
-
-def is_given(subject: Subject) -> bool:
-    """Whether the settings request several ranks, or the factory takes `rank` or `world_size`."""
-    return (subject.settings.ranks or 0) > 1 or subject.target.takes("rank", "world_size")
-
-
-def asks(subject: Subject) -> Location | None:
-    """Where the user's code reads its rank from torch.distributed or the environment, if it does."""
-    return subject.asked_for_rank or subject.vary("asking", lambda folder: watch_for_asking(subject.build, folder))
-
-
-def is_declared(subject: Subject) -> bool:
-    """Whether the loader itself shards by rank, or the settings request several ranks.
-
-    Code that reads its rank counts for a stream only: a trainer may add a distributed sampler to any other loader.
-    """
-    if subject.settings.ranks == 1:
-        return False
-    return is_given(subject) or _shards(subject) or bool(subject.facts.kind == "stream" and asks(subject))
-
-
-def _shards(subject: Subject) -> bool:
-    """Whether the sampler of the loader is one that gives each rank a share."""
-    return "DistributedSampler" in subject.facts.sampler
-
-
-def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
-    """Build the loader, read its first batch in this process; return where the user's code first read its rank."""
-    with rank_queries() as asked:
-        loader = build(num_workers=0, schedule=lambda inner, batched: _First(inner, batched=batched))
-        drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
-    return asked[0] if asked else None
-
-
-class _First(Schedule):
-    """The first batch, or the first indices, reduced to a few samples."""
-
-    def __init__(self, inner: Any, *, batched: bool) -> None:
-        super().__init__(inner)
-        self.batched = batched
-
-    def __iter__(self) -> Iterator[Any]:
-        for entry in islice(drawn(self.inner), 1 if self.batched else _SAMPLES):
-            yield members(entry)[:_SAMPLES] if self.batched else entry
-
-
-RUNS = 6
-"""How often each process reads the stream, with other random numbers each time."""
-SKIPPED = 100
-"""How many more numbers each run skips: of a few, all may be ones that `randrange` rejects."""
-
-Run = tuple[int, bytes]
-"""How many samples were read, and the digest of their sequence."""
-
-
-def read_counts(build: Callable[..., Loader], folder: Path, workers: int) -> tuple[tuple[Run | None, ...], ...]:
-    """What one process alone, and then each worker, reads in each run; None where reading fails.
-
-    Global generators get another seed in each run, and those that are seeded with a constant skip some numbers.
-    """
-    loader, recorder = build(), FlightRecorder(folder)
-
-    def read(run: int, worker: int | None) -> Run:
-        watch, digest, count = SeedWatch(), blake2b(digest_size=8), 0
-        torch.manual_seed(SEED + run)
-        if worker is not None:
-            emulate_worker(loader, recorder, workers, worker)
-        with gate("sample"), seeded(SEED + run), watch.watching(SKIPPED * run):
-            stream: Any = loader.dataset
-            for sample in stream:
-                count += 1
-                digest.update(b"".join(leaf.digest for leaf in leaves_of(sample)))
-                recorder.mark(None, "sample")
-        return count, digest.digest()
-
-    return tuple(
-        tuple(in_fork(partial(read, run, worker)) for run in range(RUNS)) for worker in (None, *range(workers))
-    )
-
-
-def are_fixed(processes: tuple[tuple[Run | None, ...], ...]) -> bool:
-    """Whether each process reads as many samples in every run, though never the same sequence."""
-    return all(
-        None not in runs and len({run[0] for run in runs if run}) == 1 and len({run[1] for run in runs if run}) == RUNS
-        for runs in processes
-    )
 
 
 class Streams:
@@ -204,13 +92,13 @@ class Streams:
     def stream_order(self) -> StreamOrder:
         """Whether a stream has one order in all epochs, and a constant seed that decides it."""
         subject = self._subject
-        subject.afford_reads("stream order", (orders.EPOCHS + 1) * orders.MOST_SAMPLES)
+        subject.afford_reads("stream order", (orders.EPOCHS + 1) * orders.MOST_STREAM_SAMPLES)
         return subject.vary("stream order", lambda folder: orders.find_stream_order(subject.build, folder))
 
     def has_fixed_counts(self, workers: int) -> bool:
         """Whether one process, and each of so many workers, yield as many samples whatever generators draw."""
         subject = self._subject
-        subject.afford_reads("stream counts", 2 * RUNS * (subject.epoch.read or 0))
+        subject.afford_reads("stream counts", 2 * COUNT_RUNS * (subject.epoch.read or 0))
         return are_fixed(
             subject.vary(("stream counts", workers), lambda folder: read_counts(subject.build, folder, workers))
         )
@@ -219,10 +107,127 @@ class Streams:
     def contents(self) -> Contents:
         """Which samples a few indices of the loader's order give in two epochs (map-style only)."""
         subject = self._subject
-        subject.afford_reads("contents", 4 * orders.PROBES)
+        subject.afford_reads("contents", 4 * orders.PROBED_SAMPLES)
         order = self.orders.epochs[0]
         return subject.vary("contents", lambda _: orders.run_contents(subject.build(), order))
 
     def resumes(self, workers: int) -> Resumes:
         """What the loader yields after an interruption and a restore, with so many workers."""
         return find_resumes(self._subject, workers)
+
+
+DEFAULT_RANKS, MOST_RANKS = 2, 4
+"""How many ranks to run by default for a rank-aware loader, and at most: each is a process with workers of its own."""
+
+
+def world(subject: Subject) -> int:
+    """How many ranks to run: the number in the settings, or two if the loader is rank-aware.
+
+    Raises NotApplicable if the loader is meant for one process only, and NotTested if it was made as that of one rank
+    and cannot be made again for another.
+    """
+    asked = subject.settings.ranks
+    if asked == 1:
+        raise NotApplicable("ranks is set to 1")
+    if subject.target.is_made_once and (_shards(subject) or (dist.is_available() and dist.is_initialized())):
+        raise NotTested("the loader in hand or of a script is that of one rank: give its name, 'pkg.mod:factory'")
+    if asked:
+        return min(asked, MOST_RANKS)
+    if is_given(subject) or _shards(subject) or asks(subject):
+        return DEFAULT_RANKS
+    raise NotApplicable("the loader does not use ranks (--ranks 2 tests it with two)")
+
+
+def is_given(subject: Subject) -> bool:
+    """Whether the settings request several ranks, or the factory takes `rank` or `world_size`."""
+    return (subject.settings.ranks or 0) > 1 or subject.target.takes("rank", "world_size")
+
+
+def asks(subject: Subject) -> Location | None:
+    """Where the user's code reads its rank from torch.distributed or the environment, if it does."""
+    return subject.asked_for_rank or subject.vary("asking", lambda folder: watch_for_asking(subject.build, folder))
+
+
+def is_declared(subject: Subject) -> bool:
+    """Whether the loader itself shards by rank, or the settings request several ranks.
+
+    Code that reads its rank counts for a stream only: a trainer may add a distributed sampler to any other loader.
+    """
+    if subject.settings.ranks == 1:
+        return False
+    return is_given(subject) or _shards(subject) or bool(subject.facts.kind == "stream" and asks(subject))
+
+
+def _shards(subject: Subject) -> bool:
+    """Whether the sampler of the loader is one that gives each rank a share."""
+    return "DistributedSampler" in subject.facts.sampler
+
+
+def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
+    """Build the loader, read its first batch in this process; return where the user's code first read its rank."""
+    with rank_queries() as asked:
+        loader = build(num_workers=0, schedule=lambda inner, batched: _FirstBatch(inner, batched=batched))
+        drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
+    return asked[0] if asked else None
+
+
+_FIRST_SAMPLES = 4
+"""Samples of a map-style dataset that are read."""
+
+
+class _FirstBatch(Schedule):
+    """The first batch, or the first indices, reduced to a few samples."""
+
+    def __init__(self, inner: Any, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.batched = batched
+
+    def __iter__(self) -> Iterator[Any]:
+        for entry in islice(drawn(self.inner), 1 if self.batched else _FIRST_SAMPLES):
+            yield members(entry)[:_FIRST_SAMPLES] if self.batched else entry
+
+
+COUNT_RUNS = 6
+"""How often each process reads the stream, with other random numbers each time: a count that depends on them by chance
+of a half is the same in all by odds of 1 in 32.
+
+"""
+SKIPPED_PER_RUN = 100
+"""How many more numbers each run skips: of a few, all may be ones that `randrange` rejects."""
+Run = tuple[int, bytes]
+"""How many samples were read, and the digest of their sequence."""
+
+
+def read_counts(build: Callable[..., Loader], folder: Path, workers: int) -> tuple[tuple[Run | None, ...], ...]:
+    """What one process alone, and then each worker, reads in each run; None where reading fails.
+
+    Global generators get another seed in each run, and those that are seeded with a constant skip some numbers.
+    """
+    loader, recorder = build(), FlightRecorder(folder)
+
+    def read(run: int, worker: int | None) -> Run:
+        watch, digest, count = SeedWatch(), xxh3_64(), 0
+        torch.manual_seed(SEED + run)
+        if worker is not None:
+            emulate_worker(loader, recorder, workers, worker)
+        with gate("sample"), seeded(SEED + run), watch.watching(SKIPPED_PER_RUN * run):
+            stream: Any = loader.dataset
+            for sample in stream:
+                count += 1
+                digest.update(b"".join(leaf.digest for leaf in leaves_of(sample)))
+                recorder.mark(None, "sample")
+        return count, digest.digest()
+
+    return tuple(
+        tuple(in_fork(partial(read, run, worker)) for run in range(COUNT_RUNS)) for worker in (None, *range(workers))
+    )
+
+
+def are_fixed(processes: tuple[tuple[Run | None, ...], ...]) -> bool:
+    """Whether each process reads as many samples in every run, though never the same sequence."""
+    return all(
+        None not in runs
+        and len({run[0] for run in runs if run}) == 1
+        and len({run[1] for run in runs if run}) == COUNT_RUNS
+        for runs in processes
+    )

@@ -30,11 +30,11 @@ MOMENTS = (0, 1, 2, 3)
 """Fetches of an epoch after which generators are searched."""
 
 
-COUNTED = 20
-"""How many times more batches are counted than inspected."""
-NAMED = 1000
-"""Samples of each process whose names are kept."""
-RECOGNISED = 0.5
+COUNTED_PER_INSPECTED = 20
+"""How many times more batches are counted than inspected: counting takes no digests."""
+NAMED_SAMPLES = 1000
+"""Samples of each process whose names are kept: a report names a few of them."""
+RECOGNISED_SHARE = 0.5
 """The share of distinct values above which a leaf identifies samples."""
 
 
@@ -76,7 +76,9 @@ class Request:
             instruments.append(FrozenRngs(((SEED,),)))
         elif self.seeded:
             instruments.append(SeededSamples(SEED))
-        instruments.append(Records(key=self.key, keep=NAMED, ledger=self.depth, rows=self.rows, shingles=self.shingles))
+        instruments.append(
+            Records(key=self.key, keep=NAMED_SAMPLES, ledger=self.depth, rows=self.rows, shingles=self.shingles)
+        )
         limit = most if self.count and not self.whole else None
         return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)
 
@@ -224,7 +226,7 @@ class StreamTrace:
         if self.ended and other.ended:
             return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
         same = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
-        if len(same) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED for path in same):
+        if len(same) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED_SHARE for path in same):
             raise Undecided("the stream is longer than what was read, and its order may differ: raise --samples")
         return [path for path in pairs if path not in same]
 
@@ -243,7 +245,7 @@ def run_stream(
     each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))
     most, plan = None if request.whole else each * processes, request.plan(folder, each * (loader.batch_size or 1))
     second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
-    first = most * COUNTED if most and request.count else most
+    first = most * COUNTED_PER_INSPECTED if most and request.count else most
     rides = drive(loader, plan, batches=(first, *second), seconds=seconds)
     return StreamRun(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)
 
