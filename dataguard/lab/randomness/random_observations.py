@@ -51,6 +51,204 @@ from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
+
+class Randomness:
+    """Observations of the loader's workers; each is made once."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
+        """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
+        return worker_draws.find_same_items(self._subject, effort, num_workers, **asked)
+
+    @property
+    def few_items(self) -> WorkerDraws:
+        """The same; if samples are slow, only one draw of each item in every worker and epoch, without seeds."""
+        effort = 0 if worker_draws.is_quick(self._subject) else worker_draws.GLANCE
+        return worker_draws.find_same_items(self._subject, effort)
+
+    def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:
+        """Whether workers, or the epochs of a worker, draw the same random numbers, and from which generator."""
+        return shared_draws.find_shared_draws(self._subject, between)
+
+    @property
+    def latent_clone(self) -> GeneratorState | None:
+        """The generator from which two workers would draw the same numbers, if the loader has fewer."""
+        return shared_draws.find_latent_clone(self._subject)
+
+    def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
+        """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
+        return constant_seeds.find_constant_seeds(self._subject, always=always)
+
+    @property
+    def cached(self) -> CachedDraws:
+        """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
+        self._subject.need_map("the samples of a stream cannot be read again individually")
+        self._subject.afford_reads("cache", shared_draws.CACHE_READS)
+        return shared_draws.find_cached_draws(self._subject)
+
+    @property
+    def unused_draws(self) -> tuple[UnusedDraw, ...]:
+        """The lines of the user's code that draw integers on which no sample depends (map-style only)."""
+        subject = self._subject
+        subject.need_map("the samples of a stream cannot be read again individually")
+        subject.afford_reads("unused draws", ITEMS * (DRAWS + 1))
+        indices = subject.epoch.asked(ITEMS)
+        return subject.vary("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
+
+    @property
+    def carryover(self) -> Carryover:
+        """State that reading leaves for later reads, and that the user's own workers lose."""
+        return find_carryover(self._subject)
+
+    @property
+    def shared_offsets(self) -> shared_offsets.SharedOffsets:
+        """Which files several forked workers read through one offset, and what goes wrong (map-style only)."""
+        return shared_offsets.find_shared_offsets(self._subject)
+
+    @property
+    def pickling(self) -> Pickling:
+        """Which part of the loader cannot be pickled for a spawned worker."""
+        subject = self._subject
+        return subject.cache.observe(
+            "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)
+        )
+
+    @property
+    def lost_views(self) -> tuple[str, ...]:
+        """The leaves of a batch that arrive with other values, because a worker sends memory that it has freed."""
+        return find_lost_views(self._subject)
+
+    @property
+    def freed(self) -> tuple[str, ...]:
+        """The leaves that spawned workers read from memory that is freed when the dataset is sent to them."""
+        return find_freed(self._subject)
+
+    @property
+    def spawn_trial(self) -> SpawnTrial:
+        """What would fail or differ if the forked workers of the loader were spawned."""
+        return find_spawn_trial(self._subject)
+
+
+OTHERS = 4
+"""Items that one of the two scripts reads before the target. Both begin with a warm-up item."""
+SHARED = 6
+"""Reads of the target after the other items; the script without them makes as many fetches."""
+ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
+AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
+TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
+TRIAL_SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
+TRIAL_READS = len(TRIALS) * len(ALONE)
+STAGES = 4
+"""Fewest values that a state takes one after the other if it keeps changing."""
+NEW_SHARE = 0.5
+"""The share of new samples at the start of a second epoch if a stream continues instead of starting over."""
+
+
+class Effect(Enum):
+    """What a leaf depends on in earlier reads."""
+
+    COUNT = "how many samples were read before"
+    CONTENT = "which samples were read before"
+    ITSELF = "how often it was read before"
+    EPOCH = "how often it was iterated before"
+
+
+@dataclass(frozen=True, slots=True)
+class Carryover:
+    """Leaves that depend on earlier reads, a dependence that the user's own workers lose.
+
+    `changed` are the attributes of the dataset that reading changes, if there is such a leaf. `reads` were compared.
+    """
+
+    lost: Mapping[str, Effect] = field(default_factory=dict)
+    changed: tuple[Location, ...] = ()
+    reads: int = TRIAL_READS
+
+
+def find_carryover(subject: Subject) -> Carryover:
+    """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
+    if subject.facts.kind == "stream":
+        subject.afford_reads("carryover", TRIAL_READS * batch_size(subject.facts))
+        lost, reads = _lost_stream(subject)
+    else:
+        lost, reads = _lost_leaves(subject), TRIAL_READS
+    if not lost:
+        return Carryover(reads=reads)
+    return Carryover(lost, find_changed(subject), reads)
+
+
+def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
+    facts = subject.facts
+    size = batch_size(facts)
+    trials = Experiment(Script(TRIALS, size), (FrozenRngs(TRIAL_SEEDS),), FORKED, announced="first")
+    readings = perform(subject, trials).leaves
+    effects = {path: effect for path, series in readings.items() if (effect := _effect(series))}
+    if not effects:
+        return {}
+    workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
+    epochs: tuple[tuple[Order, ...], ...] = (AFTER,) * workers, (ALONE,) * workers
+    wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
+    if facts.persistent:  # they keep their state; but does one know what the others read?
+        beside = (ALONE, *[AFTER] * (workers - 1))
+        epochs = (beside,)
+        wanted = {(worker, 0): order for worker, order in enumerate(beside)}
+    in_workers = Experiment(Script(epochs, size), (FrozenRngs(TRIAL_SEEDS[:1]),), (("num_workers", workers),))
+    own = perform(subject, in_workers).leaves
+    return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
+
+
+def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
+    """Whether the second epoch of a stream continues in one process, and starts over in the user's own workers."""
+    stream = Streams(subject).stream
+    kept = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
+    if not kept.ended or kept.new_share < NEW_SHARE:
+        return {}, kept.total
+    own = stream(subject.facts.num_workers, seeded=True, frozen=True)
+    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_differently
+    return {"the stream": Effect.EPOCH} if over else {}, own.total
+
+
+def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
+    """What a leaf depends on, by its trials; None if it does not certainly depend on earlier reads.
+
+    Both equal trials have to agree, which excludes clocks, process ids and draws at the start of a worker. For CONTENT,
+    the leaf must not depend on random numbers, because samples may be mixed with earlier ones, and the effect must
+    last: otherwise only the first samples of an epoch differ.
+    """
+    if len(trials) < len(TRIALS):
+        return None
+    one, again, after, reseeded = (trials[0, epoch] for epoch in range(len(TRIALS)))
+    alone, behind = one[1:], after[OTHERS + 1 :]
+    if one[1:] != again[1:]:
+        return None
+    if _keeps_changing(alone):
+        if behind == alone[OTHERS:]:
+            return Effect.COUNT
+        if behind == alone[:SHARED]:
+            return Effect.ITSELF
+    steady = _keeps_changing(alone) or len(set(alone[OTHERS:])) == 1
+    lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
+    return Effect.CONTENT if lasts and alone == reseeded[1:] else None
+
+
+def _keeps_changing(series: Series) -> bool:
+    """Whether a leaf keeps taking new values, without cycling."""
+    runs = [value for value, _ in groupby(series)]
+    return len(set(runs)) == len(runs) >= STAGES and len(set(series[len(series) // 2 :])) > 1
+
+
+def _loses(
+    own: Mapping[tuple[int, int], Series],
+    trials: Mapping[tuple[int, int], Series],
+    scripts: Mapping[tuple[int, int], tuple[int, ...]],
+) -> bool:
+    """Whether each of these workers and epochs reads as if nothing else had been read, before or by other workers."""
+    expected = {ALONE: trials[0, 0], AFTER: trials[0, 2]}
+    return all(own.get(where, ())[1:] == expected[script][1:] for where, script in scripts.items())
+
+
 ITEMS, DRAWS = 8, 8
 """How many items are read, and how often each."""
 LARGEST = 1 << 16
@@ -201,200 +399,3 @@ def find_unused_draws(build: Callable[..., Loader], folder: Path, indices: Seque
 def _is_opaque(leaf: LeafRecord) -> bool:
     """Whether a leaf has a content that is not compared."""
     return not leaf.digest or (leaf.dtype is None and leaf.shape is None and leaf.kind not in _PLAIN)
-
-
-OTHERS = 4
-"""Items that one of the two scripts reads before the target. Both begin with a warm-up item."""
-SHARED = 6
-"""Reads of the target after the other items; the script without them makes as many fetches."""
-ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
-AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
-TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
-TRIAL_SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
-TRIAL_READS = len(TRIALS) * len(ALONE)
-STAGES = 4
-"""Fewest values that a state takes one after the other if it keeps changing."""
-NEW_SHARE = 0.5
-"""The share of new samples at the start of a second epoch if a stream continues instead of starting over."""
-
-
-class Effect(Enum):
-    """What a leaf depends on in earlier reads."""
-
-    COUNT = "how many samples were read before"
-    CONTENT = "which samples were read before"
-    ITSELF = "how often it was read before"
-    EPOCH = "how often it was iterated before"
-
-
-@dataclass(frozen=True, slots=True)
-class Carryover:
-    """Leaves that depend on earlier reads, a dependence that the user's own workers lose.
-
-    `changed` are the attributes of the dataset that reading changes, if there is such a leaf. `reads` were compared.
-    """
-
-    lost: Mapping[str, Effect] = field(default_factory=dict)
-    changed: tuple[Location, ...] = ()
-    reads: int = TRIAL_READS
-
-
-def find_carryover(subject: Subject) -> Carryover:
-    """Read in one process and, if a leaf depends on earlier reads, in the user's own workers."""
-    if subject.facts.kind == "stream":
-        subject.afford_reads("carryover", TRIAL_READS * batch_size(subject.facts))
-        lost, reads = _lost_stream(subject)
-    else:
-        lost, reads = _lost_leaves(subject), TRIAL_READS
-    if not lost:
-        return Carryover(reads=reads)
-    return Carryover(lost, find_changed(subject), reads)
-
-
-def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
-    facts = subject.facts
-    size = batch_size(facts)
-    trials = Experiment(Script(TRIALS, size), (FrozenRngs(TRIAL_SEEDS),), FORKED, announced="first")
-    readings = perform(subject, trials).leaves
-    effects = {path: effect for path, series in readings.items() if (effect := _effect(series))}
-    if not effects:
-        return {}
-    workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
-    epochs: tuple[tuple[Order, ...], ...] = (AFTER,) * workers, (ALONE,) * workers
-    wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
-    if facts.persistent:  # they keep their state; but does one know what the others read?
-        beside = (ALONE, *[AFTER] * (workers - 1))
-        epochs = (beside,)
-        wanted = {(worker, 0): order for worker, order in enumerate(beside)}
-    in_workers = Experiment(Script(epochs, size), (FrozenRngs(TRIAL_SEEDS[:1]),), (("num_workers", workers),))
-    own = perform(subject, in_workers).leaves
-    return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
-
-
-def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
-    """Whether the second epoch of a stream continues in one process, and starts over in the user's own workers."""
-    stream = Streams(subject).stream
-    kept = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
-    if not kept.ended or kept.new_share < NEW_SHARE:
-        return {}, kept.total
-    own = stream(subject.facts.num_workers, seeded=True, frozen=True)
-    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_differently
-    return {"the stream": Effect.EPOCH} if over else {}, own.total
-
-
-def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
-    """What a leaf depends on, by its trials; None if it does not certainly depend on earlier reads.
-
-    Both equal trials have to agree, which excludes clocks, process ids and draws at the start of a worker. For CONTENT,
-    the leaf must not depend on random numbers, because samples may be mixed with earlier ones, and the effect must
-    last: otherwise only the first samples of an epoch differ.
-    """
-    if len(trials) < len(TRIALS):
-        return None
-    one, again, after, reseeded = (trials[0, epoch] for epoch in range(len(TRIALS)))
-    alone, behind = one[1:], after[OTHERS + 1 :]
-    if one[1:] != again[1:]:
-        return None
-    if _keeps_changing(alone):
-        if behind == alone[OTHERS:]:
-            return Effect.COUNT
-        if behind == alone[:SHARED]:
-            return Effect.ITSELF
-    steady = _keeps_changing(alone) or len(set(alone[OTHERS:])) == 1
-    lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
-    return Effect.CONTENT if lasts and alone == reseeded[1:] else None
-
-
-def _keeps_changing(series: Series) -> bool:
-    """Whether a leaf keeps taking new values, without cycling."""
-    runs = [value for value, _ in groupby(series)]
-    return len(set(runs)) == len(runs) >= STAGES and len(set(series[len(series) // 2 :])) > 1
-
-
-def _loses(
-    own: Mapping[tuple[int, int], Series],
-    trials: Mapping[tuple[int, int], Series],
-    scripts: Mapping[tuple[int, int], tuple[int, ...]],
-) -> bool:
-    """Whether each of these workers and epochs reads as if nothing else had been read, before or by other workers."""
-    expected = {ALONE: trials[0, 0], AFTER: trials[0, 2]}
-    return all(own.get(where, ())[1:] == expected[script][1:] for where, script in scripts.items())
-
-
-class Randomness:
-    """Observations of the loader's workers; each is made once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-
-    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
-        """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
-        return worker_draws.find_same_items(self._subject, effort, num_workers, **asked)
-
-    @property
-    def few_items(self) -> WorkerDraws:
-        """The same; if samples are slow, only one draw of each item in every worker and epoch, without seeds."""
-        effort = 0 if worker_draws.is_quick(self._subject) else worker_draws.GLANCE
-        return worker_draws.find_same_items(self._subject, effort)
-
-    def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:
-        """Whether workers, or the epochs of a worker, draw the same random numbers, and from which generator."""
-        return shared_draws.find_shared_draws(self._subject, between)
-
-    @property
-    def latent_clone(self) -> GeneratorState | None:
-        """The generator from which two workers would draw the same numbers, if the loader has fewer."""
-        return shared_draws.find_latent_clone(self._subject)
-
-    def seeds(self, *, always: bool = False) -> constant_seeds.SeedTrace:
-        """Which generators are seeded for every sample, and which outputs depend on constant seeds, or on any."""
-        return constant_seeds.find_constant_seeds(self._subject, always=always)
-
-    @property
-    def cached(self) -> CachedDraws:
-        """Which leaves hold numbers drawn at the first read of their index (map-style only)."""
-        self._subject.need_map("the samples of a stream cannot be read again individually")
-        self._subject.afford_reads("cache", shared_draws.CACHE_READS)
-        return shared_draws.find_cached_draws(self._subject)
-
-    @property
-    def unused_draws(self) -> tuple[UnusedDraw, ...]:
-        """The lines of the user's code that draw integers on which no sample depends (map-style only)."""
-        subject = self._subject
-        subject.need_map("the samples of a stream cannot be read again individually")
-        subject.afford_reads("unused draws", ITEMS * (DRAWS + 1))
-        indices = subject.epoch.asked(ITEMS)
-        return subject.vary("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
-
-    @property
-    def carryover(self) -> Carryover:
-        """State that reading leaves for later reads, and that the user's own workers lose."""
-        return find_carryover(self._subject)
-
-    @property
-    def shared_offsets(self) -> shared_offsets.SharedOffsets:
-        """Which files several forked workers read through one offset, and what goes wrong (map-style only)."""
-        return shared_offsets.find_shared_offsets(self._subject)
-
-    @property
-    def pickling(self) -> Pickling:
-        """Which part of the loader cannot be pickled for a spawned worker."""
-        subject = self._subject
-        return subject.cache.observe(
-            "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)
-        )
-
-    @property
-    def lost_views(self) -> tuple[str, ...]:
-        """The leaves of a batch that arrive with other values, because a worker sends memory that it has freed."""
-        return find_lost_views(self._subject)
-
-    @property
-    def freed(self) -> tuple[str, ...]:
-        """The leaves that spawned workers read from memory that is freed when the dataset is sent to them."""
-        return find_freed(self._subject)
-
-    @property
-    def spawn_trial(self) -> SpawnTrial:
-        """What would fail or differ if the forked workers of the loader were spawned."""
-        return find_spawn_trial(self._subject)

@@ -24,13 +24,19 @@ from dataguard.stats.coincidence import Agreement, Groups, agreement
 
 EPOCHS = 2
 REPEATS = 3
-"""Draws of each item with one seed."""
+"""Draws of each item with one seed: the first may fill a cache, and two others show whether it is random."""
 SEEDED_STATES = 2
+"""Seeds of each item."""
 DRAWS_AS_IS = 4
+"""Draws of each item as they are. Four items whose values all differ repeat by chance with odds below 1e-13."""
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Most workers that are compared; a worker that imports torch takes seconds to start."""
 AMOUNTS = ((4, 1), (8, 1), (16, 4), (16, 16))
-"""How many items to draw, and in how many times the rounds of the constants above, by effort."""
+"""How many items to draw, and in how many times the rounds of the constants above, by effort.
+
+Coin flips of 4 items repeat by chance with odds of 1e-6 as they are, which is not enough to accuse; those of 8 items
+with odds of 1e-12. The last two efforts are for values that vary less often than that.
+"""
 GLANCE, PLAIN = -2, -1
 """Efforts for slow samples, without seeded draws, in two workers. The one settles a healthy loader: a draw of each item
 differs everywhere. The other one settles a plain bug: ten different draws that repeat exclude coincidence, see

@@ -40,128 +40,6 @@ from dataguard.lab.subject import Subject
 from dataguard.stats.coincidence import Groups
 from dataguard.targets.variants import Loader
 
-Contents = Sequence[Sequence[tuple[bytes, ...]]]
-"""The digests of each sample of an epoch, by batch."""
-
-
-def run_contents(build: Callable[..., Loader], facts: LoaderFacts) -> Contents:
-    """Draw one epoch and read its samples, with seeded generators; return the digests of each, by batch."""
-    recorded, schedule = recorder(facts.length)
-    loader = build(num_workers=0, schedule=schedule)
-    draw_epoch(loader, recorded, 0)
-    freezer = RngFreezer([[SEED]])
-    return tuple(
-        tuple(content_of(loader.dataset, index, freezer) for index in batch)
-        for order in recorded
-        for batch in order.batches
-    )
-
-
-def by_content(found: Shards, alone: Contents, ranks: Sequence[Contents]) -> Shards:
-    """The shares with samples recognised by their content, which has to be that of one sample of a single process."""
-    known = {content: number for number, content in enumerate(chain.from_iterable(alone))}
-    if len(known) < sum(map(len, alone)) or not all(known.keys() >= set(chain.from_iterable(rank)) for rank in ranks):
-        return found
-
-    def named(share: Share, contents: Contents) -> Share:
-        workers = len(share.by_worker)
-        dealt = (chain.from_iterable(contents[worker::workers]) for worker in range(workers))
-        return replace(share, by_worker=tuple(tuple(known[content] for content in worker) for worker in dealt))
-
-    shares = tuple(map(named, found.ranks, ranks))
-    return Shards(shares, named(found.alone, alone), same_dataset=True, of=SINGLE)
-
-
-def run_contents_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Contents]:
-    """Read the samples of one epoch on every rank."""
-    return run_ranks(world, folder, lambda rank: run_contents(partial(build, rank.arguments), facts))
-
-
-WORKERS = 2
-"""Workers of each rank at most."""
-
-ByWorker = Mapping[str, Mapping[tuple[int, int], Groups]]
-
-
-def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any) -> WorkerDraws:
-    """Like `find_same_items`, in all ranks at once: worker w of rank r has number r times the workers of a rank, + w.
-
-    A rank without workers reads in its main process.
-    """
-    subject.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
-    workers = min(subject.facts.num_workers, 1 if subject.facts.spawns else WORKERS)
-    shape = replace(worker_draws.shape_of(subject, worker_draws.Request(effort, workers, **asked)), epochs=1)
-    experiments = [_on_rank(shape, number, workers) for number in range(world)]
-    subject.afford(("ranks", experiments[0]), seconds_of(subject, experiments[0]))
-
-    def run_each(folder: Path) -> list[bool]:
-        def run_rank(rank: Rank) -> bool:
-            return run(partial(subject.build, rank.arguments), experiments[rank.number], rank.folder)
-
-        return run_ranks(world, folder, run_rank)
-
-    def read_each(folder: Path, ended: list[bool] | None) -> list[Readings]:
-        return [
-            readings_of(experiment, rank_folder(folder, rank), ended[rank] if ended else None)
-            for rank, experiment in enumerate(experiments)
-        ]
-
-    readings = subject.vary(("ranks", *experiments), run_each, read_each)
-    return _side_by_side(shape, [draws_of(shape, read) for read in readings])
-
-
-def _on_rank(shape: DrawPlan, rank: int, workers: int) -> Experiment:
-    """What one rank reads: the first indices of the whole dataset, and not of its share, so that all read the same.
-
-    A generator is advanced in a worker of one rank only.
-    """
-    if shape.asked.advance is not None:
-        path, (number, epoch) = shape.asked.advance
-        owner, worker = divmod(number, shape.workers)
-        own = (path, WorkerEpoch(worker, epoch)) if owner == rank else None
-        shape = replace(shape, asked=replace(shape.asked, advance=own))
-    experiment = shape.experiment
-    assert experiment.script is not None
-    script = replace(experiment.script, share=True)
-    return replace(experiment, script=script, changed=(*experiment.changed, ("num_workers", workers)))
-
-
-def _side_by_side(shape: DrawPlan, ranks: Sequence[WorkerDraws]) -> WorkerDraws:
-    """The draws of all ranks; workers are numbered rank by rank."""
-
-    def merged(parts: Sequence[ByWorker]) -> ByWorker:
-        return {
-            path: {
-                (worker + rank * shape.workers, epoch): groups
-                for rank, part in enumerate(parts)
-                for (worker, epoch), groups in part.get(path, {}).items()
-            }
-            for path in dict.fromkeys(chain.from_iterable(parts))
-        }
-
-    return WorkerDraws(
-        seeded=merged([draws.seeded for draws in ranks]),
-        as_is=merged([draws.as_is for draws in ranks]),
-        workers=len(ranks) * shape.workers,
-        items=shape.items,
-        draws=shape.draws,
-        shown=ranks[0].shown,
-        censuses=tuple(
-            replace(census, worker=(census.worker or 0) + rank * shape.workers)
-            for rank, draws in enumerate(ranks)
-            for census in draws.censuses
-        ),
-    )
-
-
-def rank_pairs(world: int, draws: WorkerDraws) -> list[Pair]:
-    """Each worker with every worker of later ranks, in the first epoch; pairs with equal worker ids first."""
-    each = draws.workers // world
-    pairs = combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2)
-    across = [(one, two) for one, two in pairs if one.worker // each != two.worker // each]
-    return sorted(across, key=lambda pair: (pair[1].worker - pair[0].worker) % each != 0)
-
-
 MOST_READ = 2048
 """Epochs of more samples take too long to be recognised by the content of each."""
 
@@ -296,3 +174,125 @@ class Ranks:
         """The workers of each rank; only one if they are spawned, because each takes seconds to start."""
         facts = self._subject.facts
         return min(facts.num_workers, 1 if facts.spawns else worker_draws.MOST_WORKERS.get(facts.start_method, 2))
+
+
+WORKERS = 2
+"""Workers of each rank at most."""
+
+ByWorker = Mapping[str, Mapping[tuple[int, int], Groups]]
+
+
+def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any) -> WorkerDraws:
+    """Like `find_same_items`, in all ranks at once: worker w of rank r has number r times the workers of a rank, + w.
+
+    A rank without workers reads in its main process.
+    """
+    subject.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
+    workers = min(subject.facts.num_workers, 1 if subject.facts.spawns else WORKERS)
+    shape = replace(worker_draws.shape_of(subject, worker_draws.Request(effort, workers, **asked)), epochs=1)
+    experiments = [_on_rank(shape, number, workers) for number in range(world)]
+    subject.afford(("ranks", experiments[0]), seconds_of(subject, experiments[0]))
+
+    def run_each(folder: Path) -> list[bool]:
+        def run_rank(rank: Rank) -> bool:
+            return run(partial(subject.build, rank.arguments), experiments[rank.number], rank.folder)
+
+        return run_ranks(world, folder, run_rank)
+
+    def read_each(folder: Path, ended: list[bool] | None) -> list[Readings]:
+        return [
+            readings_of(experiment, rank_folder(folder, rank), ended[rank] if ended else None)
+            for rank, experiment in enumerate(experiments)
+        ]
+
+    readings = subject.vary(("ranks", *experiments), run_each, read_each)
+    return _side_by_side(shape, [draws_of(shape, read) for read in readings])
+
+
+def _on_rank(shape: DrawPlan, rank: int, workers: int) -> Experiment:
+    """What one rank reads: the first indices of the whole dataset, and not of its share, so that all read the same.
+
+    A generator is advanced in a worker of one rank only.
+    """
+    if shape.asked.advance is not None:
+        path, (number, epoch) = shape.asked.advance
+        owner, worker = divmod(number, shape.workers)
+        own = (path, WorkerEpoch(worker, epoch)) if owner == rank else None
+        shape = replace(shape, asked=replace(shape.asked, advance=own))
+    experiment = shape.experiment
+    assert experiment.script is not None
+    script = replace(experiment.script, share=True)
+    return replace(experiment, script=script, changed=(*experiment.changed, ("num_workers", workers)))
+
+
+def _side_by_side(shape: DrawPlan, ranks: Sequence[WorkerDraws]) -> WorkerDraws:
+    """The draws of all ranks; workers are numbered rank by rank."""
+
+    def merged(parts: Sequence[ByWorker]) -> ByWorker:
+        return {
+            path: {
+                (worker + rank * shape.workers, epoch): groups
+                for rank, part in enumerate(parts)
+                for (worker, epoch), groups in part.get(path, {}).items()
+            }
+            for path in dict.fromkeys(chain.from_iterable(parts))
+        }
+
+    return WorkerDraws(
+        seeded=merged([draws.seeded for draws in ranks]),
+        as_is=merged([draws.as_is for draws in ranks]),
+        workers=len(ranks) * shape.workers,
+        items=shape.items,
+        draws=shape.draws,
+        shown=ranks[0].shown,
+        censuses=tuple(
+            replace(census, worker=(census.worker or 0) + rank * shape.workers)
+            for rank, draws in enumerate(ranks)
+            for census in draws.censuses
+        ),
+    )
+
+
+def rank_pairs(world: int, draws: WorkerDraws) -> list[Pair]:
+    """Each worker with every worker of later ranks, in the first epoch; pairs with equal worker ids first."""
+    each = draws.workers // world
+    pairs = combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2)
+    across = [(one, two) for one, two in pairs if one.worker // each != two.worker // each]
+    return sorted(across, key=lambda pair: (pair[1].worker - pair[0].worker) % each != 0)
+
+
+Contents = Sequence[Sequence[tuple[bytes, ...]]]
+"""The digests of each sample of an epoch, by batch."""
+
+
+def run_contents(build: Callable[..., Loader], facts: LoaderFacts) -> Contents:
+    """Draw one epoch and read its samples, with seeded generators; return the digests of each, by batch."""
+    recorded, schedule = recorder(facts.length)
+    loader = build(num_workers=0, schedule=schedule)
+    draw_epoch(loader, recorded, 0)
+    freezer = RngFreezer([[SEED]])
+    return tuple(
+        tuple(content_of(loader.dataset, index, freezer) for index in batch)
+        for order in recorded
+        for batch in order.batches
+    )
+
+
+def by_content(found: Shards, alone: Contents, ranks: Sequence[Contents]) -> Shards:
+    """The shares with samples recognised by their content, which has to be that of one sample of a single process."""
+    known = {content: number for number, content in enumerate(chain.from_iterable(alone))}
+    if len(known) < sum(map(len, alone)) or not all(known.keys() >= set(chain.from_iterable(rank)) for rank in ranks):
+        return found
+
+    def named(share: Share, contents: Contents) -> Share:
+        workers = len(share.by_worker)
+        dealt = (chain.from_iterable(contents[worker::workers]) for worker in range(workers))
+        return replace(share, by_worker=tuple(tuple(known[content] for content in worker) for worker in dealt))
+
+    shares = tuple(map(named, found.ranks, ranks))
+    return Shards(shares, named(found.alone, alone), same_dataset=True, of=SINGLE)
+
+
+def run_contents_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Contents]:
+    """Read the samples of one epoch on every rank."""
+    return run_ranks(world, folder, lambda rank: run_contents(partial(build, rank.arguments), facts))
