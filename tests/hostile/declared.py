@@ -79,7 +79,7 @@ class Refused:
 
 
 REFUSED = (  # those that end their process are in tests/process/test_import_survival.py
-    Refused("sleep", "import time; time.sleep(1000)", "importing its module takes too long", import_timeout=2.0),
+    Refused("sleep", "import time; time.sleep(1000)", "importing its module takes too long", import_timeout=5.0),
     Refused("noise", "import os; os.write(1, os.urandom(9999)); 1 / 0", "raised ZeroDivisionError"),
     Refused("escapes", r"raise ValueError('\x1b]0;title\x07\x1bc')", "raised ValueError: \\x1b]0;title"),
 )

@@ -69,7 +69,7 @@ class TestImports:
         assert left_over(before) == []
 
     def test_a_module_that_never_ends_importing_shows_where(self, project: Project) -> None:
-        outcome = project.scan("healthy", "--import-timeout", "3", NASTY_IMPORT="sleep")
+        outcome = project.scan("healthy", "--import-timeout", "8", NASTY_IMPORT="sleep")
         assert (outcome.code, outcome.out) == (2, "")
         assert "Traceback" not in outcome.err
         assert "importing its module takes too long" in outcome.err
