@@ -31,7 +31,7 @@ from dataguard.targets.variants import Loader
 
 MOST_EPOCHS = 20
 """The most epochs of a stream that is shorter than its measuring time: a limit of time, as each starts its workers
-anew."""
+again."""
 
 
 class EndlessOrder(Schedule):
