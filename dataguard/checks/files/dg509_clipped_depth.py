@@ -9,7 +9,7 @@ from dataguard.checks.common.image_findings import file_finding, shown
 from dataguard.core.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
-    from dataguard.lab.files.file_observations import Depth
+    from dataguard.lab.files.file_observations import BitDepth
     from dataguard.lab.lab import Lab
 
 FEWEST_CLIPPED = 0.01
@@ -50,7 +50,7 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
     return Coverage({"16-bit files": depth.files, "grey levels": 5}, note)
 
 
-def _wrong(depth: Depth) -> str | None:
+def _wrong(depth: BitDepth) -> str | None:
     """How values that need more than 8 bits are lost; None where they are not."""
     if depth.clipped:
         return f"values above 255 are clipped to 255: {depth.above:.0%} of the pixels of a 16-bit file"

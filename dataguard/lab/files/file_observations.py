@@ -72,7 +72,7 @@ class Files:
         return self._try("orientations", lambda reader: try_orientations(reader, survey))
 
     @property
-    def depth(self) -> Depth:
+    def depth(self) -> BitDepth:
         """How a sample responds to the values of its 16-bit file. Raises NotApplicable if there is none."""
         candidates = files_with_16_bits(self.survey)
         return self._try("depth", lambda reader: find_depth(reader, candidates))
@@ -298,7 +298,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
+class BitDepth:
     """How a sample responds to the values of its 16-bit file.
 
     `above` and `upper` are the shares of its pixels above 255 and 32767, `largest` its largest value and `brightest`
@@ -328,7 +328,7 @@ def files_with_16_bits(survey: ImageSurvey) -> list[ImageFile]:
     return found
 
 
-def find_depth(reader: ImageReader, files: Sequence[ImageFile]) -> Depth:
+def find_depth(reader: ImageReader, files: Sequence[ImageFile]) -> BitDepth:
     """Read a sample with other values in its 16-bit file, one of `files`.
 
     Raises NotApplicable if all values fit into 8 bits, Undecided if a file cannot be read.
@@ -352,7 +352,7 @@ def _has_many_values(pixels: np.ndarray) -> bool:
     return len(np.unique(pixels)) >= FEWEST_VALUES
 
 
-def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndarray, files: int) -> Depth:
+def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndarray, files: int) -> BitDepth:
     def given(change: Callable[[np.ndarray], np.ndarray]) -> ImageOutput:
         return reader.read_swapped(file, content, in_format_of(content, change(pixels).astype(np.uint16)))
 
@@ -378,7 +378,7 @@ def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndar
     uniform = [given(lambda values, level=level: np.full_like(values, level)) for level in LEVELS]  # type: ignore[misc]
     shown = [read.shown for read in uniform]
     paths = sorted(set.intersection(*map(set, shown)) & original.differing_leaves(uniform[0]))
-    return Depth(
+    return BitDepth(
         files=files,
         index=file.index,
         name=file.name,

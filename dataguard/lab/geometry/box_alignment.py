@@ -486,7 +486,7 @@ def _inner(value: Any) -> Iterator[tuple[str, Any]]:
             for key in value[0]:  # one dictionary per object, as in COCO annotations
                 yield f"[...][{key!r}]", [item.get(key) for item in value]
         else:
-            yield from ((f"[{place}]", item) for place, item in enumerate(value))
+            yield from ((f"[{position}]", item) for position, item in enumerate(value))
 
 
 def _table(value: Any) -> Table | None:

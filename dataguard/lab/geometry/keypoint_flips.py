@@ -120,16 +120,16 @@ def _sides(where: str, value: Sequence[Any], *, flips: bool) -> Sides | None:
     """What a list of names, or one of the numbers after a flip, says about sides."""
     if len(value) < FEWEST_NAMES:
         return None
-    if all(type(one) is str for one in value):
-        places = {name: place for place, name in enumerate(value)}
-        partner = tuple(places.get(_other_side(name), places[name]) for name in value)
+    if all(type(name) is str for name in value):
+        numbers = {name: number for number, name in enumerate(value)}
+        partner = tuple(numbers.get(_other_side(name), numbers[name]) for name in value)
         shown = list(value)
-    elif flips and all(type(one) is int for one in value) and sorted(value) == list(range(len(value))):
-        partner, shown = tuple(value), [f"keypoint {place}" for place in range(len(value))]
+    elif flips and all(type(number) is int for number in value) and sorted(value) == list(range(len(value))):
+        partner, shown = tuple(value), [f"keypoint {number}" for number in range(len(value))]
     else:
         return None
-    pairs = [place for place, other in enumerate(partner) if other != place]
-    if any(partner[partner[place]] != place for place in pairs):
+    pairs = [number for number, other in enumerate(partner) if other != number]
+    if any(partner[partner[number]] != number for number in pairs):
         return None
     return Sides(where, partner, (shown[pairs[0]], shown[partner[pairs[0]]]) if pairs else None)
 
@@ -177,8 +177,8 @@ def _keyed(value: Any, path: str = "") -> Iterator[tuple[str, _Keypoints]]:
         for key, one in value.items():
             yield from _keyed(one, f"{path}[{key!r}]")
     elif isinstance(value, list | tuple):
-        for place, one in enumerate(value):
-            yield from _keyed(one, f"{path}[{place}]")
+        for position, one in enumerate(value):
+            yield from _keyed(one, f"{path}[{position}]")
 
 
 def _point(value: Any) -> np.ndarray | None:
@@ -205,8 +205,8 @@ def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
         if len(rows) == len(value) >= FEWEST_POINTS and len({(one.shape, one.dtype.kind == "U") for one in rows}) == 1:
             yield path, np.stack(rows)
         else:
-            for place, one in enumerate(value):
-                yield from _arrays(one, f"{path}[{place}]")
+            for position, one in enumerate(value):
+                yield from _arrays(one, f"{path}[{position}]")
     else:
         yield from ((step, array_of(leaf)) for step, leaf in iter_leaves(value, path) if isinstance(leaf, torch.Tensor))
 

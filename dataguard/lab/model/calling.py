@@ -326,9 +326,9 @@ class Tracer(TorchFunctionMode):
         self._activations: dict[int, str] = {}
         self._kept: list[Any] = []  # no address is used twice while the step runs
         for path, leaf in iter_leaves(batch):
-            place = _place(leaf) if isinstance(leaf, Tensor) else None
-            if place is not None:
-                self._leaves[place] = self._leaves.get(place, frozenset()) | {path}
+            address = _address(leaf) if isinstance(leaf, Tensor) else None
+            if address is not None:
+                self._leaves[address] = self._leaves.get(address, frozenset()) | {path}
         self._hooks = (
             module.register_forward_pre_hook(self._enters, with_kwargs=True),
             module.register_forward_hook(self._leaves_forward),
@@ -342,7 +342,7 @@ class Tracer(TorchFunctionMode):
 
     def leaves_of(self, *values: Any) -> frozenset[str]:
         """The leaves that these tensors depend on."""
-        known = (self._leaves.get(place) for one in tensors_in(values) if (place := _place(one)) is not None)
+        known = (self._leaves.get(address) for one in tensors_in(values) if (address := _address(one)) is not None)
         return frozenset().union(*filter(None, known))
 
     def values_of(self, tensor: Tensor) -> Values:
@@ -350,7 +350,7 @@ class Tracer(TorchFunctionMode):
         plain = tensor.detach()
         numbers = plain.float() if plain.numel() and not plain.is_complex() else None
         low, high = (None, None) if numbers is None else (float(numbers.min()), float(numbers.max()))
-        activation = self._activations.get(_place(tensor) or 0)
+        activation = self._activations.get(_address(tensor) or 0)
         dtype = str(tensor.dtype).removeprefix("torch.")
         return Values(tuple(tensor.shape), dtype, low, high, tuple(sorted(self.leaves_of(tensor))), activation)
 
@@ -376,16 +376,16 @@ class Tracer(TorchFunctionMode):
         self.used |= found if name not in _SAME_VALUES else set()
         activation = name if name in _ACTIVATIONS else None
         if name in _SAME_VALUES and args and isinstance(args[0], Tensor):
-            activation = self._activations.get(_place(args[0]) or 0)
+            activation = self._activations.get(_address(args[0]) or 0)
         for one in tensors_in(result):
-            place = _place(one)
-            if place is None:
+            address = _address(one)
+            if address is None:
                 continue
             self._kept.append(one)
-            self._leaves[place] = found  # of an operation in place, the argument itself is among those
-            self._activations.pop(place, None)
+            self._leaves[address] = found  # of an operation in place, the argument itself is among those
+            self._activations.pop(address, None)
             if activation is not None:
-                self._activations[place] = activation
+                self._activations[address] = activation
         if call is not None and isinstance(result, Tensor) and call.function != SUBTRACTION:
             call.value = result.detach()
         return result
@@ -417,7 +417,7 @@ class Tracer(TorchFunctionMode):
         self.outputs += tensors_in(result)
 
 
-def _place(tensor: Tensor) -> int | None:
+def _address(tensor: Tensor) -> int | None:
     """Where the values of a tensor begin; None if it has no memory, or none that could be asked for."""
     try:
         return tensor.data_ptr() or None

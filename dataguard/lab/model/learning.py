@@ -159,7 +159,7 @@ SMALLER_BATCH = 8
 classes."""
 LEARNED_SHARE = 0.5
 """The share of the way from the start, or from the best constant prediction, to the best possible loss: half of it
-cannot be reached without the inputs, and most models that learn go on to all of it."""
+cannot be reached without the inputs, and most models that learn continue to all of it."""
 STUCK_SHARE = 0.25
 """The share of that way below which inputs are standardized: half of `LEARNED_SHARE`, so that a slow model is not
 blamed on its inputs."""

@@ -30,11 +30,11 @@ from dataguard.lab.images.painter import is_image, size_of
 from dataguard.lab.pictures.sample_views import (
     boxes_of,
     closeup,
+    described,
     displayed,
     overlay,
     reduced,
     thumbnail,
-    told,
     upright,
     view_samples,
 )
@@ -98,7 +98,7 @@ class PictureObservations:
                 ("views", wanted), lambda folder: view_samples(subject.build, folder, wanted)
             )
         except LoaderFailed as failure:
-            samples = (SampleView(failure.incident.where, error=told(failure.incident)),)
+            samples = (SampleView(failure.incident.where, error=described(failure.incident)),)
         return SampleViews(shown_target(subject.target.spelling), name, samples, others)
 
     def _observe(self, key: object, run: Callable[[Path], T], reads: int) -> T:

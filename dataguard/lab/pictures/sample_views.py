@@ -71,12 +71,12 @@ def view_samples(build: Callable[..., Loader], folder: Path, wanted: Wanted) -> 
     names = class_names_of(loader.dataset)
     views: list[SampleView] = []
     for name, value in values:
-        view = SampleView(name, error=told(value)) if isinstance(value, Incident) else _view(name, value, names)
+        view = SampleView(name, error=described(value)) if isinstance(value, Incident) else _view(name, value, names)
         views.append(replace(view, leaves=tuple(_compared(leaf, name, views) for leaf in view.leaves)))
     return tuple(views)
 
 
-def told(incident: Incident) -> str:
+def described(incident: Incident) -> str:
     """What was raised, with the user's own lines of the traceback."""
     lines = []
     for frame in incident.frames:

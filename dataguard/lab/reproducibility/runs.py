@@ -224,7 +224,7 @@ def first_difference(one: Run, two: Run) -> Divergence | None:
     """The first difference in the order of a run: of an epoch, batch by batch the indices, samples and batches."""
     for epoch, (first, second) in enumerate(zip(one.orders, two.orders, strict=False)):
         number = next(
-            (place for place, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None
+            (batch for batch, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None
         )
         if number is not None or len(first) != len(second):
             batch = min(len(first), len(second)) if number is None else number

@@ -332,13 +332,13 @@ def run_again(
     runs: list[Run] = []
     if loader.num_workers and not overrides_iter(loader):
         alone = copied(loader, {"num_workers": 0})
-        place = folder / "without workers"
-        place.mkdir()
+        aside = folder / "without workers"
+        aside.mkdir()
         restore = saved_generators()  # a fork seeds them anew
 
         def run_alone() -> Run:
             restore()
-            return _run(alone, made, place, (1,), shifted)
+            return _run(alone, made, aside, (1,), shifted)
 
         run = in_fork(run_alone)
         runs = [run] if run else []
@@ -387,18 +387,18 @@ def _batches(folder: Path, workers: int, lengths: Sequence[int]) -> Iterator[Run
     collated: dict[tuple[int, int], BatchRecord] = {}
     for record in read_spools(folder):
         if isinstance(record, SampleRecord | BatchRecord):
-            place = record.epoch, record.batch * workers + (record.worker or 0)
+            key = record.epoch, record.batch * workers + (record.worker or 0)
             if isinstance(record, SampleRecord):
-                samples.setdefault(place, {}).setdefault(record.position, record)
+                samples.setdefault(key, {}).setdefault(record.position, record)
             else:
-                collated.setdefault(place, record)
+                collated.setdefault(key, record)
     asked = [(epoch, number) for epoch, length in enumerate(lengths) for number in range(length)]
-    for place, several in ((place, samples[place]) for place in asked if place in samples):
-        batch = collated.get(place)
+    for key, of_batch in ((key, samples[key]) for key in asked if key in samples):
+        batch = collated.get(key)
         yield RunBatch(
-            *place,
-            tuple(_digests(one.leaves) for one in several.values()),
-            tuple(one.index for one in several.values()),
+            *key,
+            tuple(_digests(one.leaves) for one in of_batch.values()),
+            tuple(one.index for one in of_batch.values()),
             _digests(batch.leaves) if batch else {},
         )
 

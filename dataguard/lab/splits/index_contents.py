@@ -229,8 +229,8 @@ class _ColumnFinder:
                     yield kind, f"[{name!r}]{step}", rows
             return
         if isinstance(value, tuple) and len(value) != length and all(isinstance(one, torch.Tensor) for one in value):
-            for place, one in enumerate(value):  # TensorDataset
-                yield from ((kind, f"[{place}]{step}", rows) for kind, step, rows in self._rows(one, length))
+            for position, one in enumerate(value):  # TensorDataset
+                yield from ((kind, f"[{position}]{step}", rows) for kind, step, rows in self._rows(one, length))
             return
         if isinstance(value, torch.Tensor):
             value = value.detach().numpy() if value.device.type == "cpu" and value.layout is torch.strided else None
@@ -276,7 +276,7 @@ class _ColumnFinder:
 def _parts(entry: Any) -> list[tuple[str, Callable[[Any], Any], Any]]:
     """The parts of an entry: the step to each, how to get it from another entry, and the part."""
     if isinstance(entry, tuple | list):
-        return [(f"[{place}]", partial(_item, place), part) for place, part in enumerate(entry)]
+        return [(f"[{position}]", partial(_item, position), part) for position, part in enumerate(entry)]
     if isinstance(entry, type | str | os.PathLike | np.ndarray | torch.Tensor):
         return []
     keyed = entry.items() if isinstance(entry, Mapping) else ()

@@ -68,13 +68,13 @@ def run_pairs(
 
     Content that several samples of a split share identifies none of them.
     """
-    seen = []
-    for place, (build, control) in enumerate(zip(builds, controls, strict=True)):
-        wanted = list(dict.fromkeys([*(pair[place] for pair in pairs), *([] if control is None else [control])]))
-        found = _contents(build(), folder, wanted)
-        common = _common(found.values())
-        seen.append({index: content.without(common) for index, content in found.items()})
-    one, two = seen
+    own_contents = []
+    for side, (build, control) in enumerate(zip(builds, controls, strict=True)):
+        wanted = list(dict.fromkeys([*(pair[side] for pair in pairs), *([] if control is None else [control])]))
+        contents = _contents(build(), folder, wanted)
+        common = _common(contents.values())
+        own_contents.append({index: content.without(common) for index, content in contents.items()})
+    one, two = own_contents
     compared = {}
     for earlier, index in pairs:
         if earlier in one and index in two:
@@ -286,12 +286,12 @@ def shared_text(subject: Subject, other: Subject) -> SharedText | None:
     own, theirs = _shingles(subject), _shingles(other)
     if not (_is_text(own) and _is_text(theirs)):
         return None
-    places = {shingle: index for index, shingles in theirs.items() for shingle in shingles}
+    index_of = {shingle: index for index, shingles in theirs.items() for shingle in shingles}
     windows = {index: shingles for index, shingles in own.items() if len(shingles) >= FEWEST_IN_WINDOW}
     shared = {
         index: known[0]
         for index, shingles in windows.items()
-        if len(known := [places[shingle] for shingle in shingles if shingle in places])
+        if len(known := [index_of[shingle] for shingle in shingles if shingle in index_of])
         >= SAME_TEXT_SHARE * len(shingles)
     }
     return SharedText(len(shared), len(windows), next(iter(shared.items()), None))

@@ -114,7 +114,7 @@ def _arrays(dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
     length = length_of(dataset) or 0
     for name, value in () if isinstance(dataset, Subset) else list(getattr(dataset, "__dict__", {}).items()):
         parts = value if isinstance(value, tuple) and len(value) != length else (value,)
-        for place, part in enumerate(parts):
+        for position, part in enumerate(parts):
             array = _floats(part)
             if (
                 array is not None
@@ -122,7 +122,7 @@ def _arrays(dataset: Any) -> Iterator[tuple[str, np.ndarray]]:
                 and array.shape[1] <= MOST_COLUMNS
                 and array.size <= MOST_VALUES
             ):
-                yield f"{name}[{place}]" if len(parts) > 1 else name, array
+                yield f"{name}[{position}]" if len(parts) > 1 else name, array
 
 
 def _floats(value: Any) -> np.ndarray | None:

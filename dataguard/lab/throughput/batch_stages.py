@@ -247,8 +247,8 @@ def _transforms(holder: Any, depth: int) -> Iterator[tuple[Any, Any, Any]]:
 def _below(holder: Any, slot: Any, value: Any, depth: int) -> Iterator[tuple[Any, Any, Any]]:
     if isinstance(value, list | tuple) or type(value).__name__ in ("Sequential", "ModuleList"):
         if depth:
-            for place, one in enumerate(value):
-                yield from _below(value, place, one, depth - 1)
+            for position, part in enumerate(value):
+                yield from _below(value, position, part, depth - 1)
         return
     if not callable(value) or isinstance(value, type):
         return

@@ -31,7 +31,7 @@ from dataguard.targets.variants import Loader
 
 MOST_EPOCHS = 20
 """The most epochs of a stream that is shorter than its measuring time: a limit of time, as each starts its workers
-anew."""
+again."""
 
 
 class EndlessOrder(Schedule):
@@ -377,11 +377,11 @@ def limit() -> float:
 
 def copy(tensors: list[Tensor]) -> CopyTimes:
     """Copy tensors to the device, alone and concurrently with a kernel of the same duration; medians over rounds."""
-    there = [torch.empty_like(tensor, device="cuda") for tensor in tensors]  # allocating may wait for the device
+    targets = [torch.empty_like(tensor, device="cuda") for tensor in tensors]  # allocating may wait for the device
 
     def send() -> None:
-        for place, tensor in zip(there, tensors, strict=True):
-            place.copy_(tensor, non_blocking=True)
+        for target, tensor in zip(targets, tensors, strict=True):
+            target.copy_(tensor, non_blocking=True)
 
     send()
     torch.cuda.synchronize()

@@ -82,16 +82,16 @@ def padding_labels(
     restores = for_models and _restore(rows)
     known = [(row, row.labels if restores else row.targets) for row in rows if row.masked]
     padded = [
-        (row, targets, places) for row, targets in known if targets is not None and len(places := padding_of(row)) > 1
+        (row, targets, columns) for row, targets in known if targets is not None and len(columns := padding_of(row)) > 1
     ]
     if padded:
-        fills = {int(token) for row, _, places in padded for token in np.unique(row.tokens[places])}
-        bad = [(row, places) for row, targets, places in padded if bool((targets[places[1:]] != IGNORED).all())]
+        fills = {int(token) for row, _, columns in padded for token in np.unique(row.tokens[columns])}
+        bad = [(row, columns) for row, targets, columns in padded if bool((targets[columns[1:]] != IGNORED).all())]
         if len(fills) > 1:
             return None
         shown = excerpt(bad[0][0], bad[0][1].tolist(), word) if bad else None
         return PaddingLabels(len(padded), len(bad), fills.pop(), ignores, shown=shown)
-    fill = only(int(row.tokens[place]) for row in rows if row.masked for place in padding_of(row)[:1])
+    fill = only(int(row.tokens[column]) for row in rows if row.masked for column in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     apart = [row.labels for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
     ends = [] if pad is None or not _are_padded(apart, pad) else [labels for labels in apart if len(labels) > 1]
@@ -137,7 +137,7 @@ def padding_of(row: TokenRow) -> np.ndarray:
 def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops | None:
     """How a language model learns to stop; None if it learns no tokens, or if no token is known to stop or to pad."""
     causal = [row for row in rows if row.targets is not None]
-    fill = only(int(row.tokens[place]) for row in causal if row.masked for place in padding_of(row)[:1])
+    fill = only(int(row.tokens[column]) for row in causal if row.masked for column in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     token = vocabulary.eos if vocabulary.eos is not None else pad
     if token is None or not causal:
@@ -150,9 +150,9 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
         targets, end = row.targets, _end(row, pad)
         assert targets is not None
         stop_there = end + 1 if token == pad and not row.masked else end
-        places = np.flatnonzero((row.tokens == token) & row.inside)
-        places = places[(places > 0) & (places < stop_there)]
-        after_label = places[targets[places - 1] != IGNORED]
+        columns = np.flatnonzero((row.tokens == token) & row.inside)
+        columns = columns[(columns > 0) & (columns < stop_there)]
+        after_label = columns[targets[columns - 1] != IGNORED]
         silent = after_label[targets[after_label] == IGNORED]
         hidden += len(silent)
         learned += int((targets == token).sum()) if row.labels is None else int(np.sum(row.labels == token))
@@ -288,8 +288,8 @@ def starts(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Star
     once = [row for row in long if row.text[0] == token]
     twice = [row for row in once if row.text[1] == token]
     first = twice[0] if twice else None
-    place = int(np.flatnonzero(first.inside)[0]) if first else 0
-    shown = excerpt(first, [place, place + 1], word) if first else None
+    column = int(np.flatnonzero(first.inside)[0]) if first else 0
+    shown = excerpt(first, [column, column + 1], word) if first else None
     return Starts(token, named(token, word), len(once), len(twice), len(long), shown)
 
 
@@ -299,25 +299,25 @@ def packs(rows: Sequence[TokenRow], stop: int | None, word: Word) -> Packs | Non
     by_stop = not split and stop is not None
     if by_stop:
         every = [(row, np.flatnonzero((row.tokens[:-1] == stop) & row.inside[1:]) + 1) for row in rows]
-        split = [(row, places) for row, places in every if len(places)]
+        split = [(row, columns) for row, columns in every if len(columns)]
     if not split:
         return None
-    opened = [(row, places) for row, places in split if not row.blocks and (row.opens or by_stop)]
+    opened = [(row, columns) for row, columns in split if not row.blocks and (row.opens or by_stop)]
     labelled = [
-        (row, place)
-        for row, places in split
+        (row, column)
+        for row, columns in split
         if row.targets is not None
-        for place in places.tolist()
-        if row.targets[place] != IGNORED
+        for column in columns.tolist()
+        if row.targets[column] != IGNORED
     ]
     shown = excerpt(opened[0][0], opened[0][1][:1].tolist(), word) if opened else None
     shown_label = excerpt(labelled[0][0], [labelled[0][1]], word) if labelled else None
     return Packs(
         len(split),
-        sum(len(places) for _, places in split),
-        sum(len(places) for _, places in opened),
+        sum(len(columns) for _, columns in split),
+        sum(len(columns) for _, columns in opened),
         len(labelled),
-        len({int(row.tokens[place]) for row, place in labelled}) < 2,
+        len({int(row.tokens[column]) for row, column in labelled}) < 2,
         by_stop,
         all(row.row == 0 and bool(row.inside.all()) for row in rows),
         shown,
@@ -360,8 +360,8 @@ def _runs(tokens: np.ndarray) -> list[int]:
 def ids(rows: Sequence[TokenRow], size: int | None, word: Word) -> Ids:
     """The range of the ids that the model sees, and of labels."""
     beyond = [(row, np.flatnonzero((row.tokens >= size) & row.inside)) for row in rows] if size else []
-    bad = [(row, places) for row, places in beyond if len(places)]
-    distinct = {int(token) for row, places in bad for token in np.unique(row.tokens[places])}
+    bad = [(row, columns) for row, columns in beyond if len(columns)]
+    distinct = {int(token) for row, columns in bad for token in np.unique(row.tokens[columns])}
     stored = [row.stored for row in rows if row.stored is not None]
     negative: Counter[int] = Counter()
     for labels in stored:
@@ -370,7 +370,7 @@ def ids(rows: Sequence[TokenRow], size: int | None, word: Word) -> Ids:
     first = bad[0] if bad else None
     return Ids(
         max((int(row.text.max()) for row in rows if len(row.text)), default=0),
-        sum(len(places) for _, places in bad),
+        sum(len(columns) for _, columns in bad),
         len(distinct),
         tuple(sorted(negative.items())),
         IGNORED in negative,

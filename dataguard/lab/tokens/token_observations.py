@@ -232,10 +232,10 @@ def _is_narrow(value: Any) -> bool:
 
 def _holds(array: np.ndarray, window: np.ndarray) -> bool:
     part = np.asarray(array[:MOST_ENTRIES])
-    places = np.flatnonzero(part[: len(part) - len(window) + 1] == window[0])
+    starts = np.flatnonzero(part[: len(part) - len(window) + 1] == window[0])
     for offset in range(1, len(window)):
-        places = places[part[places + offset] == window[offset]]
-    return len(places) > 0
+        starts = starts[part[starts + offset] == window[offset]]
+    return len(starts) > 0
 
 
 MARKS = frozenset({"attention_mask", "position_ids"})

@@ -78,8 +78,8 @@ def rows_of(batch: Any, number: int, contract: Mapping[str, Any]) -> list[TokenR
     image = any(_is_image(array) for array in extra.values())
     rows = []
     for row, ids in enumerate(tokens):
-        places = positions[row] if positions is not None else None
-        starts = _starts(places, inside[row], beside if len(tokens) == 1 else {})
+        own_positions = positions[row] if positions is not None else None
+        starts = _starts(own_positions, inside[row], beside if len(tokens) == 1 else {})
         others = [array for array in beside.values() if array.dtype.kind in "iu"]
         known = [array[row] for array in others if array.shape == tokens.shape] + [
             array for array in others if len(tokens) == 1
@@ -94,7 +94,7 @@ def rows_of(batch: Any, number: int, contract: Mapping[str, Any]) -> list[TokenR
                 mask is not None,
                 labels[row] if labels is not None else None,
                 stored[row] if stored is not None else None,
-                positions=places,
+                positions=own_positions,
                 starts=starts,
                 blocks=any(_marks(array, starts) for array in known) or _separates(found.get("mask"), row, starts),
                 opens=_opens(found.get("mask"), row, starts, tokens.shape[1]),
@@ -428,21 +428,21 @@ def excerpt(row: TokenRow, marked: Collection[int], word: Word) -> str:
     """The tokens around the first marked ones, as lines of columns; those that are marked are underlined."""
     first = min(marked, default=0)
     start = max(0, min(first - EXCERPT_COLUMNS // 2, len(row.tokens) - EXCERPT_COLUMNS))
-    places = range(start, min(start + EXCERPT_COLUMNS, len(row.tokens)))
-    lines: list[tuple[str, list[str]]] = [("column", [str(place) for place in places])]
-    lines.append(("token", [_shown(int(row.tokens[place]), word) for place in places]))
+    columns = range(start, min(start + EXCERPT_COLUMNS, len(row.tokens)))
+    lines: list[tuple[str, list[str]]] = [("column", [str(column) for column in columns])]
+    lines.append(("token", [_shown(int(row.tokens[column]), word) for column in columns]))
     if word is not None:
-        lines.append(("id", [str(int(row.tokens[place])) for place in places]))
+        lines.append(("id", [str(int(row.tokens[column])) for column in columns]))
     if row.masked:
-        lines.append(("mask", [str(int(row.inside[place])) for place in places]))
+        lines.append(("mask", [str(int(row.inside[column])) for column in columns]))
     if row.positions is not None:
-        lines.append(("position", [str(int(row.positions[place])) for place in places]))
+        lines.append(("position", [str(int(row.positions[column])) for column in columns]))
     if row.stored is not None and row.stored.shape == row.tokens.shape:
         kept = row.labels if row.labels is not None else row.stored
-        lines.append(("label", [_label(int(row.stored[place]), int(kept[place]), word) for place in places]))
+        lines.append(("label", [_label(int(row.stored[column]), int(kept[column]), word) for column in columns]))
     cells = [cells for _, cells in lines]
-    widths = [max(len(column[number]) for column in cells) for number in range(len(places))]
-    lines.append(("here", ["^" * width * (place in marked) for place, width in zip(places, widths, strict=True)]))
+    widths = [max(len(line[number]) for line in cells) for number in range(len(columns))]
+    lines.append(("here", ["^" * width * (column in marked) for column, width in zip(columns, widths, strict=True)]))
     return "\n".join(
         f"{name:<8}  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(values, widths, strict=True)).rstrip()
         for name, values in lines
