@@ -87,7 +87,7 @@ class Script:
 
 
 MOST_SPREAD = 10_000
-"""Indices of an epoch among which evenly spaced ones are chosen: drawing them takes some ten milliseconds."""
+"""Indices of an epoch among which evenly spaced ones are chosen."""
 
 
 class Scripted(Schedule):
