@@ -17,12 +17,51 @@ if TYPE_CHECKING:
     from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
 
-
 _ENTRY = re.compile(r"(?<=.)\[\d+\]")
 """A place in a list inside a sample, or in one of a batch."""
 _SCALAR = re.compile(r"^(int|float)\d+$")
 _STEP = re.compile(r"\[(?:'[^']*'|[^\]]*)\]|\.\w+")
 """One step of a path: a key, a place in a sequence, or an attribute."""
+
+
+@check("DG305", "shifting-structure", Severity.ERROR)
+def dg305_shifting_structure(lab: Lab) -> Judgement:
+    """Keys, nesting, type or rank differ between samples, and collate_fn fails on the mix or hides it.
+
+    Symptom: some batches lack a key, or have another dtype or scale, depending on which samples they mix; or collate_fn
+        raises (DG401 reports that, too).
+    Cause: some samples take another code path: a fallback, a second source, a label that is an int here and a float
+        there, an optional annotation. default_collate takes the keys of the first sample, and promotes numbers to the
+        widest type.
+    Fix: give all samples one structure at the end of `__getitem__` (`torch.as_tensor(label, dtype=torch.float32)`), or
+        handle the variants in a custom collate_fn.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
+    """
+    epoch = lab.epoch
+    kept, promoted = without_promoted(epoch.samples)
+    forms = Counter(sample.form for sample in kept)
+    looked = Coverage({**epoch.exercised, "structures": len(forms)})
+    if len(forms) < 2:
+        return replace(looked, note=f"sample{promoted[0]} is int or float, and promoted") if promoted else looked
+    if not lab.facts.batched:
+        return Coverage(looked.exercised, note="samples differ in structure, but are not batched")
+    mixed = _mixed(lab)
+    if mixed is None:
+        yield _finding(lab, kept, forms, "fails on a batch of both")
+        return looked
+    batches = [batch for batch, _ in mixed]
+    for batch, samples in (
+        mixed if lab.facts.default_collate else [one for one in mixed if _order_matters(one[0], batches)]
+    ):
+        path, _ = difference(*unlike(samples))
+        arrived = [leaf.type_name for leaf in batch.leaves if leaf.path == path]
+        yield _finding(lab, samples, forms, f"returns {arrived[0]} for both" if arrived else "drops it")
+        return looked
+    for batch, samples in mixed:
+        if outcome := hidden_key(batch, samples):
+            yield replace(_finding(lab, samples, forms, outcome), ambiguous=True)
+            return looked
+    return Coverage(looked.exercised, note="samples differ in structure, but collate_fn handles that")
 
 
 def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
@@ -98,46 +137,6 @@ def hidden_key(batch: BatchRecord | MixedPair, samples: Sequence[SampleRecord]) 
 def _within(leaf: LeafRecord, prefix: str) -> bool:
     """Whether a leaf is at this path, or below it."""
     return leaf.path.startswith(prefix) and leaf.path[len(prefix) :][:1] in ("", "[", ".")
-
-
-@check("DG305", "shifting-structure", Severity.ERROR)
-def dg305_shifting_structure(lab: Lab) -> Judgement:
-    """Keys, nesting, type or rank differ between samples, and collate_fn fails on the mix or hides it.
-
-    Symptom: some batches lack a key, or have another dtype or scale, depending on which samples they mix; or collate_fn
-        raises (DG401 reports that, too).
-    Cause: some samples take another code path: a fallback, a second source, a label that is an int here and a float
-        there, an optional annotation. default_collate takes the keys of the first sample, and promotes numbers to the
-        widest type.
-    Fix: give all samples one structure at the end of `__getitem__` (`torch.as_tensor(label, dtype=torch.float32)`), or
-        handle the variants in a custom collate_fn.
-    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.default_collate
-    """
-    epoch = lab.epoch
-    kept, promoted = without_promoted(epoch.samples)
-    forms = Counter(sample.form for sample in kept)
-    looked = Coverage({**epoch.exercised, "structures": len(forms)})
-    if len(forms) < 2:
-        return replace(looked, note=f"sample{promoted[0]} is int or float, and promoted") if promoted else looked
-    if not lab.facts.batched:
-        return Coverage(looked.exercised, note="samples differ in structure, but are not batched")
-    mixed = _mixed(lab)
-    if mixed is None:
-        yield _finding(lab, kept, forms, "fails on a batch of both")
-        return looked
-    batches = [batch for batch, _ in mixed]
-    for batch, samples in (
-        mixed if lab.facts.default_collate else [one for one in mixed if _order_matters(one[0], batches)]
-    ):
-        path, _ = difference(*unlike(samples))
-        arrived = [leaf.type_name for leaf in batch.leaves if leaf.path == path]
-        yield _finding(lab, samples, forms, f"returns {arrived[0]} for both" if arrived else "drops it")
-        return looked
-    for batch, samples in mixed:
-        if outcome := hidden_key(batch, samples):
-            yield replace(_finding(lab, samples, forms, outcome), ambiguous=True)
-            return looked
-    return Coverage(looked.exercised, note="samples differ in structure, but collate_fn handles that")
 
 
 def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], outcome: str) -> Finding:

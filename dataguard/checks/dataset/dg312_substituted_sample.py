@@ -22,45 +22,10 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.reading.sample_reader import Answer
 
-
 FEWEST_VALUES = 8
 """A leaf of fewer values is not what a decoder made of a file. Chosen: two boxes have as many."""
 CLASS_SHARE = 0.25
 """The share of distinct values below which a leaf counts as a class or a flag. Chosen, not derived."""
-
-
-def unlike(sample: SampleSources, answer: Answer) -> list[str]:
-    """The leaves that are no longer what they are in every read of the whole sample."""
-    stable = {path: one for path, one in sample.whole.digests.items() if sample.again.digests.get(path) == one}
-    return [path for path, digest in stable.items() if answer.digests.get(path) != digest]
-
-
-def is_replaced(sample: SampleSources, substitute: Substitute) -> bool:
-    """Whether a sample of the same structure was returned, with another input."""
-    if substitute.answer.incident or substitute.answer.form != sample.whole.form:
-        return False
-    sizes = {leaf.path: math.prod(leaf.shape or ()) for leaf in sample.whole.leaves}
-    least = max(sizes.values()) if substitute.source.first else FEWEST_VALUES
-    return any(sizes[path] >= least for path in unlike(sample, substitute.answer))
-
-
-def is_flagged(sample: SampleSources, answer: Answer, samples: Sequence[SampleRecord]) -> bool:
-    """Whether a mask, a flag or an ignored label marks the substitute: a value of few that no ordinary sample has."""
-    kinds = {leaf.path: leaf.dtype for leaf in answer.leaves}
-    for path in unlike(sample, answer):
-        if kinds[path] == "bool":
-            return True
-        seen = {leaf.digest for sample in samples for leaf in sample.leaves if leaf.path == path and not leaf.shape}
-        if seen and len(seen) < max(CLASS_SHARE * len(samples), 2) and answer.digests[path] not in seen:
-            return True
-    return False
-
-
-def equal_index(sample: SampleSources, answer: Answer, samples: Sequence[SampleRecord]) -> object:
-    """The index of the sample that was returned instead, if it was read before."""
-    changed = set(unlike(sample, answer))
-    wanted = {(path, digest) for path, digest in answer.digests.items() if path in changed}
-    return next((sample.index for sample in samples if wanted <= set(sample.digest)), None)
 
 
 @check("DG312", "substituted-sample", Severity.WARNING)
@@ -114,3 +79,37 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
         )
         break
     return Coverage(looked, note=note)
+
+
+def unlike(sample: SampleSources, answer: Answer) -> list[str]:
+    """The leaves that are no longer what they are in every read of the whole sample."""
+    stable = {path: one for path, one in sample.whole.digests.items() if sample.again.digests.get(path) == one}
+    return [path for path, digest in stable.items() if answer.digests.get(path) != digest]
+
+
+def is_replaced(sample: SampleSources, substitute: Substitute) -> bool:
+    """Whether a sample of the same structure was returned, with another input."""
+    if substitute.answer.incident or substitute.answer.form != sample.whole.form:
+        return False
+    sizes = {leaf.path: math.prod(leaf.shape or ()) for leaf in sample.whole.leaves}
+    least = max(sizes.values()) if substitute.source.first else FEWEST_VALUES
+    return any(sizes[path] >= least for path in unlike(sample, substitute.answer))
+
+
+def is_flagged(sample: SampleSources, answer: Answer, samples: Sequence[SampleRecord]) -> bool:
+    """Whether a mask, a flag or an ignored label marks the substitute: a value of few that no ordinary sample has."""
+    kinds = {leaf.path: leaf.dtype for leaf in answer.leaves}
+    for path in unlike(sample, answer):
+        if kinds[path] == "bool":
+            return True
+        seen = {leaf.digest for sample in samples for leaf in sample.leaves if leaf.path == path and not leaf.shape}
+        if seen and len(seen) < max(CLASS_SHARE * len(samples), 2) and answer.digests[path] not in seen:
+            return True
+    return False
+
+
+def equal_index(sample: SampleSources, answer: Answer, samples: Sequence[SampleRecord]) -> object:
+    """The index of the sample that was returned instead, if it was read before."""
+    changed = set(unlike(sample, answer))
+    wanted = {(path, digest) for path, digest in answer.digests.items() if path in changed}
+    return next((sample.index for sample in samples if wanted <= set(sample.digest)), None)

@@ -15,13 +15,51 @@ if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord, SampleRecord, ValueSummary
     from dataguard.lab.lab import Lab
 
-
 MOST_REREAD = 3
 """At most this many blank samples are read again: one that is blank again is enough."""
 MOST_MASK_VALUES = 32
 """An image with more values than this is no mask."""
 FEWEST_TOKENS = 8
 """The fewest integers in a row that count as a text."""
+MOST_BLANK = 0.5
+"""A larger share of blank samples than this is a property of the data. Chosen: defects are the exception."""
+
+
+@check("DG504", "blank-sample", Severity.WARNING)
+def dg504_blank_sample(lab: Lab) -> Judgement:
+    """A sample is blank: a constant image or waveform, an empty sequence, or a box without area or outside its image.
+
+    Symptom: none, or a loss of NaN from the logarithm of a zero width or the mean of no tokens. The model learns to
+        predict from nothing.
+    Cause: broken or truncated files decoded as black, crops beyond the edge, empty lines of text, boxes with swapped
+        corners or in the coordinates of another image size.
+    Fix: drop the samples that the evidence lists; clip boxes to the image and drop those without area. Declare the box
+        format with `[tool.dataguard.contract] bbox_format`.
+    Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.v2.SanitizeBoundingBoxes.html
+    """
+    epoch = lab.epoch
+    notes = []
+    for kinds in (blank(epoch.samples, epoch.value_summaries), empty(epoch.samples)):
+        for fault, samples in kinds.items():
+            count = f"{len(samples)} of {len(epoch.samples)} samples"
+            if len(samples) > MOST_BLANK * len(epoch.samples):
+                notes.append(f"{fault} in {count}: taken as normal for these data")
+            elif are_placeholders(samples):
+                notes.append(f"{fault} in {count}, the same one: taken as a placeholder beside another input")
+            elif are_a_class(samples, epoch.samples):
+                notes.append(f"{fault} in {count}, all of one label: taken as a class of their own")
+            elif not lasts(lab, samples):
+                continue
+            elif _clipped(lab):
+                notes.append(f"{fault} in {count}, read from clipped files: see DG509")
+            else:
+                yield _finding(lab, fault, samples)
+    for boxes in boxes_of(lab):
+        if boxes.wrong:
+            yield _box_finding(lab, boxes)
+        elif boxes.is_unknown:
+            notes.append(f"sample{boxes.path} fits no known box format: set bbox_format in [tool.dataguard.contract]")
+    return Coverage(epoch.exercised, "; ".join(notes) or None)
 
 
 def blank(samples: Sequence[SampleRecord], summaries: Sequence[ValueSummary]) -> dict[str, list[SampleRecord]]:
@@ -100,47 +138,6 @@ def _input(leaves: Sequence[LeafRecord]) -> LeafRecord | None:
 
 def _is_empty(leaf: LeafRecord) -> bool:
     return leaf.shown == "''" if leaf.kind == "str" else leaf.shape is not None and leaf.size == 0
-
-
-MOST_BLANK = 0.5
-"""A larger share of blank samples than this is a property of the data. Chosen: defects are the exception."""
-
-
-@check("DG504", "blank-sample", Severity.WARNING)
-def dg504_blank_sample(lab: Lab) -> Judgement:
-    """A sample is blank: a constant image or waveform, an empty sequence, or a box without area or outside its image.
-
-    Symptom: none, or a loss of NaN from the logarithm of a zero width or the mean of no tokens. The model learns to
-        predict from nothing.
-    Cause: broken or truncated files decoded as black, crops beyond the edge, empty lines of text, boxes with swapped
-        corners or in the coordinates of another image size.
-    Fix: drop the samples that the evidence lists; clip boxes to the image and drop those without area. Declare the box
-        format with `[tool.dataguard.contract] bbox_format`.
-    Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.v2.SanitizeBoundingBoxes.html
-    """
-    epoch = lab.epoch
-    notes = []
-    for kinds in (blank(epoch.samples, epoch.value_summaries), empty(epoch.samples)):
-        for fault, samples in kinds.items():
-            count = f"{len(samples)} of {len(epoch.samples)} samples"
-            if len(samples) > MOST_BLANK * len(epoch.samples):
-                notes.append(f"{fault} in {count}: taken as normal for these data")
-            elif are_placeholders(samples):
-                notes.append(f"{fault} in {count}, the same one: taken as a placeholder beside another input")
-            elif are_a_class(samples, epoch.samples):
-                notes.append(f"{fault} in {count}, all of one label: taken as a class of their own")
-            elif not lasts(lab, samples):
-                continue
-            elif _clipped(lab):
-                notes.append(f"{fault} in {count}, read from clipped files: see DG509")
-            else:
-                yield _finding(lab, fault, samples)
-    for boxes in boxes_of(lab):
-        if boxes.wrong:
-            yield _box_finding(lab, boxes)
-        elif boxes.is_unknown:
-            notes.append(f"sample{boxes.path} fits no known box format: set bbox_format in [tool.dataguard.contract]")
-    return Coverage(epoch.exercised, "; ".join(notes) or None)
 
 
 def _clipped(lab: Lab) -> bool:

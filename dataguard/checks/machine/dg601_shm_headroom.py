@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dataguard.lab.reading.epoch_trace import EpochTrace
     from dataguard.machine.machine import Machine
 
-
 PAGE_BYTES = 4096
 """The size in bytes of a page of shared memory on Linux."""
 HELD_BATCHES = 2
@@ -55,6 +54,41 @@ class Flight:
     def fitting(self, room: int) -> int:
         """How many of the largest batches fit into `room` bytes."""
         return max((room - self.queues) // max(self.sizes[0], 1), 0) if self.sizes else 0
+
+
+@check("DG601", "shm-headroom", Severity.ERROR)
+def dg601_shm_headroom(lab: Lab) -> Judgement:
+    """The batches in flight need more shared memory than /dev/shm has free.
+
+    Symptom: "unable to allocate shared memory", a bus error, or a loader that hangs, when the queues are full for the
+        first time; typical in containers, where /dev/shm is 64 MB by default.
+    Cause: every tensor of a batch travels through /dev/shm, which holds up to num_workers x prefetch_factor batches at
+        once, and two more: the one in use and the next.
+    Fix: give the container more (docker run --shm-size=8g, or an emptyDir with medium Memory), or lower num_workers,
+        prefetch_factor or the batch size; uint8 needs a quarter of what float32 needs. In a container, /dev/shm also
+        counts towards the memory limit.
+    Links: https://docs.docker.com/reference/cli/docker/container/run/
+    """
+    facts = lab.facts
+    if not facts.num_workers:
+        raise NotApplicable("num_workers=0: batches are not sent between processes")
+    if lab.machine.shm_free is None:
+        raise NotApplicable("this platform has no /dev/shm")
+    room, where = _room(lab.machine, lab.machine.shm_free)
+    try:
+        epoch = lab.epoch
+    except LoaderFailed as failure:
+        if not failure.incident.out_of_shared_memory:
+            raise
+        yield _no_room(room, failure.incident.message)
+        return Coverage({})
+    flight = flight_of(lab)
+    full = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.out_of_shared_memory]
+    if full and flight.needed <= room:
+        yield _no_room(room, full[0].message)
+    elif flight.needed > room:
+        yield _finding(lab, flight, room, where)
+    return Coverage({"batches": len(epoch.batches), "bytes": max(flight.sizes, default=0)})
 
 
 def flight_of(lab: Lab) -> Flight:
@@ -110,41 +144,6 @@ def _leaf_bytes(leaf: LeafRecord) -> int:
 def _queues(workers: int) -> int:
     """The bytes of the semaphores of the loader's queues: a page for each of 3 a queue, and of 5 in an event."""
     return PAGE_BYTES * (3 * (workers + 1) + 5)
-
-
-@check("DG601", "shm-headroom", Severity.ERROR)
-def dg601_shm_headroom(lab: Lab) -> Judgement:
-    """The batches in flight need more shared memory than /dev/shm has free.
-
-    Symptom: "unable to allocate shared memory", a bus error, or a loader that hangs, when the queues are full for the
-        first time; typical in containers, where /dev/shm is 64 MB by default.
-    Cause: every tensor of a batch travels through /dev/shm, which holds up to num_workers x prefetch_factor batches at
-        once, and two more: the one in use and the next.
-    Fix: give the container more (docker run --shm-size=8g, or an emptyDir with medium Memory), or lower num_workers,
-        prefetch_factor or the batch size; uint8 needs a quarter of what float32 needs. In a container, /dev/shm also
-        counts towards the memory limit.
-    Links: https://docs.docker.com/reference/cli/docker/container/run/
-    """
-    facts = lab.facts
-    if not facts.num_workers:
-        raise NotApplicable("num_workers=0: batches are not sent between processes")
-    if lab.machine.shm_free is None:
-        raise NotApplicable("this platform has no /dev/shm")
-    room, where = _room(lab.machine, lab.machine.shm_free)
-    try:
-        epoch = lab.epoch
-    except LoaderFailed as failure:
-        if not failure.incident.out_of_shared_memory:
-            raise
-        yield _no_room(room, failure.incident.message)
-        return Coverage({})
-    flight = flight_of(lab)
-    full = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.out_of_shared_memory]
-    if full and flight.needed <= room:
-        yield _no_room(room, full[0].message)
-    elif flight.needed > room:
-        yield _finding(lab, flight, room, where)
-    return Coverage({"batches": len(epoch.batches), "bytes": max(flight.sizes, default=0)})
 
 
 def _room(machine: Machine, shared: int) -> tuple[int, str]:

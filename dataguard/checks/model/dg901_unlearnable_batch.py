@@ -19,6 +19,41 @@ if TYPE_CHECKING:
     from dataguard.lab.model.trial import Extent, Trial
 
 
+@check("DG901", "unlearnable-batch", Severity.ERROR, since="2026.2")
+def dg901_unlearnable_batch(lab: Lab) -> Judgement:
+    """Your model cannot overfit one fixed batch of the loader.
+
+    Symptom: the loss stays where it started, at about -log(1/C) for C classes, or is nan; more epochs, another learning
+        rate and a larger model change nothing.
+    Cause: the inputs of all samples are identical (tokens that are all unknown, large numbers rounded to float32, an
+        empty decode), are so large or so small that the model saturates, or hold nan; all targets are ignored; or the
+        loss is detached from the parameters.
+    Fix: print the batch that reaches the model, and compare two of its rows; scale inputs to about -1 to 1; check how
+        many targets the loss ignores.
+    Links: https://karpathy.github.io/2019/04/25/recipe/
+    """
+    if lab.facts.role in EVALUATION:
+        raise NotApplicable(f"no model learns from a {lab.facts.role} loader")
+    trial = lab.model.stepped
+    seen = lab.model.learning
+    looked = Coverage(
+        {"samples": seen.samples or trial.samples or 1, "steps": sum(one.steps for one in seen.attempts)}, note(seen)
+    )
+    fault = _fault(seen, trial)
+    if fault is not None:
+        yield Finding(
+            message=fault,
+            evidence=evidence(seen),
+            repro=lab.model.repro("DG901"),
+            ambiguous=seen.scaled is not None and not seen.identical,
+        )
+    elif not seen.learned:
+        if any(fault for call in trial.calls for fault in mismatches(call)):
+            raise NotApplicable("see DG902: the loss misunderstands what it gets")
+        raise Undecided(reason(seen, lab.settings.budget))
+    return looked
+
+
 def reason(seen: Learning, budget: float) -> str:
     """Why nothing was decided."""
     if seen.broken_parameter:
@@ -69,41 +104,6 @@ def note(seen: Learning) -> str | None:
 def shown(value: float) -> str:
     """A loss."""
     return f"{value:.3g}"
-
-
-@check("DG901", "unlearnable-batch", Severity.ERROR, since="2026.2")
-def dg901_unlearnable_batch(lab: Lab) -> Judgement:
-    """Your model cannot overfit one fixed batch of the loader.
-
-    Symptom: the loss stays where it started, at about -log(1/C) for C classes, or is nan; more epochs, another learning
-        rate and a larger model change nothing.
-    Cause: the inputs of all samples are identical (tokens that are all unknown, large numbers rounded to float32, an
-        empty decode), are so large or so small that the model saturates, or hold nan; all targets are ignored; or the
-        loss is detached from the parameters.
-    Fix: print the batch that reaches the model, and compare two of its rows; scale inputs to about -1 to 1; check how
-        many targets the loss ignores.
-    Links: https://karpathy.github.io/2019/04/25/recipe/
-    """
-    if lab.facts.role in EVALUATION:
-        raise NotApplicable(f"no model learns from a {lab.facts.role} loader")
-    trial = lab.model.stepped
-    seen = lab.model.learning
-    looked = Coverage(
-        {"samples": seen.samples or trial.samples or 1, "steps": sum(one.steps for one in seen.attempts)}, note(seen)
-    )
-    fault = _fault(seen, trial)
-    if fault is not None:
-        yield Finding(
-            message=fault,
-            evidence=evidence(seen),
-            repro=lab.model.repro("DG901"),
-            ambiguous=seen.scaled is not None and not seen.identical,
-        )
-    elif not seen.learned:
-        if any(fault for call in trial.calls for fault in mismatches(call)):
-            raise NotApplicable("see DG902: the loss misunderstands what it gets")
-        raise Undecided(reason(seen, lab.settings.budget))
-    return looked
 
 
 def _fault(seen: Learning, trial: Trial) -> str | None:

@@ -13,11 +13,46 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.streams.resume import Batches, Point, Resumes, Run
 
-
 DISTINCT_SHARE = 0.5
 """The share of batches that differ from all others in a leaf by which batches are recognised."""
 KNOWN_SHARE = 0.9
 """The share of samples that were read before, from which on other batches mean a different order."""
+OTHER_WORKERS = 2
+"""The number of workers to try where the loader has none."""
+
+
+@check("DG209", "broken-resume", Severity.ERROR)
+def dg209_broken_resume(lab: Lab) -> Judgement:
+    """A loader restored from its `state_dict` yields other batches than without an interruption.
+
+    Symptom: after each restart some samples are seen again and others never, or the epoch restarts.
+    Cause: the state lacks something that determines the remaining batches: the position in the epoch, the order of a
+        shuffling sampler, the epoch number, or what the workers have prefetched; or it cannot be saved.
+    Fix: save the number of batches already yielded, and the RNG state from which this epoch's order was drawn;
+        torchdata's StatefulDataLoader does both for samplers and datasets that have a `state_dict`.
+    Links: https://docs.pytorch.org/data/main/stateful_dataloader_tutorial.html
+    """
+    facts = lab.facts
+    if facts.holder:
+        raise NotApplicable(f"training iterates a {facts.holder} instead, which keeps its own state")
+    resumes = lab.streams.resumes(facts.num_workers)
+    found = faults(resumes)
+    if found:
+        point, fault = next(iter(found.items()))
+        outcomes = {str(where): found.get(str(where), "continues correctly") for where in resumes.restored}
+        yield Finding(
+            message=f"restored {point}, the loader {fault}",
+            evidence=without_empty(
+                {
+                    "after restoring": outcomes,
+                    "batches per epoch": len(resumes.reference.epochs[0]),
+                    "workers": facts.num_workers,
+                }
+            ),
+            ambiguous={*found} <= {str(where) for where in resumes.restored if where.again},
+        )
+    looked = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
+    return Coverage(looked, None if found else _latent(lab))
 
 
 def faults(resumes: Resumes) -> dict[str, str]:
@@ -103,44 +138,6 @@ def _misplaced(epoch: Batches, after: int, yielded: Batches, stable: Sequence[st
         rest = len(epoch) - after
         return f"yields {counted(len(yielded), 'batches')} instead of {rest}" if len(yielded) != rest else None
     return f"repeats {counted(-ahead, 'batches')}" if ahead < 0 else f"skips {counted(ahead, 'batches')}"
-
-
-OTHER_WORKERS = 2
-"""The number of workers to try where the loader has none."""
-
-
-@check("DG209", "broken-resume", Severity.ERROR)
-def dg209_broken_resume(lab: Lab) -> Judgement:
-    """A loader restored from its `state_dict` yields other batches than without an interruption.
-
-    Symptom: after each restart some samples are seen again and others never, or the epoch restarts.
-    Cause: the state lacks something that determines the remaining batches: the position in the epoch, the order of a
-        shuffling sampler, the epoch number, or what the workers have prefetched; or it cannot be saved.
-    Fix: save the number of batches already yielded, and the RNG state from which this epoch's order was drawn;
-        torchdata's StatefulDataLoader does both for samplers and datasets that have a `state_dict`.
-    Links: https://docs.pytorch.org/data/main/stateful_dataloader_tutorial.html
-    """
-    facts = lab.facts
-    if facts.holder:
-        raise NotApplicable(f"training iterates a {facts.holder} instead, which keeps its own state")
-    resumes = lab.streams.resumes(facts.num_workers)
-    found = faults(resumes)
-    if found:
-        point, fault = next(iter(found.items()))
-        outcomes = {str(where): found.get(str(where), "continues correctly") for where in resumes.restored}
-        yield Finding(
-            message=f"restored {point}, the loader {fault}",
-            evidence=without_empty(
-                {
-                    "after restoring": outcomes,
-                    "batches per epoch": len(resumes.reference.epochs[0]),
-                    "workers": facts.num_workers,
-                }
-            ),
-            ambiguous={*found} <= {str(where) for where in resumes.restored if where.again},
-        )
-    looked = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
-    return Coverage(looked, None if found else _latent(lab))
 
 
 def _latent(lab: Lab) -> str | None:
