@@ -85,7 +85,7 @@ def find_random_leaves(loader: Loader, folder: Path, indices: Sequence[Index]) -
 ROWS = 8
 """The rows of a batch, and the samples of a stream among which two have different labels."""
 MIXED_BATCHES = 32
-"""How many batches are mixed: the share is drawn anew for each."""
+"""How many batches are mixed: each draws its own share."""
 ROUNDING = 1e-3
 """Differences below this are those of rounding."""
 MOST_UNEVEN = 1e-2

@@ -116,7 +116,8 @@ class FullSchedule(Schedule):
     """All of the user's batches, of which this rank gets its share.
 
     `sizes` holds the number of samples of every batch of the epoch so far, other ranks included, or None without
-    automatic batching; `digest` is that of all indices; `whole`: the sampler was drawn to its end. Integer indices of `limit` and above are skipped.
+    automatic batching; `digest` is that of all indices; `whole`: the sampler was drawn to its end. Integer indices of
+    `limit` and above are skipped.
     """
 
     def __init__(self, inner: Any, limit: int | None, assignment: RankAssignment, *, batched: bool) -> None:
