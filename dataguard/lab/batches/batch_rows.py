@@ -16,9 +16,11 @@ from torch.nn.utils.rnn import PackedSequence, unpack_sequence
 from dataguard.lab.core.leaves import describe, iter_leaves
 
 MOST_COLUMNS = 128
-FEWEST = 4
+"""Most columns of a batch that are compared: each with every sample."""
+FEWEST_DIFFERENT = 4
 """How many different values must become equal to exclude coincidence."""
-WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+"""The dtypes of integers to which collate_fn may cast."""
 _NUMBERED = re.compile(r"\[(\d+)\]")
 
 Content = Tensor | bytes
@@ -216,7 +218,12 @@ def lossy_casts(found: Mapping[str, Column], contents: Sequence[Mapping[str, Con
             before, after = (str(one.dtype).removeprefix("torch.") for one in numbers[0])
             cast = f"{before} becomes {after} in batch{column.name}"
             if numbers[0][0].is_floating_point():
-                if len({key(one) for one, _ in numbers}) >= FEWEST > len({key(row) for _, row in numbers}) == 1:
+                if (
+                    len({key(one) for one, _ in numbers})
+                    >= FEWEST_DIFFERENT
+                    > len({key(row) for _, row in numbers})
+                    == 1
+                ):
                     truncated[path] = cast
             elif any(not torch.equal(row.to(one.dtype), one) for one, row in numbers):
                 overflowed[path] = cast
@@ -228,6 +235,8 @@ def _is_integer_cast(content: Content | None, row: Content) -> bool:
     if not isinstance(content, Tensor) or not isinstance(row, Tensor) or content.shape != row.shape:
         return False
     whole = (
-        row.dtype in WHOLE and row.dtype != content.dtype and (content.is_floating_point() or content.dtype in WHOLE)
+        row.dtype in INTEGERS
+        and row.dtype != content.dtype
+        and (content.is_floating_point() or content.dtype in INTEGERS)
     )
     return whole and holds(row, content)

@@ -21,11 +21,11 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.batches.collate_trials import (
-    COLLATED,
+    COLLATED_BATCHES,
     FEW_REREAD,
-    MOST,
+    MOST_COLLATED,
     REREAD,
-    TIMES,
+    REREAD_TIMES,
     CollateInputs,
     Collation,
     Refused,
@@ -261,11 +261,11 @@ class Batches:
         epoch = subject.epoch
         epoch.need_batches()
         chosen = choose(epoch, mixes=subject.facts.mixes_samples)
-        read = min(MOST, len(chosen))
-        reread = REREAD if subject.reads_take_little(read + TIMES * REREAD) else FEW_REREAD
+        read = min(MOST_COLLATED, len(chosen))
+        reread = REREAD if subject.reads_take_little(read + REREAD_TIMES * REREAD) else FEW_REREAD
         reread = 0 if subject.facts.default_collate else reread  # which modifies nothing
-        batches = COLLATED + COLLATED_BESIDE + read
-        seconds = (read + TIMES * reread) * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches)
+        batches = COLLATED_BATCHES + COLLATED_BESIDE + read
+        seconds = (read + REREAD_TIMES * reread) * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches)
         subject.afford("observed", seconds)
         ascending = _is_ascending(epoch)
         return subject.vary(
@@ -321,8 +321,8 @@ class Batches:
         subject = self._subject
         if not subject.facts.batched or subject.facts.default_collate:
             return RandomLeaves()
-        chosen = choose(subject.epoch)[:MOST]
-        seconds = 2 * MOST * subject.epoch.seconds_per_sample + 3 * collate_seconds(subject.epoch.batches)
+        chosen = choose(subject.epoch)[:MOST_COLLATED]
+        seconds = 2 * MOST_COLLATED * subject.epoch.seconds_per_sample + 3 * collate_seconds(subject.epoch.batches)
         subject.afford("random_leaves", seconds)
         return subject.vary("random_leaves", lambda folder: find_random_leaves(subject.build(), folder, chosen))
 
@@ -415,6 +415,6 @@ def _overwritten(inputs: CollateInputs) -> tuple[str, ...]:
 
 def _order(inputs: CollateInputs, *, ascending: bool) -> list[int]:
     """The positions of the samples: in dataset order, or reversed if the loader shuffles anyway."""
-    places = list(range(min(len(inputs.samples), MOST)))
+    places = list(range(min(len(inputs.samples), MOST_COLLATED)))
     numbers = [index if isinstance(index, int) else place for place, index in enumerate(inputs.indices)]
     return sorted(places, key=lambda place: numbers[place], reverse=not ascending)

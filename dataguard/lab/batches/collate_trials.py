@@ -21,7 +21,7 @@ from torch import Tensor
 
 from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.batches.batch_rows import (
-    WHOLE,
+    INTEGERS,
     Column,
     Content,
     columns,
@@ -41,13 +41,13 @@ from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.targets.variants import Loader
 
-MOST = 8
-"""How many samples of a batch are used unless collate_fn requires more."""
-LARGEST = 64
+MOST_COLLATED = 8
+"""How many samples of a batch are used unless collate_fn requires more: each form collates all of them."""
+LARGEST_BATCH = 64
 """The largest batch that is read completely for a collate_fn that requires it."""
 SEEDS = ((SEED,), (SEED + 1,))
 """The seeds of all generators before each batch: the first for all batches, the second to compare."""
-READING = tuple(range(SEED + 2, SEED + 2 + LARGEST))
+READING = tuple(range(SEED + 2, SEED + 2 + LARGEST_BATCH))
 """The seeds before each read: one per sample, because a dataset may generate samples entirely at random."""
 
 
@@ -81,8 +81,10 @@ def _varied_first(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
     """The samples, each index or content once, ordered so that the first few differ in structure."""
     distinct = list({sample.digest if sample.index is None else sample.index: sample for sample in samples}.values())
     kinds = {sample.structure: number for number, sample in reversed(list(enumerate(distinct)))}
-    heads = set(list(dict.fromkeys(kinds.values()))[:MOST])
-    few = sorted(heads | set(islice((n for n in range(len(distinct)) if n not in heads), max(0, MOST - len(heads)))))
+    heads = set(list(dict.fromkeys(kinds.values()))[:MOST_COLLATED])
+    few = sorted(
+        heads | set(islice((n for n in range(len(distinct)) if n not in heads), max(0, MOST_COLLATED - len(heads))))
+    )
     return [distinct[n] for n in few] + [distinct[n] for n in range(len(distinct)) if n not in few]
 
 
@@ -91,7 +93,7 @@ def _with_namesakes(chosen: list[SampleRecord], samples: Sequence[SampleRecord])
 
     A single value that no two of the first few share may be one: a collate_fn that keys samples by it loses some.
     """
-    few, rest = chosen[:MOST], chosen[MOST:]
+    few, rest = chosen[:MOST_COLLATED], chosen[MOST_COLLATED:]
     kept = len(few)
     for path in [leaf.path for leaf in few[0].leaves if not leaf.shape] if few else ():
         owners = {leaf.digest: one for one in few for leaf in one.leaves if leaf.path == path}
@@ -215,9 +217,9 @@ def duplicate(sample: Any) -> Any:
     return copy.deepcopy(sample, copies)
 
 
-REREAD, FEW_REREAD, TIMES = 4, 1, 4
+REREAD, FEW_REREAD, REREAD_TIMES = 4, 1, 4
 """How many samples are read again after being collated, how many of those that are slow, and how often each."""
-COLLATED = 2 * len(SEEDS) + 5
+COLLATED_BATCHES = 2 * len(SEEDS) + 5
 """How many batches are collated, apart from those of one sample."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
@@ -286,11 +288,11 @@ def read_samples(inputs: CollateInputs) -> None:
     affordable = MOST_BYTES // max(size, 1)
     if affordable < 2:
         raise Undecided(f"a sample takes {size / 1e6:.0f} MB, too much to collate several of them repeatedly")
-    inputs.fill(min(len(inputs.indices), MOST, affordable))
+    inputs.fill(min(len(inputs.indices), MOST_COLLATED, affordable))
     try:
         inputs.collate(range(len(inputs.samples)))
     except Refused:
-        if not len(inputs.samples) < len(inputs.indices) <= min(LARGEST, affordable):
+        if not len(inputs.samples) < len(inputs.indices) <= min(LARGEST_BATCH, affordable):
             raise
         inputs.fill(len(inputs.indices))
         inputs.collate(range(len(inputs.samples)))
@@ -334,7 +336,7 @@ def _orders(order: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
 
 def _permutations(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
     numbers = (
-        tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in WHOLE)
+        tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in INTEGERS)
         for column in found.values()
     )
     return tuple(one for one in numbers if sorted(one) == list(range(len(one))) != list(one))

@@ -83,20 +83,18 @@ def find_random_leaves(loader: Loader, folder: Path, indices: Sequence[Index]) -
 
 
 ROWS = 8
-"""The rows of a batch."""
+"""The rows of a batch, and the samples of a stream among which two have different labels."""
 MIXED_BATCHES = 32
-"""How many batches are mixed."""
-"""The samples of a stream among which two have different labels."""
-EVEN = 1e-3
+"""How many batches are mixed: each draws its own share."""
+ROUNDING = 1e-3
 """Differences below this are those of rounding."""
-UNEVEN = 1e-2
+MOST_UNEVEN = 1e-2
 """By how much the sum of soft targets in half precision may differ from 1."""
-MIXED = 0.02
+LEAST_MIXED = 0.02
 """The least share of either sample in a row that counts as mixed."""
-
-SMOOTHED = 0.1
+LEAST_UNSMOOTHED = 0.1
 """The least difference between the weights of both classes where one sample is alone."""
-FEWEST = 16
+FEWEST_INPUT_VALUES = 16
 """The fewest values of an input."""
 
 
@@ -143,7 +141,7 @@ def contrasted(epoch: EpochTrace) -> tuple[Index, Index] | None:
 def _soft_targets(batches: Sequence[Sequence[Numbers]]) -> set[str]:
     """The paths of weights of classes, that sum to 1 in each row of each batch, and are not all 0 or 1."""
     tables = [each for numbers in batches for each in numbers if each.is_float and each.rows]
-    uneven = {each.path for each in tables if each.low < 0 or any(abs(row.sum - 1) > UNEVEN for row in each.rows)}
+    uneven = {each.path for each in tables if each.low < 0 or any(abs(row.sum - 1) > MOST_UNEVEN for row in each.rows)}
     return {each.path for each in tables if not each.whole} - uneven
 
 
@@ -175,19 +173,19 @@ def _observed(inputs: CollateInputs) -> Mixture | None:
     )
     even = [name for name in low if name in high and _is_even(low[name], high[name], again.get(name))]
     shares: dict[str, list[float]] = defaultdict(list)
-    told: dict[tuple[str, tuple[int, int]], list[tuple[float, float]]] = defaultdict(list)
+    weights_of_targets: dict[tuple[str, tuple[int, int]], list[tuple[float, float]]] = defaultdict(list)
     for draw in range(MIXED_BATCHES):
         found = _arrays(inputs, [ones if row == draw % ROWS else zeros for row in range(ROWS)])
         for name in even:
             part = (found[name] - low[name]) / (high[name] - low[name])
             shares[name] += part.reshape(ROWS, -1).mean(1).tolist()
-        for target, rows in _told(found, classes):
-            told[target] += rows
+        for target, rows in _target_weights(found, classes):
+            weights_of_targets[target] += rows
     pixel = {name: 2 / min(low[name].shape[-2:]) if low[name].ndim > 2 else 0.0 for name in even}
     mixtures = [
         _mixture(target, shares[name], rows, pixel[name])
         for name in even
-        for (target, _), rows in told.items()
+        for (target, _), rows in weights_of_targets.items()
         if len(rows) == len(shares[name])
     ]
     return min((each for each in mixtures if each), key=lambda each: each.error, default=None)
@@ -205,13 +203,15 @@ def _is_even(low: np.ndarray, high: np.ndarray, again: np.ndarray | None) -> boo
     if again is None or not low.shape == high.shape == again.shape or low.ndim < 2 or len(low) != ROWS:
         return False
     span = high - low
-    return bool((span > EVEN).all() and np.abs(again - low).max() < EVEN * span.max())
+    return bool((span > ROUNDING).all() and np.abs(again - low).max() < ROUNDING * span.max())
 
 
 def _input_of(sample: Any) -> str | None:
     """The path of the largest array of a sample whose values can be replaced."""
     arrays = {path: leaf for path, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)}
-    inputs = {path: leaf for path, leaf in arrays.items() if _range_of(leaf) and math.prod(leaf.shape) >= FEWEST}
+    inputs = {
+        path: leaf for path, leaf in arrays.items() if _range_of(leaf) and math.prod(leaf.shape) >= FEWEST_INPUT_VALUES
+    }
     return max(inputs, key=lambda path: math.prod(inputs[path].shape), default=None)
 
 
@@ -245,7 +245,7 @@ def _class_of(leaf: Any) -> int | None:
     return int(array.argmax()) if array.ndim == 1 and array.max() == array.sum() > 0 == array.min() else None
 
 
-def _told(
+def _target_weights(
     found: Mapping[str, np.ndarray], classes: set[tuple[int, int]]
 ) -> Iterator[tuple[tuple[str, tuple[int, int]], list[tuple[float, float]]]]:
     """The weights of both classes in each row of targets, by the targets' name and the classes.
@@ -273,13 +273,13 @@ def _mixture(
     targets: str, shares: Sequence[float], rows: Sequence[tuple[float, float]], pixel: float
 ) -> Mixture | None:
     """The rows that are mixed; label smoothing is taken off the targets, as rows show it that hold one sample only."""
-    pure = [row for share, row in zip(shares, rows, strict=True) if abs(share) < EVEN]
+    pure = [row for share, row in zip(shares, rows, strict=True) if abs(share) < ROUNDING]
     if not pure:
         return None
     off, on = (statistics.median(row[place] for row in pure) for place in (0, 1))
-    if on - off < SMOOTHED:
+    if on - off < LEAST_UNSMOOTHED:
         return None
     pairs = [(share, (row[0] - off) / (on - off)) for share, row in zip(shares, rows, strict=True)]
-    mixed = [pair for pair in pairs if any(MIXED < one < 1 - MIXED for one in pair)]
-    soft = any(MIXED < weight < 1 - MIXED for _, weight in mixed)
+    mixed = [pair for pair in pairs if any(LEAST_MIXED < one < 1 - LEAST_MIXED for one in pair)]
+    soft = any(LEAST_MIXED < weight < 1 - LEAST_MIXED for _, weight in mixed)
     return Mixture(targets, tuple(mixed), pixel) if soft else None

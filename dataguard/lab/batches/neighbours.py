@@ -20,15 +20,18 @@ from dataguard.lab.batches.batch_rows import Content, columns, holds, padding_of
 from dataguard.lab.batches.collate_trials import SEEDS, CollateInputs, Refused
 from dataguard.lab.core.records import Index
 
-FEWEST = 8
+FEWEST_ROW_VALUES = 8
 """Rows of fewer values may be offsets, distances, or sizes relative to the longest."""
-NEAR = 1e-3
-"""Differences below this share of the range of a row are those of rounding in batches of another size."""
-MOST_VALUES = 50_000
+ROUNDING = 1e-3
+"""Differences below this share of the range of a row are those of rounding in batches of another size.
+
+Half precision rounds by 5e-4 of a value.
+"""
+MOST_ROW_VALUES = 50_000
 """Values of a row beyond these are left out."""
 
 
-def rescaled(before: Sequence[Tensor], after: Sequence[Tensor], fewest: int = FEWEST) -> float | None:
+def rescaled(before: Sequence[Tensor], after: Sequence[Tensor], fewest: int = FEWEST_ROW_VALUES) -> float | None:
     """The largest difference between rows that factors and offsets map to each other, relative to their range.
 
     One factor and one offset serve all values, or those at each place along an axis, or those at each place: what
@@ -39,14 +42,14 @@ def rescaled(before: Sequence[Tensor], after: Sequence[Tensor], fewest: int = FE
         return None
     if all(map(torch.equal, before, after)):
         return 0.0
-    x, y = (torch.cat([row.double().flatten()[:MOST_VALUES] for row in rows]) for rows in (before, after))
+    x, y = (torch.cat([row.double().flatten()[:MOST_ROW_VALUES] for row in rows]) for rows in (before, after))
     least = min(row.numel() if row.ndim == before[0].ndim else 0 for row in before)
     span = float(x.max() - x.min()) if before[0].is_floating_point() and least >= fewest else 0.0
     if not span > 0 or not bool(x.isfinite().all() & y.isfinite().all()):
         return None
     axes = range(before[0].ndim)
     ways = dict.fromkeys([(), *((axis,) for axis in axes), tuple(axes)])
-    found = (_linear(x, y, _groups(before, kept), is_scaled=least < FEWEST) for kept in ways)
+    found = (_linear(x, y, _groups(before, kept), is_scaled=least < FEWEST_ROW_VALUES) for kept in ways)
     return next((difference / span for difference in found if difference is not None), None)
 
 
@@ -59,7 +62,7 @@ def _groups(rows: Sequence[Tensor], kept: Sequence[int]) -> Tensor:
         for axis, size in zip(kept, most, strict=True):
             steps = torch.arange(row.shape[axis]).reshape([-1 if n == axis else 1 for n in range(row.ndim)])
             group = group * size + steps
-        parts.append(group.flatten()[:MOST_VALUES])
+        parts.append(group.flatten()[:MOST_ROW_VALUES])
     return torch.cat(parts)
 
 
@@ -81,15 +84,15 @@ def _linear(x: Tensor, y: Tensor, groups: Tensor, *, is_scaled: bool) -> float |
     largest = torch.zeros(count, dtype=torch.double).scatter_reduce(0, groups, dx, "amax")
     least = torch.zeros(count, dtype=torch.double).scatter_reduce(0, groups, dx, "amin")
     scale = float(x.max() - x.min())
-    varies = largest - least > NEAR * scale
-    if bool(((dy - factor[groups] * dx).abs() > NEAR * span[groups]).any()) or bool((factor[varies] <= 0).any()):
+    varies = largest - least > ROUNDING * scale
+    if bool(((dy - factor[groups] * dx).abs() > ROUNDING * span[groups]).any()) or bool((factor[varies] <= 0).any()):
         return None
-    between = (dx < largest[groups] - NEAR * scale) & (dx > least[groups] + NEAR * scale)
+    between = (dx < largest[groups] - ROUNDING * scale) & (dx > least[groups] + ROUNDING * scale)
     moved = of_group((x - y).abs()) > 0
     if is_scaled:
-        moved &= (factor - 1).abs() > NEAR
+        moved &= (factor - 1).abs() > ROUNDING
     proof = between & moved[groups]
-    return float((x - y).abs()[proof].max()) if int(proof.sum()) >= FEWEST else None
+    return float((x - y).abs()[proof].max()) if int(proof.sum()) >= FEWEST_ROW_VALUES else None
 
 
 def shares(row: Tensor, own: Sequence[Tensor], position: int) -> Iterator[tuple[int, float]]:
@@ -99,14 +102,14 @@ def shares(row: Tensor, own: Sequence[Tensor], position: int) -> Iterator[tuple[
     span = float(base.max() - base.min())
     for other, content in enumerate(own):
         step = content.double() - base if content.shape == base.shape else base.new_zeros(())
-        differs = step.abs() > NEAR * span
-        if other == position or span == 0 or int(differs.sum()) < FEWEST:
+        differs = step.abs() > ROUNDING * span
+        if other == position or span == 0 or int(differs.sum()) < FEWEST_ROW_VALUES:
             continue
         share = float((rest * step).sum() / (step * step).sum())
-        if bool(((rest - share * step).abs() <= NEAR * span).all()):
+        if bool(((rest - share * step).abs() <= ROUNDING * span).all()):
             yield other, share
-        pasted = (rest - step).abs() <= NEAR * span
-        if bool((pasted | (rest.abs() <= NEAR * span)).all()):
+        pasted = (rest - step).abs() <= ROUNDING * span
+        if bool((pasted | (rest.abs() <= ROUNDING * span)).all()):
             yield other, int((pasted & differs).sum()) / int(differs.sum())
 
 
@@ -114,11 +117,11 @@ COLLATED_BESIDE = 40
 """How many batches are collated."""
 FEWEST_ALIKE = 2
 """The same if samples are of one shape: nothing is relative to the longest."""
-DRAWS = 6
+BLEND_DRAWS = 6
 """How many batches are drawn to find one that is blended: many mixtures hold little of another sample."""
-BLENDED = 0.4
+LEAST_BLENDED = 0.4
 """The least share of another sample of which labels should say something: less may be noise."""
-RESCALED = 1e-2
+LEAST_RESCALED = 1e-2
 """Differences above this share depend on the neighbours."""
 
 Contents = Mapping[str, Content]
@@ -191,7 +194,7 @@ def _rescaled(inputs: CollateInputs, own: Sequence[Rows]) -> Iterator[NeighbourE
                 ways = ([row for n, row in enumerate(full[name]) if n != missing] for missing in (out, *kept))
                 differences = (rescaled(_tensors(way), _tensors(rest[name]), FEWEST_ALIKE) for way in ways)
             difference = min((each for each in differences if each is not None), default=0.0)
-            if difference > RESCALED:
+            if difference > LEAST_RESCALED:
                 yield NeighbourEffect(name, kept[0], (out,), difference=difference)
 
 
@@ -230,7 +233,7 @@ def _blended(inputs: CollateInputs, own: Sequence[Rows]) -> Iterator[NeighbourEf
     `own` are the rows of batches of one sample, which is blended with itself there.
     """
     places = range(len(inputs.samples))
-    for draw in range(DRAWS):
+    for draw in range(BLEND_DRAWS):
         rows = _rows(inputs, places, *((draw, 0) if draw < len(SEEDS) else (len(SEEDS), draw)))
         names = [name for name in rows if all(name in each for each in own)]
         changed = {name for name in names if any(not _is_equal(rows[name][n], own[n][name][0]) for n in places)}
@@ -246,7 +249,7 @@ def _blended(inputs: CollateInputs, own: Sequence[Rows]) -> Iterator[NeighbourEf
             continue  # what is to be recovered from the mixture stands beside it
         for place, label in product(places, labels):
             for other, share in shares(whole[place], alone, place):
-                if BLENDED <= share <= 1 - NEAR and not _is_equal(rows[label][place], rows[label][other]):
+                if LEAST_BLENDED <= share <= 1 - ROUNDING and not _is_equal(rows[label][place], rows[label][other]):
                     yield NeighbourEffect(name, place, (other,), share=share, label=label)
                     return
 

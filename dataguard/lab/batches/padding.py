@@ -14,7 +14,7 @@ from torch import Tensor
 from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, padding_of, sample_contents
 from dataguard.lab.batches.collate_trials import CollateInputs
 
-FEWEST = 3
+FEWEST_LENGTHS = 3
 """The fewest different lengths for which a correlated leaf counts as their source."""
 MOST_NUMBERS = 16
 """A row of more values than this is no list of sizes."""
@@ -192,14 +192,14 @@ def _gives_lengths(column: Column, lengths: Sequence[int]) -> bool:
     if not _is_mask(rows):
         return False
     counts, size = [int(row.count_nonzero()) for row in rows], rows[0].numel()
-    if len(set(lengths)) < FEWEST:
+    if len(set(lengths)) < FEWEST_LENGTHS:
         return any(_is_proportional(some, lengths) for some in (counts, [size - count for count in counts]))
     return _is_monotone(counts, lengths)
 
 
 def _follows(numbers: Sequence[float], lengths: Sequence[int]) -> bool:
     """Whether numbers are lengths up to scale, offset and rounding; only up to scale if any two would fit."""
-    if len(set(lengths)) < FEWEST:
+    if len(set(lengths)) < FEWEST_LENGTHS:
         return _is_proportional(numbers, lengths)
     xs, ys = torch.tensor(lengths, dtype=torch.float64), torch.tensor(numbers, dtype=torch.float64)
     if not bool(ys.isfinite().all()):

@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.core.incident import Incident, LoaderFailed
-from dataguard.lab.batches.collate_trials import LARGEST, CollateInputs, Refused
+from dataguard.lab.batches.collate_trials import LARGEST_BATCH, CollateInputs, Refused
 from dataguard.lab.core.index_schedules import Trials
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord
@@ -161,7 +161,7 @@ class _Trials:
         self.pairs: dict[tuple[int, ...], tuple[LeafRecord, ...]] = {}
         self.places = range(len(inputs.samples))
         self.size = size
-        self.filled = not any(self.takes((place, place)) for place in self.places) and 2 < size <= LARGEST
+        self.filled = not any(self.takes((place, place)) for place in self.places) and 2 < size <= LARGEST_BATCH
         """Whether only full batches are accepted: the first sample of a trial then fills them up."""
         self.good = {place for place in self.places if self.takes((place,)) or self.takes((place, place))}
 
@@ -203,7 +203,7 @@ class _Trials:
         """Search for larger batches with hypothesis, which shrinks them."""
         from hypothesis import strategies as st  # slow to import, and rarely needed
 
-        batches = st.lists(st.sampled_from(self.places), min_size=3, max_size=min(self.size, LARGEST))
+        batches = st.lists(st.sampled_from(self.places), min_size=3, max_size=min(self.size, LARGEST_BATCH))
         found = self.search.smallest(batches, self.refuses, examples=MIXED_EXAMPLES, subject="batches")
         return None if found is None else tuple(found)
 
@@ -222,7 +222,9 @@ TRIED_SAMPLES = 5
 TRIED_SETTINGS = 4
 """How many settings are drawn."""
 BATCH_SIZES = (1, 2, 3)
+"""The batch sizes that are tried: one, and two that leave a smaller last batch."""
 SETTINGS_READS = 2 * TRIED_SAMPLES * TRIED_SETTINGS
+"""Reads of all trials, at most two epochs for each of the settings."""
 
 Form = tuple[tuple[str, str], ...]
 """The paths of a batch's leaves, each with its type and rank."""

@@ -52,8 +52,10 @@ from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
-SAMPLES = 4
+CHANGE_READS = 4
+"""Samples that are read to see which attributes change: what counts or caches reads does so at the first."""
 _GENERATORS = ("Generator", "RandomState", "Random")
+"""Classes of random generators, whose state changes by design."""
 
 
 def find_changed(subject: Subject) -> tuple[Location, ...]:
@@ -83,11 +85,11 @@ def _changed(loader: Loader, folder: Path) -> tuple[Location, ...]:
 def _read(loader: Loader) -> None:
     dataset: Any = loader.dataset
     if isinstance(dataset, IterableDataset):
-        for _ in islice(iter(dataset), SAMPLES):
+        for _ in islice(iter(dataset), CHANGE_READS):
             pass
         return
     batched = loader.batch_sampler is not None
-    indices = list(islice(flat(loader.batch_sampler if batched else loader.sampler, batched=batched), SAMPLES))
+    indices = list(islice(flat(loader.batch_sampler if batched else loader.sampler, batched=batched), CHANGE_READS))
     if getattr(dataset, "__getitems__", None):
         dataset.__getitems__(indices)
     else:
@@ -107,7 +109,8 @@ def _attributes(dataset: Any) -> dict[str, set[tuple[str, bytes]]]:
     return found
 
 
-READS = 64
+PART_READS = 64
+"""Samples that are read from all over concatenated datasets, to see what those of each part hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ def find_parts(loader: Loader, folder: Path) -> tuple[Part, ...]:
     numbers: dict[int, dict[str, dict[int, None]]] = defaultdict(lambda: defaultdict(dict))
     digests: dict[int, dict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
     read: dict[int, int] = defaultdict(int)
-    for index in evenly(range(length_of(loader.dataset) or 0), READS):
+    for index in evenly(range(length_of(loader.dataset) or 0), PART_READS):
         with _calls({id(part) for _, part, _ in parts}) as called:
             sample = reader.read(index)
         if len(called) != 1:  # a wrapper mixes samples, or reads none of these
@@ -193,9 +196,9 @@ def _calls(parts: set[int]) -> Iterator[set[int]]:
         sys.setprofile(None)
 
 
-PROBES, FEW_PROBES = 8, 4
+PROBED_SAMPLES, FEW_PROBED_SAMPLES = 8, 4
 """Samples that are read in each order of files and of hashes, and how many of those that are slow."""
-MOST, WIDE = 1024, 64
+WIDE_SAMPLES, FEW_WIDE_SAMPLES = 1024, 64
 """Samples that are read to find those again which moved, and how many of those that are slow."""
 
 
@@ -233,9 +236,9 @@ class DatasetObservations:
         """What indices mean: periods inside the range, index -1, and indices of other types."""
         if self.ends.first_failing is not None:
             raise NotApplicable("len(dataset) is too large: see DG301")
-        reads = self._subject.sparing(index_semantics.READS, index_semantics.FEW_READS)
+        reads = self._subject.sparing(index_semantics.SEMANTICS_READS, index_semantics.FEW_SEMANTICS_READS)
         self._afford_reads("semantics", reads)
-        few = reads < index_semantics.READS
+        few = reads < index_semantics.SEMANTICS_READS
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
         return self._subject.vary("semantics", lambda folder: probe_semantics(build(), folder, hints, few=few))
 
@@ -261,7 +264,7 @@ class DatasetObservations:
         """How far the values of a leaf move from read to read, relative to the largest one."""
         first, _, _ = repeated_reads.chosen(self._known, self._amount.items)
         build = self._subject.build
-        self._afford_reads(("rounding", index), 1 + len(repeated_reads.DRAWS))
+        self._afford_reads(("rounding", index), 1 + len(repeated_reads.PASS_STATES))
         return self._subject.vary(
             ("rounding", index, path), lambda folder: repeated_reads.rounding_of(build(), folder, first, index, path)
         )
@@ -291,7 +294,7 @@ class DatasetObservations:
     @property
     def sample_sources(self) -> SampleSources:
         """A sample, and what no other sample is read from."""
-        self._afford_reads("sample sources", missing_file.READS)
+        self._afford_reads("sample sources", missing_file.SOURCE_READS)
         first, index, other = self._first_middle_last
         build = self._subject.build
         return self._subject.vary(
@@ -305,7 +308,7 @@ class DatasetObservations:
         for source in self.sample_sources.sources:
             if source.is_file and source.first:
                 found.append(self._without(source, None))
-            one, two = (self._without(source, content) for content in missing_file.GARBAGE)
+            one, two = (self._without(source, content) for content in missing_file.GARBAGE_CONTENTS)
             found += [one] if one.answer.digests == two.answer.digests else []
         return tuple(found)
 
@@ -333,14 +336,16 @@ class DatasetObservations:
     @property
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader requested."""
-        return self._subject.epoch.asked(self._subject.sparing(PROBES, FEW_PROBES))
+        return self._subject.epoch.asked(self._subject.sparing(PROBED_SAMPLES, FEW_PROBED_SAMPLES))
 
     @property
     def _mirrored(self) -> tuple[Index, ...]:
         """The same from the end, and more indices all over a dataset of known length."""
         length = self._subject.facts.length or 0
         mirrored = [length - 1 - index for index in self._probes if isinstance(index, int)]
-        return tuple(dict.fromkeys([*mirrored, *evenly(range(length), self._subject.sparing(MOST, WIDE))]))
+        return tuple(
+            dict.fromkeys([*mirrored, *evenly(range(length), self._subject.sparing(WIDE_SAMPLES, FEW_WIDE_SAMPLES))])
+        )
 
     @property
     def changed_attributes(self) -> tuple[Location, ...]:
@@ -381,7 +386,7 @@ class DatasetObservations:
         build = self._subject.build
         if not self._subject.vary("part names", lambda _: names_differ(build().dataset)):
             return ()
-        self._afford_reads("parts", READS)
+        self._afford_reads("parts", PART_READS)
         return self._subject.vary("parts", lambda folder: find_parts(build(), folder))
 
     def numbers(self, index: Index) -> tuple[Numbers, ...]:

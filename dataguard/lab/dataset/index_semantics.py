@@ -34,9 +34,9 @@ from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 _SIZED = (list, tuple, dict, np.ndarray)  # a user-defined `__len__` may do anything
-NEAR, NEAREST = 5, 3
+NEAR_SAMPLES, FEW_NEAR_SAMPLES = 5, 3
 """How many samples at the beginning are read, and how many of those that are slow."""
-SLOW = 0.2
+SLOW_SAMPLE = 0.2
 """The seconds above which a sample is slow."""
 
 
@@ -101,7 +101,7 @@ def probe_ends(loader: Loader, folder: Path) -> Ends:
     first = reader.ask(0)
     started = time.perf_counter()
     last = reader.ask(length - 1)
-    near = NEAREST if time.perf_counter() - started > SLOW else NEAR
+    near = FEW_NEAR_SAMPLES if time.perf_counter() - started > SLOW_SAMPLE else NEAR_SAMPLES
     beyond = tuple(reader.ask(length + step) for step in (0, 1, 2))
     first_failing = None
     if last.incident and not first.incident and _means_out_of_range(last.incident, beyond):
@@ -147,7 +147,7 @@ def _means_out_of_range(incident: Incident, beyond: tuple[Answer, ...]) -> bool:
 
 
 def _boundary(reader: Reader, length: int) -> int:
-    """The smallest index from which every read fails, by bisection."""
+    """The smallest index from which every read fails, by bisection: a tail that does not exist is contiguous."""
     good, bad = 0, length - 1
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -158,20 +158,23 @@ def _boundary(reader: Reader, length: int) -> int:
     return bad
 
 
-BLOCK = 4
+BLOCK_SAMPLES = 4
 """Samples at the beginning in which a leaf must differ to identify samples."""
-PAIRS = 6
+PERIOD_PAIRS = 6
 """Pairs of samples, one period apart, that must be equal all over the range."""
-TOY = 16
+SHORTEST_COMPUTED = 16
 """The shortest period without an object of that length: shorter ones are computed from the index."""
 MOST_PERIODS = 12
+"""Most candidates for a period that are tried, each with a few reads."""
 MOST_FACTOR = 8
+"""The largest number of repeats that is guessed without a hint, and multiples of a period that labels may have."""
 LARGEST_FACTOR = 1 << 20
 """The largest prime factor of a distance that is looked for."""
-VARIOUS = 0.25
+VARIOUS_SHARE = 0.25
 """The share of distinct values over an epoch above which a leaf is more than a class."""
 MOST_BASES = 2
-_NEAREST = 400
+"""Most wrapped datasets that are searched for periods: the parts of a concatenation are often alike."""
+_NEAREST_OBJECTS = 400
 """How many objects, nearest to the dataset first, are considered for their length."""
 
 
@@ -223,7 +226,7 @@ def hints_of(samples: Sequence[SampleRecord]) -> Hints:
         for index, digests in content:
             if path in digests:
                 alike.setdefault(digests[path], set()).add(index)
-        if len(alike) >= VARIOUS * len(samples):
+        if len(alike) >= VARIOUS_SHARE * len(samples):
             various.append(path)
             places = [sorted(found) for found in alike.values()]
             distances = [two - one for found in places for one, two in pairwise(found)]
@@ -245,10 +248,10 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
         length = len(dataset)
     except Exception:  # noqa: BLE001 - a wrapped dataset need not have a length
         return None
-    if length < 2 * BLOCK:
+    if length < 2 * BLOCK_SAMPLES:
         return None
     ask = functools.cache(lambda index: reader.ask(index, dataset=dataset))
-    block = [ask(index) for index in range(BLOCK)]
+    block = [ask(index) for index in range(BLOCK_SAMPLES)]
     repeated = reader.ask(0, dataset=dataset)
     leaves = _identifying(block, repeated, hints.various)
     if not leaves:
@@ -267,21 +270,21 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
         if not again(candidate, leaves):
             continue
         period = _smallest(candidate, lambda distance: again(distance, leaves))
-        if period < TOY and period not in sizes:
+        if period < SHORTEST_COMPUTED and period not in sizes:
             if candidate not in sizes:
                 computed.append(period)
                 continue
             period = candidate
-        period = next((one for one in (period, candidate) if again(one, leaves, PAIRS)), 0)
+        period = next((one for one in (period, candidate) if again(one, leaves, PERIOD_PAIRS)), 0)
         if not period:
             continue
         stable = [leaf.path for leaf in block[0].leaves if repeated.digests.get(leaf.path) == leaf.digest]
         labels = [path for path in stable if path not in leaves and not _counts_up(path, ask(period))]
         multiples = [period * times for times in range(1, MOST_FACTOR + 1) if period * times <= length - 2]
-        whole = next((one for one in multiples if again(one, [*leaves, *labels], PAIRS)), None)
+        whole = next((one for one in multiples if again(one, [*leaves, *labels], PERIOD_PAIRS)), None)
         period = whole or period
-        unequal = [] if whole else [path for path in labels if not again(period, [path], PAIRS)]
-        following = [ask(start + period) for start in range(min(BLOCK, length - period))]
+        unequal = [] if whole else [path for path in labels if not again(period, [path], PERIOD_PAIRS)]
+        following = [ask(start + period) for start in range(min(BLOCK_SAMPLES, length - period))]
         other = reader.ask(0, 1, dataset)
         own = _numbers(dataset)
         long = [held for held in _held(dataset) if _size(held) == length]
@@ -290,7 +293,7 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
             length,
             period,
             tuple(leaves),
-            PAIRS + 2,
+            PERIOD_PAIRS + 2,
             factor=next((name for name, number in own if number > 1 and number * period == length), None),
             virtual=next((name for name, number in own if number == length), None),
             listed=any(_is_periodic(held, period) for held in long),
@@ -305,14 +308,17 @@ def _period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | 
 
 
 def _smallest(period: int, holds: Callable[[int], bool]) -> int:
-    """The smallest divisor of a period that is one; of a long sequence, the smallest period divides all others."""
+    """The smallest divisor of a period that is one; of a long sequence, the smallest period divides all others.
+
+    So prime factors are divided out one by one, as long as what remains is a period.
+    """
     rest, factor = period, 2
     while rest > 1:
         if factor * factor > rest or factor > LARGEST_FACTOR:
             factor = rest
         while rest % factor == 0:
             rest //= factor
-            if period // factor >= BLOCK and holds(period // factor):
+            if period // factor >= BLOCK_SAMPLES and holds(period // factor):
                 period //= factor
         factor += 1
     return period
@@ -360,19 +366,19 @@ def _spelled(index: Any) -> list[Any]:
 
 def _sizes(dataset: Any, length: int) -> list[int]:
     """The lengths of the objects in the dataset."""
-    return list(dict.fromkeys(size for held in _held(dataset) if BLOCK <= (size := _size(held) or 0) < length))
+    return list(dict.fromkeys(size for held in _held(dataset) if BLOCK_SAMPLES <= (size := _size(held) or 0) < length))
 
 
 def _candidates(sizes: Sequence[int], length: int, suspected: Sequence[int]) -> list[int]:
     """Possible periods: lengths of objects in the dataset, fractions of its own length, and distances seen."""
     parts = [length // factor for factor in range(2, MOST_FACTOR + 1) if length % factor == 0]
     wanted = dict.fromkeys([*suspected[:6], *sizes[:MOST_PERIODS], *parts])
-    return sorted([period for period in wanted if BLOCK <= period <= length - 2][:MOST_PERIODS])
+    return sorted([period for period in wanted if BLOCK_SAMPLES <= period <= length - 2][:MOST_PERIODS])
 
 
 def _held(dataset: Any) -> list[Any]:
     """The objects in the dataset that may have a length, nearest first."""
-    nodes = islice(reachable({"dataset": dataset}, lambda _: True, enter=True), _NEAREST)
+    nodes = islice(reachable({"dataset": dataset}, lambda _: True, enter=True), _NEAREST_OBJECTS)
     held = [node.value for node in nodes if node.holder is not None]
     tensors = [value for node in [dataset, *held] for value in getattr(node, "__dict__", {}).values()]
     return [*held, *(value for value in tensors if isinstance(value, torch.Tensor))]
@@ -390,7 +396,7 @@ def _is_periodic(held: Any, period: int) -> bool:
     """Whether a list with an entry per sample repeats itself: the user then repeated it on purpose."""
     if not isinstance(held, list | tuple | np.ndarray | torch.Tensor):
         return False
-    starts = evenly(range(len(held) - period), PAIRS)
+    starts = evenly(range(len(held) - period), PERIOD_PAIRS)
     entries = [(leaves_of(held[start]), leaves_of(held[start + period])) for start in starts]
     return all(one == two for one, two in entries) and len({one for one, _ in entries}) == len(starts)
 
@@ -404,11 +410,11 @@ def _equal(leaves: Sequence[str], one: Answer, two: Answer) -> bool:
     return all(path in one.digests and one.digests[path] == two.digests.get(path) for path in leaves)
 
 
-CLOSE = 1e-3
+TOLERANCE = 1e-3
 """The tolerance for values computed in different precisions."""
-FAR = 10
+FAR_LENGTHS = 10
 """An index this many lengths below zero has a sample only in a dataset that looks nothing up."""
-READS, FEW_READS = 23, 16
+SEMANTICS_READS, FEW_SEMANTICS_READS = 23, 16
 """Samples that are read if nothing repeats, and of those that are slow: not every question is asked twice."""
 
 
@@ -459,7 +465,7 @@ def probe_semantics(loader: Loader, folder: Path, hints: Hints, *, few: bool = F
         typed += [_typed(reader, index, f"numpy.int64({index})", np.int64(index), stable)]
         typed += [_typed(reader, index, f"torch.tensor({index})", torch.tensor(index), stable)]
     repeats = find_periods(reader, hints)
-    far = reader.ask(-FAR * length)
+    far = reader.ask(-FAR_LENGTHS * length)
     negative, unlike = _negative(reader, length, stable) if stable else (Answer(-1), ())
     seeded = bool(unlike) and _seeds(reader, length - 1)
     return IndexSemantics(last, negative, far, seeded, unlike, tuple(typed), repeats, reader.reads)
@@ -514,7 +520,8 @@ def _same(one: Any, two: Any) -> bool:
             first, second = (torch.as_tensor(part).detach() for part in (one, two))
             pieces = zip(*(part.reshape(-1).split(VALUES_AT_ONCE) for part in (first, second)), strict=False)
             return first.shape == second.shape and all(
-                torch.allclose(part.double(), other.double(), CLOSE, CLOSE, equal_nan=True) for part, other in pieces
+                torch.allclose(part.double(), other.double(), TOLERANCE, TOLERANCE, equal_nan=True)
+                for part, other in pieces
             )
     return [leaf.digest for leaf in leaves_of(one)] == [leaf.digest for leaf in leaves_of(two)]
 

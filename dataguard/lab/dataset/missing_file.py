@@ -31,12 +31,12 @@ from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
-SECONDS = 3.0
-MOST = 4000
+REPEATED_SECONDS, MOST_REPEATED_READS = 3.0, 4000
 """Reads in which a dataset that raises once in a thousand does so, and how long they may take."""
-FIRST = 20
+FIRST_READS = 20
 """How often the sample that raised is read before the others."""
-INDICES = 256
+REPEATED_INDICES = 256
+"""How many different samples are read in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +56,18 @@ def find_occasional_failure(subject: Subject) -> OccasionalFailure | None:
     met = [incident for incident in subject.raised if incident.stage == "sample" and incident.index is not None]
     if not met or subject.facts.kind != "map":
         return None
-    known = subject.epoch.asked(INDICES)
+    known = subject.epoch.asked(REPEATED_INDICES)
     at = [index for index in known if shown_index(index) == met[0].index]
-    order = [*at * FIRST, *known]
+    order = [*at * FIRST_READS, *known]
     return observed_or_none(
         lambda: subject.vary("occasional failure", lambda folder: _repeated(subject.build(), folder, order))
     )
 
 
 def _repeated(loader: Loader, folder: Path, order: Sequence[Index]) -> OccasionalFailure | None:
-    reader, first, failures, end = Reader(loader, folder), None, 0, time.monotonic() + SECONDS
+    reader, first, failures, end = Reader(loader, folder), None, 0, time.monotonic() + REPEATED_SECONDS
     recovered = False
-    for index in islice(cycle(order), MOST):
+    for index in islice(cycle(order), MOST_REPEATED_READS):
         if time.monotonic() > end:
             break
         try:
@@ -80,21 +80,21 @@ def _repeated(loader: Loader, folder: Path, order: Sequence[Index]) -> Occasiona
     return OccasionalFailure(first, failures, reader.reads) if first and recovered else None
 
 
-READS = 12
-ENDLESS = 256
+SOURCE_READS = 12
+"""About how many reads it takes to find the sources of a sample, and to read it without each of them."""
+ENDLESS_ATTEMPTS = 256
 """After so many attempts to open the missing file, the code that reads a sample never gives up."""
-HOUR = 3600.0
-MOST_ATTEMPTS = 4096
+LONGEST_PAUSES, MOST_ATTEMPTS = 3600.0, 4096
 """One that pauses between its attempts gives up in an hour, or after so many, or never."""
-PATIENCE = 5.0
+READ_PATIENCE = 5.0
 """Seconds after which a read is not waited for."""
 MOST_SOURCES = 3
 """How many files of a sample are lost in turn."""
-ARRAYS = ("zarr.json", ".zarray")
+ARRAY_METADATA = ("zarr.json", ".zarray")
 """Metadata files of zarr arrays: by specification, a chunk without a file consists of fill values."""
-GARBAGE = (bytes(64), bytes(range(64)))
+GARBAGE_CONTENTS = (bytes(64), bytes(range(64)))
 """Repeated content that cannot be decoded. A dataset whose samples depend on it reads the file as raw data."""
-MOST_BYTES = 1 << 26
+MOST_GARBAGE_BYTES = 1 << 26
 """The most bytes of such a file; otherwise it is as long as the original, for reads at any offset."""
 
 
@@ -158,7 +158,9 @@ def find_sample_sources(loader: Loader, folder: Path, first: Index, index: Index
     if files and all(map(_is_chunk, files)):
         raise NotApplicable("samples are read from chunks of an array, where a missing chunk means fill values")
     files = sorted((path for path in files if not _is_chunk(path)), key=lambda path: -Path(path).stat().st_size)
-    known = {digest_of(Path(path).read_bytes()).hex() for path in files if Path(path).stat().st_size <= MOST_BYTES}
+    known = {
+        digest_of(Path(path).read_bytes()).hex() for path in files if Path(path).stat().st_size <= MOST_GARBAGE_BYTES
+    }
     own = [name for name in decoded_ if name not in {*others[1], *known} and not Path(name).is_absolute()]
     if not files and not own:
         raise NotApplicable("samples have no files of their own")
@@ -190,7 +192,7 @@ def _role(path: str) -> tuple[str, str]:
 def _is_chunk(path: str) -> bool:
     """Whether a file is a chunk of an array, whose metadata is above the folders that are mere coordinates."""
     root = next(folder for folder in Path(path).parents if folder.name != "c" and not folder.name.isdigit())
-    return any((root / name).is_file() for name in ARRAYS)
+    return any((root / name).is_file() for name in ARRAY_METADATA)
 
 
 def read_without(
@@ -202,7 +204,7 @@ def read_without(
     garbage = None
     if content is not None and source.is_file:
         garbage = folder / "garbage"
-        length = min(Path(source.name).stat().st_size, MOST_BYTES)
+        length = min(Path(source.name).stat().st_size, MOST_GARBAGE_BYTES)
         garbage.write_bytes(content * max(-(-length // len(content)), 1))
     instead: dict[str, None] = {}
     attempts, started = 0, time.monotonic()
@@ -212,11 +214,11 @@ def read_without(
     def fails(name: str) -> bool:
         nonlocal attempts, line
         attempts += name == source.name
-        if attempts >= ENDLESS and (not 0 < paused.seconds < HOUR or attempts >= MOST_ATTEMPTS):
+        if attempts >= ENDLESS_ATTEMPTS and (not 0 < paused.seconds < LONGEST_PAUSES or attempts >= MOST_ATTEMPTS):
             line = line or caller(qualified=True)
             raise _EndlessAttempts
-        if attempts and time.monotonic() - started > PATIENCE:
-            raise Undecided(f"reading a sample without its file takes more than {PATIENCE:.0f} s")
+        if attempts and time.monotonic() - started > READ_PATIENCE:
+            raise Undecided(f"reading a sample without its file takes more than {READ_PATIENCE:.0f} s")
         if name != source.name and Path(name).suffix == Path(source.name).suffix:
             instead.setdefault(name)
         return name == source.name

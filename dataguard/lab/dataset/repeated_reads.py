@@ -32,14 +32,15 @@ from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
-FEWEST = 3
-DRAWS = (0, 1, 0, 0, 2, 0, 3, 0)
+FEWEST_SAMPLES = 3
+"""The fewest samples that are compared: two are read first in each run."""
+PASS_STATES = (0, 1, 0, 0, 2, 0, 3, 0)
 """The generator states, pass by pass: most passes of one state are separated by one with other draws."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much is read: so many `items` in as many `passes` of `DRAWS`, and in `backward` of them in reverse order."""
+    """How much is read: so many `items` in so many `passes` of `PASS_STATES`, and in `backward` of them in reverse."""
 
     items: int
     passes: int
@@ -84,7 +85,7 @@ class Run:
     @property
     def same_state(self) -> tuple[tuple[Answer, ...], ...]:
         """The passes with the generators in the first state."""
-        return tuple(answers for draw, answers in zip(DRAWS, self.passes, strict=False) if draw == 0)
+        return tuple(answers for draw, answers in zip(PASS_STATES, self.passes, strict=False) if draw == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ def read_repeatedly(subject: Subject, known: Sequence[Index]) -> Readings:
     _, last, items = chosen(known, amount.items)
     forward = read_again(subject, known, 0)
     backward = subject.vary(
-        "readings backward", partial(run_passes, subject.build, last, items, DRAWS[: amount.backward], backward=True)
+        "readings backward",
+        partial(run_passes, subject.build, last, items, PASS_STATES[: amount.backward], backward=True),
     )
     return Readings(items, forward, backward)
 
@@ -117,16 +119,18 @@ def read_again(subject: Subject, known: Sequence[Index], number: int) -> Run:
     """The run in the first order, repeated for each number."""
     amount = amount_for(subject)
     first, _, items = chosen(known, amount.items)
-    return subject.vary(("readings", number), partial(run_passes, subject.build, first, items, DRAWS[: amount.passes]))
+    return subject.vary(
+        ("readings", number), partial(run_passes, subject.build, first, items, PASS_STATES[: amount.passes])
+    )
 
 
 def chosen(known: Sequence[Index], count: int) -> tuple[Index, Index, tuple[Index, ...]]:
     """Two indices, read first in each run to trigger lazy initialization, and those that are compared."""
     indices = list(dict.fromkeys(index for index in known if index is not None))
-    if len(indices) < FEWEST:
+    if len(indices) < FEWEST_SAMPLES:
         raise NotApplicable(f"{len(indices) or 'no'} samples can be read by index, too few to compare")
     picked = evenly(indices, count + 2)
-    return picked[0], picked[-1], tuple(picked[1:-1] if len(picked) > min(FEWEST, count) + 1 else picked)
+    return picked[0], picked[-1], tuple(picked[1:-1] if len(picked) > min(FEWEST_SAMPLES, count) + 1 else picked)
 
 
 def run_passes(
@@ -163,7 +167,7 @@ def rounding_of(loader: Loader, folder: Path, first: Index, index: Index, path: 
     """How far the values of a leaf move from read to read, relative to the largest one; infinite if its shape does."""
     reader = Reader(loader, folder)
     reader.read(first)
-    reads = [_values_at(reader.read(index, draw), path) for draw in DRAWS if draw == 0]
+    reads = [_values_at(reader.read(index, draw), path) for draw in PASS_STATES if draw == 0]
     if any(one.shape != reads[0].shape or one.dtype.kind != "f" for one in reads):
         return math.inf
     scale = max(float(np.abs(reads[0]).max(initial=0.0)), 1e-30)
@@ -190,13 +194,13 @@ def _overwritten(kept: Sequence[tuple[Index, Any]], answers: Mapping[Index, Answ
     return found
 
 
-FEW_READS = 64
+COMPARED_ENTRIES = 64
 """Entries of a container that are compared, in addition to those of the sample itself."""
-MOST_ENTRIES = 4096
+MOST_LIST_ENTRIES = 4096
 """A longer list does not belong to one sample."""
 MOST_BYTES = 1 << 25
 """Of a larger array only the sample's own rows are compared."""
-LATER = (1, 0, 2)
+LATER_STATES = (1, 0, 2)
 """The generator states of the reads after the first."""
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
 
@@ -223,7 +227,7 @@ def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tu
     listed = _lists(loader.dataset, index)
     changed: dict[str, bool] = {}
     shared: set[str] = set()
-    for draw in LATER:
+    for draw in LATER_STATES:
         longer = _lengths(reader.read(index, draw))
         after = dict(_contents(loader.dataset, index))
         other = [path for path, leaves in before.items() if path in after and leaves_of(after[path]) != leaves]
@@ -252,7 +256,9 @@ def _lists(dataset: Any, index: Index) -> dict[str, Plain]:
     """The lists of strings or numbers that belong to the sample, by path."""
     nodes = _reached({"dataset": dataset})
     own = _reached(_own(nodes, {index, *_looked_up(nodes, index)}))
-    lists = ((node.path, node.value) for node in own if type(node.value) is list and len(node.value) <= MOST_ENTRIES)
+    lists = (
+        (node.path, node.value) for node in own if type(node.value) is list and len(node.value) <= MOST_LIST_ENTRIES
+    )
     return {path: Counter(value) for path, value in lists if all(type(one) in (int, float, str) for one in value)}
 
 
@@ -332,7 +338,7 @@ def _values(value: Any, targets: Iterable[Index]) -> Iterator[tuple[str, Any]]:
     yield "", value
     if isinstance(value, dict | list | tuple):
         first = value.items() if isinstance(value, dict) else enumerate(value)
-        yield from ((f"[{key!r}]", item) for key, item in (*islice(first, FEW_READS), *_entries(value, targets)))
+        yield from ((f"[{key!r}]", item) for key, item in (*islice(first, COMPARED_ENTRIES), *_entries(value, targets)))
     else:
         yield from ((f".{name}", item) for name, item in getattr(value, "__dict__", {}).items())
 

@@ -6,13 +6,14 @@ makes the portions of all ranks into the epoch of a single process. Meanwhile `_
 
 from __future__ import annotations
 
-import hashlib
 import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from xxhash import xxh3_128
 
 from dataguard.core.incident import EmptyEpoch, Incident, LoaderFailed, LoaderRaised
 from dataguard.core.model import Undecided
@@ -35,13 +36,9 @@ if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
 
 
-_EVERY = 0.25
-"""Seconds between two progress reports."""
-
-
 @dataclass(frozen=True, slots=True)
 class ScanJob:
-    """`team` shares the work, `report` receives the progress."""
+    """A scan of all samples: `team` shares the work, `report` receives the progress."""
 
     team: Team | None = None
     report: ProgressListener | None = None
@@ -56,6 +53,10 @@ class ScanJob:
             return _Progress(facts.name, share, folder, self.report) if self.report else lambda: None
 
         return begin
+
+
+_EVERY = 0.25
+"""Seconds between two progress reports: what a reader of a terminal can follow."""
 
 
 class _Progress:
@@ -115,17 +116,17 @@ class FullSchedule(Schedule):
     """All of the user's batches, of which this rank gets its share.
 
     `sizes` holds the number of samples of every batch of the epoch so far, other ranks included, or None without
-    automatic batching; `digest` is that of all indices; `whole`: the sampler was
-    drawn to its end. Integer indices of `limit` and above are skipped.
+    automatic batching; `digest` is that of all indices; `whole`: the sampler was drawn to its end. Integer indices of
+    `limit` and above are skipped.
     """
 
-    def __init__(self, inner: Any, limit: int | None, turns: RankAssignment, *, batched: bool) -> None:
+    def __init__(self, inner: Any, limit: int | None, assignment: RankAssignment, *, batched: bool) -> None:
         super().__init__(inner)
         self.limit = limit
-        self.turns = turns
+        self.assignment = assignment
         self.batched = batched
         self.sizes: array[int] | None = array("L") if batched else None
-        self.digest = hashlib.blake2b(digest_size=16)
+        self.digest = xxh3_128()
         self.whole = False
 
     def __iter__(self) -> Iterator[Any]:
@@ -134,7 +135,7 @@ class FullSchedule(Schedule):
                 self.sizes.append(size_of(batch))
             plain = [*map(plain_index, members(batch))] if self.batched else plain_index(batch)
             self.digest.update(repr(plain).encode())
-            if self.turns.takes(number):
+            if self.assignment.takes(number):
                 yield from existing(batch, self.limit, batched=self.batched)
         self.whole = True
 
@@ -148,7 +149,7 @@ class PortionRun:
     """
 
     ride: Ride
-    turns: RankAssignment
+    assignment: RankAssignment
     sizes: array[int] | None
     plan: bytes | None
     whole: bool
@@ -177,14 +178,14 @@ def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, te
     stream = subject.facts.kind == "stream"
     rank, world = (team.rank, team.world) if team else (0, 1)
     shared = world > 1 and stream
-    turns = RankAssignment(rank, world, max(subject.facts.num_workers, 1))
+    assignment = RankAssignment(rank, world, max(subject.facts.num_workers, 1))
     planned: list[FullSchedule] = []
 
     def schedule(inner: Any, batched: bool) -> FullSchedule:
-        planned.append(FullSchedule(inner, limit, turns, batched=batched))
+        planned.append(FullSchedule(inner, limit, assignment, batched=batched))
         return planned[-1]
 
-    asked: dict[str, Any] = {"num_workers": turns.workers} if shared else {}
+    asked: dict[str, Any] = {"num_workers": assignment.workers} if shared else {}
     loader = subject.build(schedule=schedule, **asked)
     own = in_use(planned, loader)
     skips = skips_unreadable(subject.facts)
@@ -198,8 +199,8 @@ def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, te
     plan = Plan(folder, tuple(instruments), loads=True, keep_going=True)
     ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf)[0]
     if own is None:
-        return PortionRun(ride, turns, None, None, ride.ended)
-    return PortionRun(ride, turns, own.sizes, own.digest.digest(), ride.ended and own.whole)
+        return PortionRun(ride, assignment, None, None, ride.ended)
+    return PortionRun(ride, assignment, own.sizes, own.digest.digest(), ride.ended and own.whole)
 
 
 def skips_unreadable(facts: LoaderFacts) -> bool:
@@ -270,7 +271,7 @@ def merge(portions: Sequence[Portion | Exception], limit: int | None, keep: int)
 def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[Any]]) -> Iterator[Any]:
     """The records of all portions, sorted and renumbered by their place in the full epoch."""
     placed = [
-        (portion.driven.turns.place(record.batch, record.worker or 0), getattr(record, "position", 0), record)
+        (portion.driven.assignment.place(record.batch, record.worker or 0), getattr(record, "position", 0), record)
         for portion in portions
         for record in kept(portion)
     ]
@@ -280,8 +281,8 @@ def _in_order(portions: Sequence[Portion], kept: Callable[[Portion], Sequence[An
 
 def _placed(portion: Portion) -> Iterator[ValueSummary]:
     """The value summaries of a portion, with the batch numbers of the full epoch."""
-    turns = portion.driven.turns
-    yield from (replace(one, batch=turns.place(one.batch, one.worker or 0)) for one in portion.value_summaries)
+    assignment = portion.driven.assignment
+    yield from (replace(one, batch=assignment.place(one.batch, one.worker or 0)) for one in portion.value_summaries)
 
 
 def waiting_mark(folder: Path) -> Callable[[], None]:

@@ -21,6 +21,7 @@ from dataguard.process.torchrun import Team, team_of
 PATIENCE = timedelta(minutes=5)
 """How long the ranks may take to form a group once all of them have started."""
 _POLL = 0.05
+"""Seconds between two questions to torchrun's store, which serves all ranks."""
 
 
 def store_of(team: Team, name: str) -> Any:

@@ -2,7 +2,7 @@
 
 All of it is in files in the folder of the observation, because a process that died or hangs cannot report. Each process
 marks its last action in the `FlightRecorder` and appends its records to a `Spool`. Exceptions of the user's code become
-plain data in `incident_of`; `death_of` and `hang_of` put together what is known of a process that did not answer.
+plain data in `incident_of`; `death_of` and `hang_of` describe a process that did not answer, by all of these.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ def _words(arrays: np.ndarray) -> np.ndarray:
 
 
 FEWEST_HASHED_BYTES = 64
-"""The fewest bytes of an array that tells samples apart: fewer are a label, sizes, or a few coordinates."""
+"""The fewest bytes of an array that identifies a sample: fewer are a label, sizes, or a few coordinates."""
 
 
 def largest_of(leaves: Iterable[Any]) -> np.ndarray | None:

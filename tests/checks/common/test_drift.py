@@ -24,7 +24,7 @@ from dataguard.checks.common.drift import (
 )
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.dataset.repeated_reads import DRAWS, USUAL, Change, Readings, Run
+from dataguard.lab.dataset.repeated_reads import PASS_STATES, USUAL, Change, Readings, Run
 from dataguard.lab.reading.sample_reader import Answer
 
 Give = Callable[[int, int, int, int], object]
@@ -60,8 +60,8 @@ def run(
 def lab(changes: Sequence[Change] = (), **leaves: Give) -> Any:
     """A lab of a dataset that gives these leaves; `image` is a large one."""
     gives = {path: (give, (3, 8, 8) if path == "image" else None) for path, give in leaves.items()}
-    forward = run(gives, DRAWS)
-    readings = Readings(tuple(range(USUAL.items)), forward, run(gives, DRAWS[: USUAL.backward], backward=True))
+    forward = run(gives, PASS_STATES)
+    readings = Readings(tuple(range(USUAL.items)), forward, run(gives, PASS_STATES[: USUAL.backward], backward=True))
     dataset = SimpleNamespace(readings=readings, reread=lambda _: forward, changed_content=lambda _: tuple(changes))
     return SimpleNamespace(dataset=dataset, epoch=SimpleNamespace(samples=()))
 
@@ -120,7 +120,7 @@ def test_a_label_by_itself_is_no_label() -> None:
 
 def test_entropy_is_no_state() -> None:
     shifting = lab(image=picture, label=lambda item, own, total, draw: total % 4)
-    other = run({"label": (lambda item, own, total, draw: total % 3, None)}, DRAWS)
+    other = run({"label": (lambda item, own, total, draw: total % 3, None)}, PASS_STATES)
     shifting.dataset.reread = lambda number: other
     assert shifts(shifting) == {}
     assert not repeatable(shifting, drifts(shifting.dataset.readings, ())["label"])

@@ -95,7 +95,9 @@ BATCHES = st.lists(st.lists(st.integers(0, 20), min_size=1, max_size=4), max_siz
 @given(BATCHES, st.integers(1, 5), st.integers(1, 3))
 def test_ranks_take_turns_with_the_batches(batches: list[list[int]], world: int, workers: int) -> None:
     ranks = [FullSchedule(batches, None, RankAssignment(rank, world, workers), batched=True) for rank in range(world)]
-    dealt = [(rank.turns.place(*divmod(number, workers)), batch) for rank in ranks for number, batch in enumerate(rank)]
+    dealt = [
+        (rank.assignment.place(*divmod(number, workers)), batch) for rank in ranks for number, batch in enumerate(rank)
+    ]
     assert [batch for _, batch in sorted(dealt)] == batches
     assert [place for place, _ in sorted(dealt)] == list(range(len(batches)))
     assert len({rank.digest.digest() for rank in ranks}) == 1
