@@ -24,7 +24,7 @@ from dataguard.lab.reading.fresh_import import rebuild
 from dataguard.lab.rng.rng_discovery import seed_global_generators
 from dataguard.machine.machine import Machine
 from dataguard.settings.settings import Settings
-from dataguard.settings.target_spelling import is_held, parsed, program, script_of
+from dataguard.settings.target_spelling import is_held, parsed, program, script_of, shown_target
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
 
@@ -85,7 +85,7 @@ class Subject(ABC):
         """Whether reading so many samples leaves nearly all of the budget to others."""
         return self.cache.takes_little(reads * self.epoch.seconds_per_sample)
 
-    def sparing(self, usual: int, few: int, times: int = 1) -> int:
+    def affordable_reads(self, usual: int, few: int, times: int = 1) -> int:
         """How many samples to read, each so many times: as many as usual, or a few if that takes long."""
         return usual if self.reads_take_little(usual * times) else few
 
@@ -183,43 +183,49 @@ class Subject(ABC):
         return loaders[self.facts.name], loaders[other.facts.name]
 
     @overload
-    def vary(
-        self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ..., unseen: bool = ...
+    def observe(
+        self,
+        key: object,
+        run: Callable[[Path], T],
+        *,
+        unbounded: bool = ...,
+        exclusive: bool = ...,
+        unobservable: bool = ...,
     ) -> T: ...
 
     @overload
-    def vary(
+    def observe(
         self,
         key: object,
         run: Callable[[Path], Any],
         read: Callable[[Path, Any], T],
         *,
         unbounded: bool = ...,
-        alone: bool = ...,
-        unseen: bool = ...,
+        exclusive: bool = ...,
+        unobservable: bool = ...,
     ) -> T: ...
 
-    def vary(
+    def observe(
         self,
         key: object,
         run: Callable[[Path], Any],
         read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
-        alone: bool = False,
-        unseen: bool = False,
+        exclusive: bool = False,
+        unobservable: bool = False,
     ) -> Any:
         """Observe the loader under settings that are not its own, after it ran an ordinary epoch.
 
         A failure only here says nothing against the loader: it raises Undecided; NotApplicable if a loader without
-        workers got some, which it may exclude on purpose. Otherwise like `ObservationCache.observe`. An `unseen` epoch,
-        which no one could watch, is not asked for.
+        workers got some, which it may exclude on purpose. Otherwise like `ObservationCache.observe`. The epoch
+        of an `unobservable` loader is not asked for.
         """
-        if not unseen:
+        if not unobservable:
             self.epoch  # noqa: B018 - what fails as it is, fails once
         try:
-            alone = alone or (not unseen and self.epoch.largest >= LARGE)
-            return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, alone=alone)
+            exclusive = exclusive or (not unobservable and self.epoch.largest >= LARGE)
+            return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, exclusive=exclusive)
         except LoaderFailed as failure:
             incident = failure.incident
             if isinstance(failure, LoaderRaised):

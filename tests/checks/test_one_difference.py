@@ -247,7 +247,7 @@ RANKS = ".ranks.shards([[], {}])"
             {
                 ".epoch.batches": lambda batches: [replace(one, fetch_seconds=0, collate_seconds=0) for one in batches],
                 ".facts.batches": 1800,
-                ".epoch.ride": lambda ride: replace(ride, seconds=ride.start_seconds, batches=1800),
+                ".epoch.epoch_run": lambda epoch_run: replace(epoch_run, seconds=epoch_run.start_seconds, batches=1800),
             },
             None,  # batches cost nothing: an epoch that short is a test run
         ),

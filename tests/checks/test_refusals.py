@@ -173,7 +173,7 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             {".reproducibility.pair": lambda pair: (replace(pair[0], used={"as_completed": ("a.py", 3)}), pair[1])},
             "results are taken as they are ready (as_completed): see DG702",
         ),
-        ("DG804", "bad", {".epoch.ride": None}, "the budget ran out during the first epoch: raise --budget"),
+        ("DG804", "bad", {".epoch.epoch_run": None}, "the budget ran out during the first epoch: raise --budget"),
         ("DG901", "bad", {".facts.role": "test"}, "no model learns from a test loader"),
     ],
 )

@@ -35,17 +35,17 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     if facts.persistent:
         raise NotApplicable("persistent_workers=True: workers are started once")
     epoch = lab.epoch
-    if epoch.ride is None:
+    if epoch.epoch_run is None:
         raise Undecided("the budget ran out during the first epoch: raise --budget")
     looked = Coverage(epoch.exercised)
-    if epoch.ride.start_seconds < _SAVED:
+    if epoch.epoch_run.start_seconds < _SAVED:
         return looked
     rest = _rest(lab, epoch)
     if rest is None:
         raise Undecided("starting an epoch is slow, but the length of the epoch is unknown")
-    if rest < _EPOCH or epoch.ride.start_seconds < _START_SHARE * (epoch.ride.start_seconds + rest):
+    if rest < _EPOCH or epoch.epoch_run.start_seconds < _START_SHARE * (epoch.epoch_run.start_seconds + rest):
         return looked
-    lab.afford("starts", 5 * epoch.ride.start_seconds)
+    lab.afford("starts", 5 * epoch.epoch_run.start_seconds)
     starts = lab.throughput.starts
     saved = min(starts.own) - max(starts.persistent)
     if saved < _SAVED or saved < _START_SHARE * (saved + rest):
@@ -68,9 +68,9 @@ def _rest(lab: Lab, epoch: EpochTrace) -> float | None:
 
     The first batch of each worker is left out where there are more: it may include opening a connection.
     """
-    ride = epoch.ride
-    assert ride is not None
-    batches = ride.batches if epoch.whole else lab.facts.batches
+    epoch_run = epoch.epoch_run
+    assert epoch_run is not None
+    batches = epoch_run.batches if epoch.whole else lab.facts.batches
     if batches is None or not epoch.batches:
         return None
     firsts = {batch.worker: batch.batch for batch in sorted(epoch.batches, key=lambda batch: -batch.batch)}
@@ -78,7 +78,7 @@ def _rest(lab: Lab, epoch: EpochTrace) -> float | None:
     made = statistics.fmean(batch.fetch_seconds + batch.collate_seconds for batch in later)
     pace = max(
         made / min(lab.facts.num_workers, lab.machine.cores),
-        (ride.seconds - ride.start_seconds) / max(ride.batches - 1, 1),
+        (epoch_run.seconds - epoch_run.start_seconds) / max(epoch_run.batches - 1, 1),
         float(lab.settings.contract.get("step_ms", 0)) / 1e3,
     )
     return max(batches - 1, 0) * pace

@@ -268,7 +268,7 @@ class Batches:
         seconds = (read + REREAD_TIMES * reread) * epoch.seconds_per_sample + batches * collate_seconds(epoch.batches)
         subject.afford("observed", seconds)
         ascending = _is_ascending(epoch)
-        return subject.vary(
+        return subject.observe(
             "observed", lambda folder: observe_collate(subject.build, folder, chosen, reread, ascending=ascending)
         )
 
@@ -297,7 +297,9 @@ class Batches:
         workers = min(subject.facts.num_workers, 1)
         size = max((batch.size for batch in subject.epoch.batches), default=1)
         subject.afford_reads("overwritten", size * batches_taken(workers))
-        return subject.vary("overwritten", lambda folder: find_overwritten(subject.build(num_workers=workers), folder))
+        return subject.observe(
+            "overwritten", lambda folder: find_overwritten(subject.build(num_workers=workers), folder)
+        )
 
     @property
     def mixture(self) -> Mixture | None:
@@ -313,7 +315,7 @@ class Batches:
         subject.afford(
             "mixture", ROWS * subject.epoch.seconds_per_sample + MIXED_BATCHES * collate_seconds(subject.epoch.batches)
         )
-        return subject.vary("mixture", lambda folder: find_mixture(subject.build(), folder, chosen))
+        return subject.observe("mixture", lambda folder: find_mixture(subject.build(), folder, chosen))
 
     @property
     def random_leaves(self) -> RandomLeaves:
@@ -324,7 +326,7 @@ class Batches:
         chosen = choose(subject.epoch)[:MOST_COLLATED]
         seconds = 2 * MOST_COLLATED * subject.epoch.seconds_per_sample + 3 * collate_seconds(subject.epoch.batches)
         subject.afford("random_leaves", seconds)
-        return subject.vary("random_leaves", lambda folder: find_random_leaves(subject.build(), folder, chosen))
+        return subject.observe("random_leaves", lambda folder: find_random_leaves(subject.build(), folder, chosen))
 
     def mixed(self, samples: Sequence[SampleRecord], *, single: bool) -> MixedBatches:
         """Batches that combine the kinds of sample among these; the smallest batch that fails comes first.
@@ -338,7 +340,7 @@ class Batches:
         if len(kinds) == 1:  # an ordinary epoch has collated them already
             return MixedBatches(None, 0, 1, 0)
         subject.afford_reads(("mixed_batches", kinds, single), len(kinds))
-        return subject.vary(
+        return subject.observe(
             ("mixed_batches", kinds, single),
             lambda folder: run_mixed_batches(subject.build, folder, kinds, size, self._search, single=single),
         )
@@ -361,7 +363,7 @@ class Batches:
         if not subject.reads_take_little(SETTINGS_READS):
             return SettingsTrials(0, None)  # a risk under settings that the loader does not have is not worth it
         try:
-            found: SettingsTrials = subject.vary(
+            found: SettingsTrials = subject.observe(
                 "settings_trials",
                 lambda folder: run_settings_trials(subject.build, folder, chosen, form, workers, self._search),
             )

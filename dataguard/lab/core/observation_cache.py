@@ -113,7 +113,7 @@ class ObservationCache:
         return Undecided(f"the budget of {budget:g} s is too short {purpose}: use --budget {2 * budget:g}")
 
     @overload
-    def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., alone: bool = ...) -> T: ...
+    def observe(self, key: object, run: Callable[[Path], T], *, unbounded: bool = ..., exclusive: bool = ...) -> T: ...
 
     @overload
     def observe(
@@ -123,7 +123,7 @@ class ObservationCache:
         read: Callable[[Path, Any], T],
         *,
         unbounded: bool = ...,
-        alone: bool = ...,
+        exclusive: bool = ...,
         watch: Callable[[Path], Callable[[], None]] | None = ...,
     ) -> T: ...
 
@@ -134,7 +134,7 @@ class ObservationCache:
         read: Callable[[Path, Any], Any] = returned,
         *,
         unbounded: bool = False,
-        alone: bool = False,
+        exclusive: bool = False,
         watch: Callable[[Path], Callable[[], None]] | None = None,
     ) -> Any:
         """Make an observation, or return the cached one; failures are cached too.
@@ -142,7 +142,7 @@ class ObservationCache:
         `run` is called with a scratch folder in a separate process. `read` is called in this process with that folder
         and the result of `run` (None if the budget cut it short), and returns the observation, which otherwise is that
         result. An `unbounded` observation continues as long as it makes progress, whatever the budget; one that takes
-        times or measures what processes share is made `alone`, others run side by side. `watch` returns, for that
+        times or measures what processes share is made `exclusive`, others run side by side. `watch` returns, for that
         folder, a function that is called meanwhile. Raises Undecided if the budget ran out before there was anything to
         read.
         """
@@ -153,7 +153,7 @@ class ObservationCache:
             if key not in self._made:
                 self._made[key] = _UNFINISHED
                 try:
-                    self._made[key] = self._observed(_Request(run, read, unbounded, watch), alone=alone)
+                    self._made[key] = self._observed(_Request(run, read, unbounded, watch), exclusive=exclusive)
                 except BaseException:  # a bug of ours: whoever asks next meets it as well
                     del self._made[key]
                     raise
@@ -162,14 +162,14 @@ class ObservationCache:
             raise made
         return made
 
-    def _observed(self, request: _Request, *, alone: bool) -> Any:
+    def _observed(self, request: _Request, *, exclusive: bool) -> Any:
         """The observation, or the exception that prevented it."""
-        outcome, accompanied = self._make(request, alone=alone)
+        outcome, accompanied = self._make(request, exclusive=exclusive)
         if isinstance(outcome, LoaderFailed) and accompanied:
-            outcome, _ = self._make(request, alone=True)  # what ran beside it may have made it fail
+            outcome, _ = self._make(request, exclusive=True)  # what ran beside it may have made it fail
         return outcome
 
-    def _make(self, request: _Request, *, alone: bool) -> tuple[Any, bool]:
+    def _make(self, request: _Request, *, exclusive: bool) -> tuple[Any, bool]:
         """The outcome of one attempt, and whether another observation ran meanwhile."""
         try:
             self._folder.mkdir(exist_ok=True)  # user code may remove all temporary files
@@ -177,7 +177,7 @@ class ObservationCache:
         except OSError as error:
             return prevented(f"no folder can be made in {self._folder.parent}: {error.strerror}"), False
         clock = nullcontext() if request.unbounded else self._budget
-        with self._turns.taken(alone=alone) as turn, clock:
+        with self._turns.taken(exclusive=exclusive) as turn, clock:
             return self._attempted(request, folder), turn.accompanied
 
     def _attempted(self, request: _Request, folder: Path) -> Any:

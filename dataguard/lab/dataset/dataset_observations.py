@@ -64,7 +64,7 @@ def find_changed(subject: Subject) -> tuple[Location, ...]:
     Empty if that cannot be observed: it is only additional evidence.
     """
     with contextlib.suppress(Undecided):
-        return subject.vary("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
+        return subject.observe("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
     return ()
 
 
@@ -236,11 +236,11 @@ class DatasetObservations:
         """What indices mean: periods inside the range, index -1, and indices of other types."""
         if self.ends.first_failing is not None:
             raise NotApplicable("len(dataset) is too large: see DG301")
-        reads = self._subject.sparing(index_semantics.SEMANTICS_READS, index_semantics.FEW_SEMANTICS_READS)
+        reads = self._subject.affordable_reads(index_semantics.SEMANTICS_READS, index_semantics.FEW_SEMANTICS_READS)
         self._afford_reads("semantics", reads)
         few = reads < index_semantics.SEMANTICS_READS
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
-        return self._subject.vary("semantics", lambda folder: probe_semantics(build(), folder, hints, few=few))
+        return self._subject.observe("semantics", lambda folder: probe_semantics(build(), folder, hints, few=few))
 
     @property
     def content_repeats(self) -> bool:
@@ -254,7 +254,7 @@ class DatasetObservations:
         """Which of its own content the dataset changes when a sample is read."""
         first, _, _ = repeated_reads.chosen(self._known, self._amount.items)
         build = self._subject.build
-        return self._subject.vary(
+        return self._subject.observe(
             ("changed content", index),
             lambda folder: repeated_reads.find_changes(build(), folder, first, index),
             lambda _, found: found or (),
@@ -265,7 +265,7 @@ class DatasetObservations:
         first, _, _ = repeated_reads.chosen(self._known, self._amount.items)
         build = self._subject.build
         self._afford_reads(("rounding", index), 1 + len(repeated_reads.PASS_STATES))
-        return self._subject.vary(
+        return self._subject.observe(
             ("rounding", index, path), lambda folder: repeated_reads.rounding_of(build(), folder, first, index, path)
         )
 
@@ -289,7 +289,7 @@ class DatasetObservations:
         rewrite_beforehand(own_sources().values())
         orders = listed(listings, backward=files_backward, only=only), ordered_sets(sets, backward=sets_backward)
         build = self._subject.rebuild
-        return self._subject.vary(key, lambda folder: read_rebuilt(build, folder, indices, (listings, sets), orders))
+        return self._subject.observe(key, lambda folder: read_rebuilt(build, folder, indices, (listings, sets), orders))
 
     @property
     def sample_sources(self) -> SampleSources:
@@ -297,7 +297,7 @@ class DatasetObservations:
         self._afford_reads("sample sources", missing_file.SOURCE_READS)
         first, index, other = self._first_middle_last
         build = self._subject.build
-        return self._subject.vary(
+        return self._subject.observe(
             "sample sources", lambda folder: find_sample_sources(build(), folder, first, index, other)
         )
 
@@ -317,10 +317,10 @@ class DatasetObservations:
         first, index, _ = self._first_middle_last
 
         for attempt in range(OPEN_ATTEMPTS):
-            found: Substitute = self._subject.vary(
+            found: Substitute = self._subject.observe(
                 ("without", source.name, content, attempt),
                 lambda folder: read_without(build(), folder, first, index, source, content),
-                alone=attempt > 0,  # another observation may have opened it
+                exclusive=attempt > 0,  # another observation may have opened it
             )
             if not found.opened:
                 break
@@ -336,7 +336,7 @@ class DatasetObservations:
     @property
     def _probes(self) -> tuple[Index, ...]:
         """A few of the indices that the loader requested."""
-        return self._subject.epoch.asked(self._subject.sparing(PROBED_SAMPLES, FEW_PROBED_SAMPLES))
+        return self._subject.epoch.asked(self._subject.affordable_reads(PROBED_SAMPLES, FEW_PROBED_SAMPLES))
 
     @property
     def _mirrored(self) -> tuple[Index, ...]:
@@ -344,7 +344,9 @@ class DatasetObservations:
         length = self._subject.facts.length or 0
         mirrored = [length - 1 - index for index in self._probes if isinstance(index, int)]
         return tuple(
-            dict.fromkeys([*mirrored, *evenly(range(length), self._subject.sparing(WIDE_SAMPLES, FEW_WIDE_SAMPLES))])
+            dict.fromkeys(
+                [*mirrored, *evenly(range(length), self._subject.affordable_reads(WIDE_SAMPLES, FEW_WIDE_SAMPLES))]
+            )
         )
 
     @property
@@ -357,7 +359,7 @@ class DatasetObservations:
         build = self._subject.build
         self._afford_reads(("drawn generators", *items), DRAWING_READS)
         indices = (list(items) * DRAWING_READS)[:DRAWING_READS]
-        return self._subject.vary(
+        return self._subject.observe(
             ("drawn generators", *items), lambda folder: find_drawn_generators(build(), folder, indices)
         )
 
@@ -365,35 +367,37 @@ class DatasetObservations:
         """For each sample, the leaves that differ between two random states only in which tokens are masked."""
         build = self._subject.build
         self._afford_reads(("masked tokens", *items), 2 * len(items))
-        return self._subject.vary(("masked tokens", *items), lambda folder: find_masked_tokens(build(), folder, items))
+        return self._subject.observe(
+            ("masked tokens", *items), lambda folder: find_masked_tokens(build(), folder, items)
+        )
 
     @property
     def folders(self) -> tuple[SampleFolders, ...]:
         """Some samples, with the folders of the files that only they use."""
         self._afford_reads("folders", split_overlap.FOLDER_READS)
         indices, build = self._subject.epoch.asked(split_overlap.FOLDER_READS), self._subject.build
-        return self._subject.vary("folders", lambda folder: split_overlap.find_folders(build(), folder, indices))
+        return self._subject.observe("folders", lambda folder: split_overlap.find_folders(build(), folder, indices))
 
     @property
     def class_names(self) -> tuple[ClassNames, ...]:
         """The class names and counts of the dataset and those that it wraps; the outermost first."""
         build = self._subject.build
-        return self._subject.vary("class_names", lambda _: find_class_names(build), lambda _, found: found or ())
+        return self._subject.observe("class_names", lambda _: find_class_names(build), lambda _, found: found or ())
 
     @property
     def concatenated_parts(self) -> tuple[Part, ...]:
         """The concatenated datasets, if their class names differ, with the labels of some of their samples."""
         build = self._subject.build
-        if not self._subject.vary("part names", lambda _: names_differ(build().dataset)):
+        if not self._subject.observe("part names", lambda _: names_differ(build().dataset)):
             return ()
         self._afford_reads("parts", PART_READS)
-        return self._subject.vary("parts", lambda folder: find_parts(build(), folder))
+        return self._subject.observe("parts", lambda folder: find_parts(build(), folder))
 
     def numbers(self, index: Index) -> tuple[Numbers, ...]:
         """The values in the sample of an index."""
         self._afford_reads(("numbers", index), 1)
         build = self._subject.build
-        return self._subject.vary(
+        return self._subject.observe(
             ("numbers", index), lambda folder: tuple(numbers_of(Reader(build(), folder).read(index)))
         )
 
@@ -402,7 +406,7 @@ class DatasetObservations:
         self._afford_reads(("blank", index), 1)
         build = self._subject.build
         return bool(
-            self._subject.vary(
+            self._subject.observe(
                 ("blank", index), lambda folder: blank_of(leaves_of(Reader(build(), folder).read(index))) is not None
             )
         )
@@ -410,12 +414,12 @@ class DatasetObservations:
     def table(self, seen: tuple[tuple[int, int], ...]) -> Table | None:
         """The table of all labels in the dataset that agrees with these pairs of index and label, if any."""
         build = self._subject.build
-        return self._subject.vary(("table", seen), lambda _: find_table(build, seen))
+        return self._subject.observe(("table", seen), lambda _: find_table(build, seen))
 
     @property
     def location(self) -> Location | None:
         """Where the user's code makes samples, as far as the dataset or one that it wraps has such code."""
-        at: Place | None = self._subject.vary("location", lambda _: self._place())
+        at: Place | None = self._subject.observe("location", lambda _: self._place())
         return Location(*at) if at else Location(what=self._subject.facts.dataset)
 
     def _place(self) -> Place | None:
@@ -425,7 +429,7 @@ class DatasetObservations:
     @property
     def user_defined(self) -> bool:
         """Whether the class of the dataset is the user's, not a library's."""
-        return bool(self._subject.vary("user defined", lambda _: is_own(self._subject.build().dataset)))
+        return bool(self._subject.observe("user defined", lambda _: is_own(self._subject.build().dataset)))
 
     @property
     def _amount(self) -> Amount:

@@ -60,7 +60,7 @@ def find_occasional_failure(subject: Subject) -> OccasionalFailure | None:
     at = [index for index in known if shown_index(index) == met[0].index]
     order = [*at * FIRST_READS, *known]
     return observed_or_none(
-        lambda: subject.vary("occasional failure", lambda folder: _repeated(subject.build(), folder, order))
+        lambda: subject.observe("occasional failure", lambda folder: _repeated(subject.build(), folder, order))
     )
 
 

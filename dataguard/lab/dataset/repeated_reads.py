@@ -108,7 +108,7 @@ def read_repeatedly(subject: Subject, known: Sequence[Index]) -> Readings:
     amount = amount_for(subject)
     _, last, items = chosen(known, amount.items)
     forward = read_again(subject, known, 0)
-    backward = subject.vary(
+    backward = subject.observe(
         "readings backward",
         partial(run_passes, subject.build, last, items, PASS_STATES[: amount.backward], backward=True),
     )
@@ -119,7 +119,7 @@ def read_again(subject: Subject, known: Sequence[Index], number: int) -> Run:
     """The run in the first order, repeated for each number."""
     amount = amount_for(subject)
     first, _, items = chosen(known, amount.items)
-    return subject.vary(
+    return subject.observe(
         ("readings", number), partial(run_passes, subject.build, first, items, PASS_STATES[: amount.passes])
     )
 

@@ -22,7 +22,7 @@ from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.records import BatchRecord, SampleRecord, Stop, ValueSummary, members, plain_index
 from dataguard.lab.process.incidents import FlightRecorder, read_spools
 from dataguard.lab.reading.epoch_trace import EpochTrace, why_nothing
-from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.drive import EpochRun, drive
 from dataguard.lab.spy.recording import Records, RecordSampler, ValueSummaries
 from dataguard.lab.spy.sample_ledger import ContentHashes, GlobalWorkerIds, SampleHashes, read_hashes
 from dataguard.lab.spy.skip_unreadable import SkipUnreadable, UnreadableLog
@@ -148,7 +148,7 @@ class PortionRun:
     of all its indices; both are None if it does not plan batches. `whole`: the sampler was drawn to its end.
     """
 
-    ride: Ride
+    epoch_run: EpochRun
     assignment: RankAssignment
     sizes: array[int] | None
     plan: bytes | None
@@ -197,10 +197,10 @@ def run_portion(subject: Subject, folder: Path, limit: int | None, keep: int, te
         # Hashes are compared between the loaders of a target.
         instruments += [ContentHashes()] if subject.facts.role and len(subject.siblings) > 1 else []
     plan = Plan(folder, tuple(instruments), loads=True, keep_going=True)
-    ride = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf)[0]
+    epoch_run = drive(loader, plan, seconds=subject.settings.budget if stream else math.inf)[0]
     if own is None:
-        return PortionRun(ride, assignment, None, None, ride.ended)
-    return PortionRun(ride, assignment, own.sizes, own.digest.digest(), ride.ended and own.whole)
+        return PortionRun(epoch_run, assignment, None, None, epoch_run.ended)
+    return PortionRun(epoch_run, assignment, own.sizes, own.digest.digest(), epoch_run.ended and own.whole)
 
 
 def skips_unreadable(facts: LoaderFacts) -> bool:
@@ -217,10 +217,10 @@ def read_portion(folder: Path, driven: PortionRun | None) -> Portion:
     stops = tuple(record.incident for record in records if isinstance(record, Stop))
     if not read and unreadable and unreadable[0].incident:
         raise LoaderRaised(unreadable[0].incident)
-    if not read and not driven.ride.batches:
+    if not read and not driven.epoch_run.batches:
         raise EmptyEpoch(stops)
     if not read:
-        raise Undecided(why_nothing(driven.ride))
+        raise Undecided(why_nothing(driven.epoch_run))
     samples = tuple(record for record in records if isinstance(record, SampleRecord))
     batches = tuple(record for record in records if isinstance(record, BatchRecord))
     summaries = tuple(record for record in records if isinstance(record, ValueSummary))
@@ -246,19 +246,19 @@ def merge(portions: Sequence[Portion | Exception], limit: int | None, keep: int)
     samples = tuple(record for record in _in_order(read, lambda one: one.samples) if sampler.keeps(record))
     batches = tuple(record for record in _in_order(read, lambda one: one.batches) if sampler.keeps(record))
     sizes = read[0].driven.sizes
-    rides = [portion.driven.ride for portion in read]
-    ride = Ride(
-        sum(ride.batches for ride in rides),
-        all(ride.ended for ride in rides),
-        max(ride.seconds for ride in rides),
-        max(ride.start_seconds for ride in rides),
+    epoch_runs = [portion.driven.epoch_run for portion in read]
+    epoch_run = EpochRun(
+        sum(epoch_run.batches for epoch_run in epoch_runs),
+        all(epoch_run.ended for epoch_run in epoch_runs),
+        max(epoch_run.seconds for epoch_run in epoch_runs),
+        max(epoch_run.start_seconds for epoch_run in epoch_runs),
     )
     return EpochTrace(
         samples,
         batches,
         None if sizes is None else tuple(sizes),
         all(portion.driven.whole for portion in read),
-        ride,
+        epoch_run,
         limit,
         tuple(stop for portion in read for stop in portion.stops),
         sum(portion.read for portion in read),

@@ -85,7 +85,7 @@ class Epochs:
             lambda folder: full_epoch.run_portion(subject, folder, limit, samples, job.team),
             full_epoch.read_portion,
             unbounded=True,
-            alone=True,
+            exclusive=True,
             watch=job.progress(subject.facts),
         )
 

@@ -58,7 +58,7 @@ class Files:
         indices = self._indices
         subject.afford_reads("files", (FULLY_READ + 1))
         seconds = BUDGET_SHARE * subject.settings.budget
-        found: ImageSurvey = subject.vary(
+        found: ImageSurvey = subject.observe(
             "files", lambda folder: survey_files(subject.build, folder, indices, seconds, IMAGES)
         )
         if not found.files:

@@ -350,9 +350,9 @@ class SwappedFileReader(Generic[H, P]):
 def alone_if_bypassed(subject: Subject, key: str, run: Callable[[Path], T]) -> T:
     """Observe a subject with replaced files; while nothing runs beside it, if that opened the files themselves."""
     try:
-        return subject.vary((key, "beside others"), run)
+        return subject.observe((key, "beside others"), run)
     except Bypassed:
-        return subject.vary((key, "alone"), run, alone=True)
+        return subject.observe((key, "alone"), run, exclusive=True)
 
 
 _FEWEST_PIXELS = 64

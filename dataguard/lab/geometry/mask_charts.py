@@ -96,7 +96,7 @@ class Geometry:
         self._need_tables()
         subject.afford_reads("box aspect", ASPECT_READS)
         indices = subject.epoch.asked(ASPECT_SAMPLES)
-        return subject.vary("box aspect", lambda folder: run_aspect(subject.build, folder, indices))
+        return subject.observe("box aspect", lambda folder: run_aspect(subject.build, folder, indices))
 
     @property
     def keypoint_flips(self) -> tuple[FlippedKeypoints, ...]:
@@ -104,17 +104,19 @@ class Geometry:
         subject = self._subject
         subject.need_map("a stream has no indices to read again")
         keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
-        if not keyed and not subject.vary("keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)):
+        if not keyed and not subject.observe(
+            "keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)
+        ):
             return ()
         subject.afford_reads("keypoint flips", FLIP_READS)
         indices, build = subject.epoch.asked(FLIP_SAMPLES), subject.build
-        return subject.vary("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
+        return subject.observe("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
 
     def _observe(self, key: str, run: Callable[..., T]) -> T:
         subject = self._subject
         subject.afford_reads(key, ORIGINALS)
         indices, batched = subject.epoch.asked(DRAWS) if subject.facts.kind == "map" else (), subject.facts.batched
-        return subject.vary(key, lambda folder: run(subject.build, folder, indices, batched=batched))
+        return subject.observe(key, lambda folder: run(subject.build, folder, indices, batched=batched))
 
 
 def _is_image(leaf: LeafRecord) -> bool:

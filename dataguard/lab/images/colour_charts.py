@@ -126,7 +126,7 @@ class Images:
         name = contract.get("normalization")
         if not isinstance(name, str) or name in KNOWN:
             return declared(contract)
-        return self._subject.vary(("weights", name), lambda _: statistics_of(name))
+        return self._subject.observe(("weights", name), lambda _: statistics_of(name))
 
     @property
     def candidates(self) -> list[Statistics]:
@@ -142,11 +142,11 @@ class Images:
         """
         subject = self._subject
         subject.need_images()
-        tries = subject.sparing(IMAGE_TRIES, SLOW_TRIES, 4)
+        tries = subject.affordable_reads(IMAGE_TRIES, SLOW_TRIES, 4)
         subject.afford_reads("colours", tries)
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before)
-        return subject.vary("colours", lambda folder: run(subject.build, folder, indices))
+        return subject.observe("colours", lambda folder: run(subject.build, folder, indices))
 
 
 def run_charts(

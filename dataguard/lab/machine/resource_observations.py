@@ -37,7 +37,7 @@ from dataguard.lab.machine.growing_containers import (
     find_growing_containers,
 )
 from dataguard.lab.process.incidents import read_spools
-from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.drive import EpochRun, drive
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.usage_readings import LibraryThreads, UsageReadings, memory_in_use, memory_taken
 from dataguard.lab.spy.worker_spy import Plan
@@ -104,7 +104,7 @@ class Resources:
         subject = self._subject
         subject.afford_reads("growing_containers", GROWTH_READS)
         limit = subject.epoch.limit
-        return subject.vary(
+        return subject.observe(
             "growing_containers", lambda folder: find_growing_containers(subject.build, folder, subject.facts, limit)
         )
 
@@ -112,20 +112,20 @@ class Resources:
     def copied_containers(self) -> tuple[CopiedContainer, ...]:
         """The large containers of Python objects in the dataset, the largest first."""
         subject = self._subject
-        return subject.vary("copied_containers", lambda _: find_copied_containers(subject.build().dataset))
+        return subject.observe("copied_containers", lambda _: find_copied_containers(subject.build().dataset))
 
     def batch_bytes(self, indices: Sequence[Index]) -> int | None:
         """Bytes of shared memory that a batch of these samples needs, None if there is no such batch."""
         subject = self._subject
         seconds = len(indices) * subject.epoch.seconds_per_sample + START_SECONDS.get(subject.facts.start_method, 3.0)
         subject.afford(("batch of", tuple(indices)), seconds)
-        return subject.vary(
+        return subject.observe(
             ("batch of", tuple(indices)),
             lambda folder: run_trial(subject.build, folder, indices),
             lambda folder, _: next(
                 (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
             ),
-            alone=True,
+            exclusive=True,
         )
 
     @property
@@ -140,10 +140,10 @@ class Resources:
         )
         size = max(1, min(facts.batch_size or 1, round(BATCH_SECONDS / max(seconds, 1e-9))))
         size, limit = (facts.batch_size or 1) if stream else size, subject.epoch.limit
-        return subject.vary(
+        return subject.observe(
             "thread_contention",
             lambda folder: measure_contention(subject.build, folder, workers, size, limit, stream=stream),
-            alone=True,
+            exclusive=True,
         )
 
     @property
@@ -193,11 +193,11 @@ class Resources:
         limit, stream = subject.epoch.limit, subject.facts.kind == "stream"
         share = MOST_BUDGET_SHARE * subject.settings.budget * (0.5 if plan == first else 2)
         longest = max(share, 2 * self._seconds(plan.total * plan.workers, plan.workers))
-        return subject.vary(
+        return subject.observe(
             plan,
             lambda folder: measure_usage(subject.build, folder, plan, limit, longest, stream=stream),
             lambda folder, answer: read_usage(folder, answer, plan),
-            alone=True,
+            exclusive=True,
         )
 
 
@@ -360,7 +360,7 @@ def _copied(first: Pages, now: Pages) -> int:
 
 def measure_usage(
     build: Callable[..., Loader], folder: Path, plan: UsagePlan, limit: int | None, seconds: float, *, stream: bool
-) -> tuple[list[Ride], int]:
+) -> tuple[list[EpochRun], int]:
     """Read samples in the loader's own workers; returns the rides and how many samples were new to each."""
     made: list[RepeatedIndices] = []
 
@@ -373,11 +373,11 @@ def measure_usage(
     most = -(-plan.total * plan.workers // plan.size) if stream else None
     own = in_use(made, loader)
     fresh = plan.total if own is None else own.fresh
-    rides = drive(loader, Plan(folder, (plan.readings(fresh, stream=stream),)), batches=(most,), seconds=seconds)
-    return rides, fresh
+    epoch_runs = drive(loader, Plan(folder, (plan.readings(fresh, stream=stream),)), batches=(most,), seconds=seconds)
+    return epoch_runs, fresh
 
 
-def read_usage(folder: Path, answer: tuple[list[Ride], int] | None, plan: UsagePlan) -> Usage:
+def read_usage(folder: Path, answer: tuple[list[EpochRun], int] | None, plan: UsagePlan) -> Usage:
     """Group the readings by worker. Raises Undecided if there are too few, or the budget cut them short."""
     if answer is None:
         raise Undecided("the budget ran out while the memory of workers was measured")
@@ -440,8 +440,8 @@ def measure_contention(
 
     def speed(threads: int) -> float:
         loader.worker_init_fn = user_init
-        (ride,) = drive(loader, Plan(folder, (LibraryThreads(threads),)), batches=(None,), seconds=ROUND_SECONDS)
-        return size * (ride.batches - 1) / max(ride.seconds - ride.start_seconds, 1e-9)
+        (epoch_run,) = drive(loader, Plan(folder, (LibraryThreads(threads),)), batches=(None,), seconds=ROUND_SECONDS)
+        return size * (epoch_run.batches - 1) / max(epoch_run.seconds - epoch_run.start_seconds, 1e-9)
 
     speed(1)
     as_is: list[float] = []

@@ -102,9 +102,9 @@ def _give_way(job: _Job, at: float, ready: Callable[[], bool]) -> None:
 
 @dataclass(slots=True)
 class Turn:
-    """The time in which one observation runs: `alone` if it takes times, `accompanied` if another one ran meanwhile."""
+    """The time of one observation: `exclusive` if it takes times, `accompanied` if another one ran meanwhile."""
 
-    alone: bool
+    exclusive: bool
     accompanied: bool = False
 
 
@@ -120,10 +120,10 @@ class ConcurrencySlots:
         self._running: list[Turn] = []
 
     @contextmanager
-    def taken(self, *, alone: bool = False) -> Iterator[Turn]:
+    def taken(self, *, exclusive: bool = False) -> Iterator[Turn]:
         """Wait for a turn, and hold it inside the context."""
-        wait_until(lambda: self._free(alone))
-        turn = Turn(alone)
+        wait_until(lambda: self._free(exclusive))
+        turn = Turn(exclusive)
         self._running.append(turn)
         for other in self._running if len(self._running) > 1 else ():
             other.accompanied = True
@@ -134,10 +134,10 @@ class ConcurrencySlots:
 
     def is_free(self) -> bool:
         """Whether an observation could run now."""
-        return self._free(alone=False)
+        return self._free(exclusive=False)
 
-    def _free(self, alone: bool) -> bool:
-        if alone or any(turn.alone for turn in self._running):
+    def _free(self, exclusive: bool) -> bool:
+        if exclusive or any(turn.exclusive for turn in self._running):
             return not self._running
         return len(self._running) < self._most
 

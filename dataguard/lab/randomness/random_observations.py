@@ -95,7 +95,7 @@ class Randomness:
         subject.need_map("the samples of a stream cannot be read again individually")
         subject.afford_reads("unused draws", ITEMS * (DRAWS + 1))
         indices = subject.epoch.asked(ITEMS)
-        return subject.vary("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
+        return subject.observe("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
 
     @property
     def carryover(self) -> Carryover:

@@ -277,7 +277,7 @@ def find_lost_views(subject: Subject) -> tuple[str, ...]:
 
 def _items(subject: Subject) -> int:
     """How many samples an emulated worker reads."""
-    return subject.sparing(ITEMS, FEW_ITEMS, 2)
+    return subject.affordable_reads(ITEMS, FEW_ITEMS, 2)
 
 
 def _steadily_changed(subject: Subject, forked: Steps, spawned: Steps) -> set[str]:
@@ -304,7 +304,7 @@ def _emulated(subject: Subject, method: str, run: int = 0, *, overwritten: bool 
     """What an emulated worker does; None if it died or hung. Each run has other addresses and random numbers."""
     spawned = partial(_emulate_spawned, subject, run, overwritten)
     emulate = spawned if method == "spawn" else partial(_emulate_forked, subject)
-    steps: Steps | None = observed_or_none(lambda: subject.vary(("emulated", method, run, overwritten), emulate))
+    steps: Steps | None = observed_or_none(lambda: subject.observe(("emulated", method, run, overwritten), emulate))
     if steps is not None and not steps:
         raise Undecided("the dataset takes too long to be pickled here (--start-method spawn tests spawned workers)")
     return steps

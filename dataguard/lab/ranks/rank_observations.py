@@ -85,7 +85,7 @@ class Ranks:
     ) -> Any:
         """Observe ranks. A loader that only reads its rank, and fails on several, is meant for one process."""
         try:
-            return self._subject.vary(key, run, read, unbounded=unbounded)
+            return self._subject.observe(key, run, read, unbounded=unbounded)
         except Undecided as why:
             if stream_observations.is_given(self._subject) or not isinstance(why.__cause__, LoaderFailed):
                 raise
@@ -106,7 +106,7 @@ class Ranks:
         For a map-style loader whose epoch is short enough to be drawn repeatedly.
         """
         subject, world = self._subject, self.world
-        alone = subject.vary("epochs", lambda _: shares.run_epochs(subject.build, subject.facts, epochs))
+        alone = subject.observe("epochs", lambda _: shares.run_epochs(subject.build, subject.facts, epochs))
         run = shares.run_epochs_on_ranks
         ranks: list[shares.DealtEpochs] = self._look(
             ("epochs on ranks", world),
@@ -124,7 +124,7 @@ class Ranks:
     def _dealt(self, world: int, same_seed: bool) -> Shards:
         subject = self._subject
         build = partial(subject.build, same_seed=same_seed)
-        alone = subject.vary("dealt", lambda _: shares.run_dealing(subject.build, subject.facts))
+        alone = subject.observe("dealt", lambda _: shares.run_dealing(subject.build, subject.facts))
         ranks = self._look(
             ("dealt on ranks", world, same_seed),
             lambda folder: shares.run_dealing_on_ranks(build, folder, world, subject.facts),
@@ -139,7 +139,7 @@ class Ranks:
         build = partial(subject.build, same_seed=same_seed)
         if found.alone.total > MOST_READ or not subject.reads_take_little(2 * found.alone.total):
             return found
-        alone = subject.vary("contents in one process", lambda _: run_contents(subject.build, subject.facts))
+        alone = subject.observe("contents in one process", lambda _: run_contents(subject.build, subject.facts))
         run = run_contents_on_ranks
         ranks = self._look(
             ("contents on ranks", world, same_seed),
@@ -205,7 +205,7 @@ def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any)
             for rank, experiment in enumerate(experiments)
         ]
 
-    readings = subject.vary(("ranks", *experiments), run_each, read_each)
+    readings = subject.observe(("ranks", *experiments), run_each, read_each)
     return _side_by_side(shape, [draws_of(shape, read) for read in readings])
 
 

@@ -225,11 +225,11 @@ def run_streams_on_ranks(
 ) -> list[StreamRun]:
     """Read an epoch of the stream on all ranks at once."""
 
-    def ride(rank: Rank) -> StreamRun:
+    def epoch_run(rank: Rank) -> StreamRun:
         build_here = partial(build, rank.arguments)
         return run_stream(build_here, rank.folder, request, samples, seconds, again=request.twice)
 
-    return run_ranks(world, folder, ride)
+    return run_ranks(world, folder, epoch_run)
 
 
 def read_streams_on_ranks(

@@ -23,7 +23,7 @@ from dataguard.lab.core.records import BatchRecord, Index, Refusal, SampleRecord
 from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
 from dataguard.lab.reading.open_files import overlap, ranges_at
 from dataguard.lab.rng.rng_discovery import seed_global_generators
-from dataguard.lab.spy.drive import Ride, announce_epoch, drive, read_seconds, shut
+from dataguard.lab.spy.drive import EpochRun, announce_epoch, drive, read_seconds, shut
 from dataguard.lab.spy.recording import Records, ValueSummaries
 from dataguard.lab.spy.sample_ledger import SampleHashes
 from dataguard.lab.spy.worker_spy import Plan
@@ -44,7 +44,7 @@ class EpochTrace:
     """The records of one epoch.
 
     `sizes` counts the samples of each batch of the whole epoch as the sampler plans it; None if it plans no batches.
-    `whole`: every batch was really read. `ride` is None if the budget cut the pass short. Indices of `limit` and above
+    `whole`: every batch was really read. `epoch_run` is None if the budget cut it short. Indices of `limit` and above
     were skipped because they do not exist. `stops` are the places where a StopIteration ended the epoch too early. If
     more samples were `read` than `samples` holds, this is their number; `unreadable` ones were skipped.
     `value_summaries` hold the values in samples and batches, `hashes` the content hashes of all samples, if requested.
@@ -54,7 +54,7 @@ class EpochTrace:
     batches: tuple[BatchRecord, ...]
     sizes: tuple[int, ...] | None
     whole: bool
-    ride: Ride | None
+    epoch_run: EpochRun | None
     limit: int | None = None
     stops: tuple[Incident, ...] = ()
     read: int | None = None
@@ -80,7 +80,7 @@ class EpochTrace:
     def exercised(self) -> dict[str, int]:
         """How much was inspected."""
         workers = {sample.worker for sample in self.samples} - {None}
-        batches = self.ride.batches if self.read and self.ride else len(self.batches)
+        batches = self.epoch_run.batches if self.read and self.epoch_run else len(self.batches)
         counts = {"samples": self.read or len(self.samples), "batches": batches, "workers": len(workers)}
         return {unit: count for unit, count in counts.items() if count}
 
@@ -110,12 +110,12 @@ class EpochTrace:
     def gets_past(self, incident: Incident) -> bool:
         """Whether this epoch continued beyond the point at which another one raised the incident."""
         seen = {None, *(sample.shown for sample in self.samples)}
-        return self.ride is not None and (self.ride.ended or incident.index in seen)
+        return self.epoch_run is not None and (self.epoch_run.ended or incident.index in seen)
 
 
 def run_epoch(
     build: Callable[..., Loader], folder: Path, samples: int, limit: int | None, seconds: float
-) -> tuple[Ride, tuple[int, ...] | None, bool]:
+) -> tuple[EpochRun, tuple[int, ...] | None, bool]:
     """Iterate one epoch, reduced to about `samples` samples and without indices of `limit` and above.
 
     A few batches of a second epoch follow, for loaders that work only once; not if workers are spawned or samples are
@@ -132,19 +132,21 @@ def run_epoch(
     most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
     plan = Plan(folder, (Records(), ValueSummaries(samples)), loads=True, keep_going=True)
-    ride = drive(loader, plan, batches=(most, *second), seconds=seconds, hurried=True)[0]
+    epoch_run = drive(loader, plan, batches=(most, *second), seconds=seconds, hurried=True)[0]
     sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
-    return ride, sizes, ride.ended and (own is None or own.whole)
+    return epoch_run, sizes, epoch_run.ended and (own is None or own.whole)
 
 
-def why_nothing(ride: Ride | None) -> str:
+def why_nothing(epoch_run: EpochRun | None) -> str:
     """Why no sample of an epoch was seen."""
-    if ride is None:
+    if epoch_run is None:
         return "the budget ran out before the first batch was complete: raise --budget or lower the batch size"
-    return f"no batch of {ride.batches} could be observed: the loader bypasses torch's fetcher"
+    return f"no batch of {epoch_run.batches} could be observed: the loader bypasses torch's fetcher"
 
 
-def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] | None, limit: int | None) -> EpochTrace:
+def read_epoch(
+    folder: Path, answer: tuple[EpochRun, tuple[int, ...] | None, bool] | None, limit: int | None
+) -> EpochTrace:
     """The trace, from the spools and the result of the main process (None: it was cut short).
 
     Raises Undecided when no sample was observed, and EmptyEpoch when there was none: an empty trace must not let any
@@ -154,16 +156,16 @@ def read_epoch(folder: Path, answer: tuple[Ride, tuple[int, ...] | None, bool] |
     samples = tuple(record for record in records if isinstance(record, SampleRecord) and not record.epoch)
     batches = tuple(record for record in records if isinstance(record, BatchRecord) and not record.epoch)
     stops = tuple(record.incident for record in records if isinstance(record, Stop) and not record.epoch)
-    ride, sizes, whole = answer or (None, None, False)
-    if not samples and ride and ride.ended and not ride.batches:
+    epoch_run, sizes, whole = answer or (None, None, False)
+    if not samples and epoch_run and epoch_run.ended and not epoch_run.batches:
         raise EmptyEpoch(stops)
     refused = next((record.incident for record in records if isinstance(record, Refusal)), None)
     if not samples and refused:
         raise Undecided(f"the samples raise when inspected: {refused.headline}")
     if not samples:
-        raise Undecided(why_nothing(ride))
+        raise Undecided(why_nothing(epoch_run))
     summaries = tuple(record for record in records if isinstance(record, ValueSummary))
-    return EpochTrace(samples, batches, sizes, whole, ride, limit, stops, value_summaries=summaries)
+    return EpochTrace(samples, batches, sizes, whole, epoch_run, limit, stops, value_summaries=summaries)
 
 
 def first_batches(loader: Loader, count: int, recorder: FlightRecorder) -> list[Any]:

@@ -190,7 +190,7 @@ class Observed(Protocol):
     def build(self, **overrides: Any) -> Loader:
         """Make the loader in a disposable process."""
 
-    def vary(
+    def observe(
         self, key: object, run: Callable[[Path], bool], read: Callable[[Path, bool | None], Readings], /
     ) -> Readings:
         """Run in such a process, and read what it left; once for each key."""
@@ -203,7 +203,7 @@ def perform(subject: Observed, experiment: Experiment) -> Readings:
     """
     if experiment.whole:
         subject.afford(experiment, seconds_of(subject, experiment))
-    return subject.vary(experiment, partial(run, subject.build, experiment), partial(readings_of, experiment))
+    return subject.observe(experiment, partial(run, subject.build, experiment), partial(readings_of, experiment))
 
 
 def seconds_of(subject: Observed, experiment: Experiment) -> float:

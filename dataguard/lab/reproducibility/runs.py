@@ -154,8 +154,8 @@ class Reproducibility:
         facts, build = subject.facts, subject.build
         parts: tuple[Part, ...] = ()
         if facts.kind == "map":
-            parts = subject.vary("dataset digests", lambda folder: dataset_parts(build, folder))
-        run = subject.vary(("batch digests", batches), lambda folder: run_as_it_is(build, folder, batches))
+            parts = subject.observe("dataset digests", lambda folder: dataset_parts(build, folder))
+        run = subject.observe(("batch digests", batches), lambda folder: run_as_it_is(build, folder, batches))
         conditions = {
             "seed": subject.settings.seed,
             "num_workers": facts.num_workers,
@@ -176,7 +176,7 @@ class Reproducibility:
         subject = self._subject
         if is_held(subject.target.spelling) or subject.target.runs_once:
             raise NotTested("a loader in hand or of a script cannot be built again: give its name, 'pkg.mod:factory'")
-        reads = subject.sparing(_READS, _FEW_READS)
+        reads = subject.affordable_reads(_READS, _FEW_READS)
         subject.afford_reads(("run", name), reads)
 
         def run(folder: Path) -> Runs:
@@ -190,7 +190,7 @@ class Reproducibility:
         def read(folder: Path, runs: Runs | None) -> Any:
             return runs and Observed(runs, stages_in(folder), used_in(folder))  # without runs, the budget ran out
 
-        observed: Observed = subject.vary(("run", name, trace), run, read)
+        observed: Observed = subject.observe(("run", name, trace), run, read)
         return observed
 
 

@@ -73,7 +73,7 @@ class Sound:
         indices = subject.epoch.asked(MOST_SURVEYED) if subject.facts.kind == "map" else ()
         subject.afford_reads("sound files", FULLY_READ + 1)
         seconds = BUDGET_SHARE * subject.settings.budget
-        found: FileSurvey[SoundHeader] = subject.vary(
+        found: FileSurvey[SoundHeader] = subject.observe(
             "sound files", lambda folder: survey_files(subject.build, folder, indices, seconds, SOUNDS)
         )
         return found
@@ -82,7 +82,7 @@ class Sound:
     def built(self) -> tuple[FileSurvey[SoundHeader], float]:
         """The sound files that are decoded while the loader is built, and the seconds that this takes."""
         subject = self._subject
-        return subject.vary("built sound files", lambda folder: survey_build(subject.rebuild, folder, SOUNDS))
+        return subject.observe("built sound files", lambda folder: survey_build(subject.rebuild, folder, SOUNDS))
 
     def _need_leaf(self) -> None:
         """Raise NotApplicable, without reading anything, if no sample has a leaf that may be sound."""

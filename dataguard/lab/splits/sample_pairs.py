@@ -316,7 +316,7 @@ def _is_text(shingles: Shingles) -> bool:
 def _shingles(subject: Subject) -> Shingles:
     indices = subject.epoch.asked(ALL_WINDOWS if subject.settings.all else TOKEN_WINDOWS)
     subject.afford_reads("shingles", len(indices))
-    found: Shingles = subject.vary("shingles", lambda folder: _read_token_windows(subject.build, folder, indices))
+    found: Shingles = subject.observe("shingles", lambda folder: _read_token_windows(subject.build, folder, indices))
     return found
 
 
@@ -376,7 +376,7 @@ def _windows(subject: Subject) -> Mapping[Index, Runs]:
         return {}
     indices = subject.epoch.asked(MOST_WINDOWS)
     subject.afford_reads("series", len(indices))
-    found: Mapping[Index, Runs] = subject.vary(
+    found: Mapping[Index, Runs] = subject.observe(
         "series", lambda folder: _read_series_windows(subject.build, folder, indices)
     )
     return found

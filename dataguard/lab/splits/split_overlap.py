@@ -173,7 +173,7 @@ class Splits:
         index = next((one.index for one in subject.epoch.samples if worthwhile and one.index is not None), None)
         build, length, group = subject.build, subject.facts.length, subject.settings.contract.get("group")
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
-        return subject.vary(
+        return subject.observe(
             "index contents",
             lambda folder: read_index_contents(build, folder, length, most, index, seconds, group),
         )
@@ -202,13 +202,15 @@ class Splits:
         subject = self._subject
         if other.target is not subject.target:
             return ()
-        return subject.vary(("shared transforms", other.facts.name), lambda _: find_shared(subject.build_with(other)))
+        return subject.observe(
+            ("shared transforms", other.facts.name), lambda _: find_shared(subject.build_with(other))
+        )
 
     def steady_with(self, shared: SharedTransform, indices: Sequence[Index]) -> frozenset[str]:
         """The leaves of a few samples that no random state changes while this transform is given only one."""
         build, read = self._subject.build, tuple(indices[:STEADY_SAMPLES])
         self._subject.afford_reads(("steady", shared.path), STEADY_READS)
-        return self._subject.vary(
+        return self._subject.observe(
             ("steady", shared.path, read),
             lambda folder: find_steady(build(), folder, shared.path, read),
         )
@@ -218,7 +220,7 @@ class Splits:
         subject, paths = self._subject, tuple(dict.fromkeys(one.path for one in shared))
         read = subject.epoch.asked(STEADY_SAMPLES)
         subject.afford_reads(("replaced", paths), STEADY_READS)
-        return subject.vary(("replaced", paths), lambda folder: find_replaced(subject.rebuild, folder, paths, read))
+        return subject.observe(("replaced", paths), lambda folder: find_replaced(subject.rebuild, folder, paths, read))
 
     def text_shared_with(self, other: Subject) -> SharedText | None:
         """The text that windows of tokens of this split and of an earlier one have in common."""
@@ -241,7 +243,7 @@ class Splits:
             subject.afford(("pairs", other.facts.name), (len(wanted) + 1) * (len(PAIR_DRAWS) + 1) * seconds)
             builds = (other.build, subject.build)
             controls = (_control(other, [one for one, _ in wanted]), _control(subject, [two for _, two in wanted]))
-            pairs = subject.vary(
+            pairs = subject.observe(
                 ("pairs", other.facts.name), lambda folder: run_pairs(builds, folder, wanted, controls)
             )
         read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in compared.items()}

@@ -32,7 +32,7 @@ from dataguard.targets.variants import Loader
 
 
 @dataclass(frozen=True, slots=True)
-class Ride:
+class EpochRun:
     """One epoch as the main process saw it: batches that arrived, whether it ended, and how long it took.
 
     `start_seconds` is the time to the first batch, worker start included.
@@ -51,7 +51,7 @@ def drive(
     batches: Sequence[int | None] = (None,),
     seconds: float = math.inf,
     hurried: bool = False,
-) -> list[Ride]:
+) -> list[EpochRun]:
     """Iterate one epoch for each entry of `batches`, of at most so many batches and about `seconds` seconds.
 
     Seconds count from the first batch: spawned workers take long to start. If `hurried`, they count from the start for
@@ -63,7 +63,7 @@ def drive(
     """
     plan = replace(plan, carry=overrides_iter(loader))
     watcher, spy = watch(loader, plan)
-    rides = []
+    epoch_runs = []
     iterator: Any = None
     try:
         for epoch, most in enumerate(batches):
@@ -76,10 +76,10 @@ def drive(
             if hurried:
                 start = partial(_starting_seconds, plan.folder, epoch)
                 pace = _Pace(seconds, loader.num_workers, forked=start_method(loader) == "fork", starting=start)
-            rides.append(_ride(iterator, watcher, most, pace))
+            epoch_runs.append(_run_epoch(iterator, watcher, most, pace))
             if hurried and pace.late:
                 _abandoned.append(iterator)
-                return rides
+                return epoch_runs
             if not loader.persistent_workers:
                 shut(iterator)
     except LoaderFailed:  # of the sampler
@@ -96,7 +96,7 @@ def drive(
     finally:
         uninstall()
     shut(iterator)
-    return rides
+    return epoch_runs
 
 
 def watch(loader: Loader, plan: Plan) -> tuple[Watcher, SpyInit]:
@@ -166,7 +166,7 @@ def read_seconds(samples: Iterable[SampleRecord]) -> tuple[list[float], list[flo
     return [*first.values()], later
 
 
-def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace) -> Ride:
+def _run_epoch(iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace) -> EpochRun:
     started = time.monotonic()
     count, first, ended = 0, 0.0, False
     while batches is None or count < batches:
@@ -181,7 +181,7 @@ def _ride(iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: 
         first = first or elapsed
         if not pace.allows(count, first, elapsed):
             break
-    return Ride(count, ended, time.monotonic() - started, first)
+    return EpochRun(count, ended, time.monotonic() - started, first)
 
 
 def announce_epoch(loader: Loader, epoch: int) -> None:

@@ -114,7 +114,7 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
     def look(key: object, run: Callable[[Loader, Path], Run]) -> Run:
         observation = (("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
         # Batches of the user's own `__iter__` can be compared although their samples were not observed.
-        return subject.vary(*observation, unseen=subject.facts.own_iter)
+        return subject.observe(*observation, unobservable=subject.facts.own_iter)
 
     reference = look("reference", run_epochs)
     asked = look("asked", partial(run_epochs, points=reference.points))

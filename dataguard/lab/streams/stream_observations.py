@@ -63,7 +63,7 @@ class Streams:
             raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
         ranks = world(subject) if is_declared(subject) else 1
         samples = subject.facts.stream_sample_count(subject.settings.samples) * ranks
-        return subject.vary(
+        return subject.observe(
             request,
             lambda folder: run_stream(subject.build, folder, request, samples, self.seconds_of(request)),
             lambda folder, drive: read_stream(folder, drive, request.depth),
@@ -86,21 +86,21 @@ class Streams:
         """The order in which the loader requests its samples in three epochs (map-style only)."""
         subject = self._subject
         subject.need_map("a stream has no sampler")
-        return subject.vary("orders", lambda _: orders.run_orders(subject.build, subject.facts.length))
+        return subject.observe("orders", lambda _: orders.run_orders(subject.build, subject.facts.length))
 
     @property
     def stream_order(self) -> StreamOrder:
         """Whether a stream has one order in all epochs, and a constant seed that decides it."""
         subject = self._subject
         subject.afford_reads("stream order", (orders.EPOCHS + 1) * orders.MOST_STREAM_SAMPLES)
-        return subject.vary("stream order", lambda folder: orders.find_stream_order(subject.build, folder))
+        return subject.observe("stream order", lambda folder: orders.find_stream_order(subject.build, folder))
 
     def has_fixed_counts(self, workers: int) -> bool:
         """Whether one process, and each of so many workers, yield as many samples whatever generators draw."""
         subject = self._subject
         subject.afford_reads("stream counts", 2 * COUNT_RUNS * (subject.epoch.read or 0))
         return are_fixed(
-            subject.vary(("stream counts", workers), lambda folder: read_counts(subject.build, folder, workers))
+            subject.observe(("stream counts", workers), lambda folder: read_counts(subject.build, folder, workers))
         )
 
     @property
@@ -109,7 +109,7 @@ class Streams:
         subject = self._subject
         subject.afford_reads("contents", 4 * orders.PROBED_SAMPLES)
         order = self.orders.epochs[0]
-        return subject.vary("contents", lambda _: orders.run_contents(subject.build(), order))
+        return subject.observe("contents", lambda _: orders.run_contents(subject.build(), order))
 
     def resumes(self, workers: int) -> Resumes:
         """What the loader yields after an interruption and a restore, with so many workers."""
@@ -145,7 +145,7 @@ def is_given(subject: Subject) -> bool:
 
 def asks(subject: Subject) -> Location | None:
     """Where the user's code reads its rank from torch.distributed or the environment, if it does."""
-    return subject.asked_for_rank or subject.vary("asking", lambda folder: watch_for_asking(subject.build, folder))
+    return subject.asked_for_rank or subject.observe("asking", lambda folder: watch_for_asking(subject.build, folder))
 
 
 def is_declared(subject: Subject) -> bool:

@@ -17,7 +17,7 @@ from dataguard.lab.core.records import Census, SampleRecord
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.rng.frozen_rng import AdvancedRng, FrozenRngs, SeededSamples
 from dataguard.lab.rng.rng_discovery import SEED, RngCensus
-from dataguard.lab.spy.drive import Ride, drive
+from dataguard.lab.spy.drive import EpochRun, drive
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import EVERY_SAMPLE, Account, LedgerResolution, identity_of, read_ledgers
 from dataguard.lab.spy.worker_spy import Plan
@@ -97,7 +97,7 @@ class StreamRun:
     process were inspected.
     """
 
-    rides: tuple[Ride, ...]
+    epoch_runs: tuple[EpochRun, ...]
     workers: int
     planned: int | None
     most: int
@@ -246,14 +246,14 @@ def run_stream(
     most, plan = None if request.whole else each * processes, request.plan(folder, each * (loader.batch_size or 1))
     second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
     first = most * COUNTED_PER_INSPECTED if most and request.count else most
-    rides = drive(loader, plan, batches=(first, *second), seconds=seconds)
-    return StreamRun(tuple(rides), request.num_workers, length_of(loader), plan.most or sys.maxsize)
+    epoch_runs = drive(loader, plan, batches=(first, *second), seconds=seconds)
+    return StreamRun(tuple(epoch_runs), request.num_workers, length_of(loader), plan.most or sys.maxsize)
 
 
 def read_stream(folder: Path, answer: StreamRun | None, depth: LedgerResolution) -> StreamTrace:
     """Build the trace from the files of all processes."""
     first, second = (read_ledgers(folder, epoch) for epoch in (0, 1))
-    rides = answer.rides if answer else ()
+    epoch_runs = answer.epoch_runs if answer else ()
     yielded, again = (tuple(account.samples for account in accounts.values()) for accounts in (first, second))
     censuses, names = [], {}
     for record in read_spools(folder):
@@ -263,12 +263,12 @@ def read_stream(folder: Path, answer: StreamRun | None, depth: LedgerResolution)
             names[identity_of(record)] = record.name
     return StreamTrace(
         by_worker=tuple(account.identities for account in first.values()),
-        ended=bool(rides) and rides[0].ended and not (answer and answer.beyond(yielded)),
+        ended=bool(epoch_runs) and epoch_runs[0].ended and not (answer and answer.beyond(yielded)),
         leaves=_by_leaf(list(first.values())),
         censuses=tuple(censuses),
         again=tuple(account.identities for account in second.values()),
-        batches=tuple(ride.batches for ride in rides),
-        finished=bool(rides) and rides[0].ended,
+        batches=tuple(epoch_run.batches for epoch_run in epoch_runs),
+        finished=bool(epoch_runs) and epoch_runs[0].ended,
         idle=tuple(number for number in range(answer.workers if answer else 0) if number not in first),
         planned=answer.planned if answer else None,
         names=names,

@@ -99,27 +99,29 @@ class Throughput:
         """A training loop of the declared step."""
         step = self.step
         self._subject.afford("waits", 2 * LOOP_SECONDS)
-        return self._subject.vary(
-            "waits", lambda folder: _run_loop_once(self._subject.build, folder, sleeping(step)), alone=True
+        return self._subject.observe(
+            "waits", lambda folder: _run_loop_once(self._subject.build, folder, sleeping(step)), exclusive=True
         )
 
     @property
     def sweep(self) -> LoaderTimes:
         """A race of the loader's own worker count with some that may suit the machine better."""
         seconds = min(self._subject.cache.left / 3, RACE_SECONDS)
-        return self._subject.vary("sweep", lambda folder: self._run_sweep(folder, seconds), alone=True)
+        return self._subject.observe("sweep", lambda folder: self._run_sweep(folder, seconds), exclusive=True)
 
     @property
     def starts(self) -> EpochStarts:
         """The time to start an epoch, and the time if workers persist."""
-        return self._subject.vary("starts", lambda folder: _run_starts(self._subject.build, folder), alone=True)
+        return self._subject.observe("starts", lambda folder: _run_starts(self._subject.build, folder), exclusive=True)
 
     @property
     def copies(self) -> DeliveredBatch:
         """The time to copy a batch, as the loader yields it, to the device. Raises NotApplicable without CUDA."""
         if not self._subject.facts.cuda:
             raise NotTested(unavailable_reason() or "no CUDA device")
-        return self._subject.vary("copies", lambda folder: _run_copies(self._subject.build(), folder), alone=True)
+        return self._subject.observe(
+            "copies", lambda folder: _run_copies(self._subject.build(), folder), exclusive=True
+        )
 
     def bench(self, wanted: BenchOptions) -> LoaderTimes:
         """All measurements of one loader, within the budget. Raises LoaderFailed if it does not run unchanged."""

@@ -109,12 +109,12 @@ class Tokens:
         if not names:
             raise NotApplicable("no batch has the key input_ids: name your tokens in the contract")
         cost = epoch.seconds_per_sample
-        samples = subject.sparing(MOST_SAMPLES, FEW_SAMPLES, TOKEN_DRAWS)
+        samples = subject.affordable_reads(MOST_SAMPLES, FEW_SAMPLES, TOKEN_DRAWS)
         collated = samples // max(batches[0].size, 1) * max(batch.collate_seconds for batch in batches)
         subject.afford("tokens", TOKEN_DRAWS * (samples * cost + collated))
         limit, group = epoch.limit, group_of(names["tokens"])
         keys = frozenset(key_of(path) for path in paths if group_of(path) == group)
-        reads: TokenReads | None = subject.vary(
+        reads: TokenReads | None = subject.observe(
             "tokens", lambda _: read_tokens(subject.build, contract, names, keys, samples, limit)
         )
         if reads is None:

@@ -132,26 +132,26 @@ class Transforms:
         """The effect of each step. Raises NotApplicable if no object is called with an image."""
         subject = self._subject
         subject.need_images()
-        if not subject.reads_take_little(FEWEST_PIPELINE_READS) and not subject.vary(
+        if not subject.reads_take_little(FEWEST_PIPELINE_READS) and not subject.observe(
             "steps", lambda _: has_steps(subject.build())
         ):
             raise NotApplicable(NO_STEPS)
         subject.afford_reads("pipeline", FEWEST_PIPELINE_READS)
         indices = subject.epoch.asked(PIPELINE_READS) if subject.facts.kind == "map" else ()
-        return subject.vary("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
+        return subject.observe("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
 
     @property
     def unused(self) -> UnusedTransform | None:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
         subject.need_images()
-        if not subject.reads_take_little(FEWEST_UNUSED_READS) and not subject.vary(
+        if not subject.reads_take_little(FEWEST_UNUSED_READS) and not subject.observe(
             "held", lambda _: holds(subject.build)
         ):
             return None
         subject.afford_reads("unused", FEWEST_UNUSED_READS)
         indices = subject.epoch.asked(UNUSED_READS) if subject.facts.kind == "map" else ()
-        return subject.vary("unused", lambda folder: find_unused(subject.build, folder, indices))
+        return subject.observe("unused", lambda folder: find_unused(subject.build, folder, indices))
 
 
 def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Pipeline:

@@ -87,11 +87,11 @@ def test_another_seed_is_run_only_where_a_restored_stream_differs(kind: str, cam
     runs = {"reference": REFERENCE, "asked": replace(REFERENCE, states={Point(0, 2): b""}), "reseeded": REFERENCE}
     asked = []
 
-    def vary(key: tuple[str, int, Any], *_: object, **__: object) -> Run:
+    def observe(key: tuple[str, int, Any], *_: object, **__: object) -> Run:
         asked.append(key[2])
         return runs.get(key[2]) or run(came)
 
-    subject: Any = SimpleNamespace(facts=SimpleNamespace(kind=kind, own_iter=False), vary=vary, build=dict)
+    subject: Any = SimpleNamespace(facts=SimpleNamespace(kind=kind, own_iter=False), observe=observe, build=dict)
     resumes = find_resumes(subject, workers=0)
     assert ("reseeded" in asked) == (resumes.reseeded is not None) == after_resume
 

@@ -70,16 +70,16 @@ def test_outside_a_job_a_pause_sleeps_and_nothing_is_waited_for() -> None:
 def test_what_must_be_alone_is_alone_and_the_rest_shares_the_turns() -> None:
     turns, at_once, most = ConcurrencySlots(2), 0, {True: 0, False: 0}
 
-    def work(alone: bool) -> bool:
+    def work(exclusive: bool) -> bool:
         nonlocal at_once
-        with turns.taken(alone=alone) as turn:
+        with turns.taken(exclusive=exclusive) as turn:
             at_once += 1
-            most[alone] = max(most[alone], at_once)
+            most[exclusive] = max(most[exclusive], at_once)
             pause(0.01)
             at_once -= 1
         return turn.accompanied
 
-    accompanied = dict(side_by_side([partial(work, alone) for alone in (True, False, False, False, True)]))
+    accompanied = dict(side_by_side([partial(work, exclusive) for exclusive in (True, False, False, False, True)]))
     assert most == {True: 1, False: 2}
     assert (accompanied[0], accompanied[1], accompanied[4]) == (False, True, False)
 
