@@ -166,7 +166,6 @@ class StreamOrder:
 
 MOST_STREAM_SAMPLES = 400
 """The most samples of an epoch that are read: descents of shuffled and of interleaved orders are far apart then."""
-"""How many numbers a generator skips after it was seeded with a constant, in the last epoch."""
 
 
 def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: bool = True) -> StreamOrder:
