@@ -13,7 +13,9 @@ from dataguard.core.model import UsageError
 LEAST_WIDTH = 256
 """Smaller images are enlarged to about this width, by a whole number, without smoothing."""
 _GAP = 8
+"""Pixels between two images."""
 _EDGE = (255, 64, 64)
+"""The colour of boxes, a red that stands out from most photographs."""
 
 
 def render(views: SampleViews, **look: Any) -> bytes:

@@ -36,6 +36,7 @@ def shown_value(value: Any) -> str:
 
 
 _LONGEST_VALUE = 200
+"""Characters of a value in an error, some two lines of a terminal."""
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

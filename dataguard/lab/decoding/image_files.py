@@ -25,7 +25,9 @@ RGB, GREY, PALETTE, CMYK, ALPHA, GREY_ALPHA = "RGB", "grey", "palette", "CMYK", 
 ORIENTATION = 274
 """The TIFF tag, also used by EXIF, for the rotation and flip to apply before display."""
 _WIDTH, _HEIGHT, _BITS, _PHOTOMETRIC, _SAMPLES, _EXIF, _FORMAT = 256, 257, 258, 262, 277, 0x8769, 339
+"""Other TIFF tags, by the TIFF 6.0 specification."""
 _EXIF_WIDTH, _EXIF_HEIGHT = 0xA002, 0xA003
+"""Tags of the EXIF directory, by the Exif specification."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 9: 4, 10: 8}
 """Bytes per value of each TIFF type."""
 

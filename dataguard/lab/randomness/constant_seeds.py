@@ -27,12 +27,14 @@ from dataguard.lab.rng.seed_watch import SeedLog
 from dataguard.lab.subject import Subject
 
 ITEMS = 6
+"""Items that are read in each round: a seed that does not vary among them does not depend on the item."""
 SKIPS = (0, 0, 3, 9)
 """For each round over the items, how many numbers a generator skips after it was seeded with a constant.
 
 Each item skips one more than the last: a coin flip may give the same result a few times.
 """
 EPOCHS = 2
+"""Epochs: a seed that is the same in both does not depend on the epoch."""
 FETCHES = ITEMS * len(SKIPS)
 """Fetches of an epoch."""
 STREAM_FETCHES = 16
@@ -195,6 +197,7 @@ def _differ(one: Draws, two: Draws) -> bool:
 
 
 WORKERS = 2
+"""Workers, the fewest that can differ."""
 TWO_FORKED: Conditions = (*FORKED, ("num_workers", WORKERS))
 FROZEN_ITEMS, FROZEN_ROUNDS = 8, 8
 """Items that are read with all other RNGs frozen, and how often after the generator was seeded again.

@@ -300,6 +300,7 @@ def find_first_uses(subject: Subject, drawn: str, libraries: tuple[str, ...] = (
 CACHE_ITEMS = range(1, 9)
 """Positions of the items; item 0 is read first, with one seed in all processes, because some state is created late."""
 CACHE_ROUNDS = 3
+"""Reads of each item in a process: the first may fill a cache, and two others show whether it is used."""
 CACHE_READS = 3 * (1 + CACHE_ROUNDS * len(CACHE_ITEMS))
 WARM_UP_SEED, FIRST_SEED, OTHER_SEED, LATER_SEED = SEED, SEED + 100, SEED + 200, SEED + 300
 """Seeds. The first reads share one seed between two items, so that purely random images are equal in pairs."""

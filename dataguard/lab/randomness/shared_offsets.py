@@ -139,6 +139,7 @@ class _WatchedLock:
 
 
 WORKERS, SAMPLES = 2, 8
+"""Workers, the fewest that can share an offset, and samples that each reads of a stream: more take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +202,11 @@ def _begin(loader: Loader, folder: Path, number: int) -> int:
 
 
 MOST_WORKERS = 4
+"""Workers that read at once: two can collide already, and more do so sooner."""
 BATCHES = 3
 """How many of the user's batches each worker gets."""
 MOST_OF_A_BATCH = 8
+"""Samples of a batch that are read, so that large batches take no longer than small ones."""
 SECONDS = 0.6
 """Duration of each of the two readings."""
 

@@ -23,6 +23,7 @@ from dataguard.stats import coincidence
 from dataguard.stats.coincidence import Agreement, Groups, agreement
 
 EPOCHS = 2
+"""Epochs, the fewest in which one can replay another."""
 REPEATS = 3
 """Draws of each item with one seed: the first may fill a cache, and two others show whether it is random."""
 SEEDED_STATES = 2

@@ -33,6 +33,7 @@ PATIENCE = timedelta(seconds=120)
 GROUP = "group"
 """The file through which the ranks form their group."""
 _POLL = 0.01
+"""Seconds between two looks at the ranks, short beside the second or more that they take to start."""
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 
 

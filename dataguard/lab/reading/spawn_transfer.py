@@ -23,6 +23,7 @@ from dataguard.lab.reading.open_files import overlapping
 from dataguard.process.originals import os, pickle, time
 
 MOST_SECONDS = 3.0
+"""Seconds after which an object is not pickled any further: a twentieth of the default budget."""
 MOST_BYTES = 100_000_000
 """Bytes after which an object is not pickled any further, and most bytes of arrays that are copied."""
 

@@ -206,10 +206,11 @@ Output = SampleOutput[SoundHeader, np.ndarray]
 SoundReader = SwappedFileReader[SoundHeader, np.ndarray]
 
 SOFT_LEVEL = 0.1
+"""The level of a soft chart, which a gain of up to 20 dB does not clip."""
 LOUD_LEVEL = SOFT_LEVEL * LOUDER
+"""The level of a louder one: values that follow the sound follow the difference."""
 FULL_LEVEL = 0.95
-"""The levels of the charts: two to see how values follow, and one that is as loud as a file can be. A gain of up to 20
-dB does not clip the soft one."""
+"""The level of a chart that is about as loud as a file can be."""
 CHOICE_READS = 16
 """Reads in which a channel is missing before it counts as dropped: it may be chosen at random, or by the index.
 
