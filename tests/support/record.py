@@ -174,6 +174,7 @@ def anonymous(text: str) -> str:
     for folder, name in (
         (ROOT, "/project"),
         (sysconfig.get_path("purelib"), "/site-packages"),
+        (sysconfig.get_path("stdlib"), f"/lib/python{sys.version_info.major}.{sys.version_info.minor}"),
         (tempfile.gettempdir(), "/tmp"),
     ):
         text = text.replace(folder, name)
