@@ -83,8 +83,8 @@ def culprit(finding: Finding) -> str:
 
 
 def _plain(words: str) -> str:
-    own = words if words.startswith(("batch", "sample[", "sample.")) else _INDEX.sub("[]", words)
-    return " ".join(_ADDRESS.sub("0x", own).split())
+    without_indices = words if words.startswith(("batch", "sample[", "sample.")) else _INDEX.sub("[]", words)
+    return " ".join(_ADDRESS.sub("0x", without_indices).split())
 
 
 def _utf8(words: str) -> str:
@@ -130,15 +130,15 @@ class Baseline:
 
     def _of(self, result: Result) -> set[Known]:
         """The known findings of this check on this loader."""
-        own = identity(result, Finding(""))
-        return {known for known in self.findings if replace(known, culprit="") == own}
+        unnamed = identity(result, Finding(""))
+        return {finding for finding in self.findings if replace(finding, culprit="") == unnamed}
 
 
 _UPDATE = "update it with --write-baseline"
 
 
 def _vanished(gone: Iterable[Known]) -> str:
-    names = sorted(known.culprit or "one" for known in gone)
+    names = sorted(finding.culprit or "one" for finding in gone)
     return f"no longer found: {', '.join(names)}; {_UPDATE}"
 
 
@@ -178,8 +178,8 @@ def _short(file: str) -> str:
 def _entries(entries: Any, file: str) -> Iterator[Known]:
     for number, entry in enumerate(entries if isinstance(entries, list) else [None], start=1):
         try:
-            known = Known(**entry)
-            yield Known(*map(_utf8, astuple(known)))
+            finding = Known(**entry)
+            yield Known(*map(_utf8, astuple(finding)))
         except TypeError:
             raise UsageError(f"baseline {file}: finding {number} needs {', '.join(_KEYS)}, each a string") from None
 
@@ -196,7 +196,7 @@ def written(report: Report, earlier: Baseline) -> str:
         if result.status in (Status.PASSED, Status.FAILED, Status.EXPECTED)
     }
     failed = {identity(result, finding) for result in report.defects for finding in result.findings}
-    kept = {known for known in earlier.findings if replace(known, culprit="") not in decided}
-    lines = [json.dumps(asdict(known), ensure_ascii=False) for known in sorted(failed | kept)]
+    kept = {finding for finding in earlier.findings if replace(finding, culprit="") not in decided}
+    lines = [json.dumps(asdict(finding), ensure_ascii=False) for finding in sorted(failed | kept)]
     listed = "[\n    {}\n  ]".format(",\n    ".join(lines)) if lines else "[]"
     return f'{{\n  "schema": "{SCHEMA}",\n  "findings": {listed}\n}}\n'

@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any
 
 from dataguard.core.figures import Wanted
-from dataguard.core.model import Check, DataguardError, Interrupted, Result, Status, UsageError
+from dataguard.core.model import DECIDED, RUNNING, Check, DataguardError, Interrupted, Result, Status, UsageError
 from dataguard.machine.units import counted
 from dataguard.process.launcher import Here, shared_zygote
 from dataguard.process.progress import CheckProgress, Listener
@@ -44,7 +44,8 @@ def scan(
     """Run the selected checks on every loader of the targets (`[name=]pkg.mod:attr`).
 
     When torchrun started several ranks to share a scan of all samples, only rank 0 judges, and the reports of the other
-    ranks are empty. Objects in hand are observed by forks of this process, which `here` makes.
+    ranks are empty. Objects in hand are observed by forks of this process, which `here` makes. Of several targets, one
+    that cannot be imported, or returns no loader, fails DG001.
     Raises UsageError for a wrong target or setting, and Interrupted on Ctrl-C; whatever the user's loaders do becomes a
     result. So does a bug of dataguard, unless it leaves no target to report of: then it is raised.
     """
@@ -67,8 +68,9 @@ def scan(
                 scanned.add(spelling)
             except KeyboardInterrupt as stop:
                 raise Interrupted(scanned.report(), scanned.total) from stop
-    if len(scanned.bugs) == len(spellings):
-        raise scanned.bugs[0]
+    for failures in (scanned.bugs, scanned.misused):
+        if len(failures) == len(spellings):
+            raise failures[0]
     return scanned.report()
 
 
@@ -87,10 +89,10 @@ def show(
     settings = settings or Settings()
     require_findable([spelling], settings.import_path)
     with examine(spelling, replace(settings, all=False), here) as session:
-        known = session.loaders()
-        if loader is not None and loader not in known:
-            raise UsageError(f"--loader {loader}: no such loader in {shown_target(spelling)}{suggest(loader, known)}")
-        views = session.show(loader or known[0], wanted)
+        loaders = session.loaders()
+        if loader is not None and loader not in loaders:
+            raise UsageError(f"--loader {loader}: no such loader in {shown_target(spelling)}{suggest(loader, loaders)}")
+        views = session.show(loader or loaders[0], wanted)
         return SampleViews(views.target, views.loader, views.samples, views.others)
 
 
@@ -120,6 +122,8 @@ class _Scan:
         self.total = 0
         self.bugs: list[DataguardError] = []
         """What broke before any check of a target ran."""
+        self.misused: list[UsageError] = []
+        """What is wrong with targets that have no loaders, where there are others."""
 
     def add(self, spelling: str) -> None:
         """Run the checks on every loader of one target."""
@@ -133,9 +137,12 @@ class _Scan:
 
     def _judge(self, spelling: str, session: Session) -> None:
         session.on_progress = self._listen
-        loaders = session.loaders(contain=True)
+        several = len(self._spellings) > 1
+        loaders = session.loaders(contain=True, contain_misuse=several)
         self.bugs += filter(None, [session.bug])
+        self.misused += filter(None, [session.misused])
         self._names |= dict.fromkeys(loaders)
+        self._names |= dict.fromkeys(f"{session.name}.{loader}" for loader in loaders if several)
         if spelling == self._spellings[-1]:
             require_known(self._settings, self._names)
         self._environment = session.environment or self._environment
@@ -147,11 +154,34 @@ class _Scan:
         for number, result in session.judge_all(wanted):
             named = self._results[before + number] = replace(result, loader=shown[number])
             del waiting[number]
-            self._announce(result=named, running=next(iter(waiting.values()), None))
+            following = (other for other in waiting if other > number)  # some of the first have to wait for all others
+            running = waiting.get(next(following, next(iter(waiting), -1)))
+            self._announce(result=named, running=running, left=session.seconds_left)
+        if shown:  # not on a rank that only reads
+            names = dict(zip(loaders, shown[:: len(self._checks)], strict=True))
+            self._add_causes(session, range(before, self.total), names)
+
+    def _add_causes(self, session: Session, numbers: Sequence[int], shown: Mapping[str, str]) -> None:
+        """Run the checks that say why a loader does not run, of loaders of which no selected check was decided."""
+        from dataguard.checks import CATALOGUE
+
+        results = [self._results[number] for number in numbers]
+        ran = {result.loader for result in results if result.status in DECIDED and result.code not in RUNNING}
+        stopped = {(result.loader, result.cause) for result in results if result.loader not in ran}
+        selected = {check.code for check in self._checks}
+        missing = [check for check in CATALOGUE if check.code not in selected]
+        self._unselected |= {check.code for check in missing}
+        for loader, name in shown.items():
+            for check in missing:
+                if (name, check.code) in stopped:
+                    result = session.judge(check, loader)
+                    self._results[self.total] = replace(result, loader=name)
+                    self.total += 1
 
     def _announce(self, **news: Any) -> None:
         if self._listen:
-            self._listen(CheckProgress(len(self._results), self.total, **news))
+            seconds = time.monotonic() - self._started
+            self._listen(CheckProgress(len(self._results), self.total, seconds=seconds, **news))
 
     def _is_reported(self, result: Result) -> bool:
         return result.code not in self._unselected or result.status in (Status.FAILED, Status.EXPECTED, Status.BROKEN)

@@ -57,10 +57,10 @@ class Setting:
     @property
     def arguments(self) -> dict[str, Any]:
         """The setting as DataLoader arguments."""
-        alone: dict[str, Any] = {"num_workers": self.workers, "pin_memory": self.pin}
+        arguments: dict[str, Any] = {"num_workers": self.workers, "pin_memory": self.pin}
         if not self.workers:
-            return alone
-        return {**alone, "prefetch_factor": self.prefetch or 2, "persistent_workers": self.persistent}
+            return arguments
+        return {**arguments, "prefetch_factor": self.prefetch or 2, "persistent_workers": self.persistent}
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,17 @@ def scratch(prefix: str) -> Path:
     return made
 
 
+def stored(path: Path, write: Callable[[Path], object]) -> Path:
+    """A file under the temporary folder, written once, and whole at any moment: other processes may be reading it."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            new = Path(folder) / path.name
+            write(new)
+            new.replace(path)
+    return path
+
+
 class Pictures(Dataset[tuple[Tensor, int]]):
     """Pictures held in memory, with labels of four classes."""
 
@@ -58,7 +69,7 @@ class EpochSeededPictures(Pictures):
 
     epoch = 0
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Tell the epoch before its workers start."""
         self.epoch = epoch
 

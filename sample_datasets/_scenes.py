@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter
 
-from sample_datasets._parts import PHOTOGRAPHS, scratch
+from sample_datasets._parts import PHOTOGRAPHS, scratch, stored
 
 WIDTH, HEIGHT = 64, 48
 CLASSES = 4
@@ -31,9 +31,8 @@ def scenes() -> tuple[tuple[Path, Path], ...]:
     found = []
     for path in PHOTOGRAPHS:
         image, mask = FOLDER / f"{path.stem}.png", FOLDER / f"{path.stem}_mask.png"
-        if not mask.exists():
-            photograph = Image.open(path).convert("RGB").resize((WIDTH, HEIGHT))
-            photograph.save(image)
-            Image.fromarray(labels_of(photograph)).save(mask)
+        photograph = Image.open(path).convert("RGB").resize((WIDTH, HEIGHT))
+        stored(image, photograph.save)
+        stored(mask, Image.fromarray(labels_of(photograph)).save)
         found.append((image, mask))
     return tuple(found)

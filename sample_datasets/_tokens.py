@@ -63,7 +63,8 @@ class Padded:
     def __call__(self, texts: Sequence[Tensor]) -> Batch:
         pad = self.tokenizer.pad_token_id
         fill = self.tokenizer.eos_token_id if pad is None else pad
-        tokens = pad_sequence([text[: self.width or None] for text in texts], batch_first=True, padding_value=fill)
+        cut = [text[: self.width or None] for text in texts]  # culprit
+        tokens = pad_sequence(cut, batch_first=True, padding_value=fill)
         lengths = torch.tensor([min(len(text), self.width or len(text)) for text in texts])
         mask = (torch.arange(tokens.shape[1]) < lengths[:, None]).long()
         return {"input_ids": tokens, "attention_mask": mask, "labels": self.labels(tokens, mask)}
@@ -77,7 +78,7 @@ def unpadded(tokens: Tensor, mask: Tensor) -> Tensor:
 def everything(tokens: Tensor, mask: Tensor) -> Tensor:
     """Labels of all tokens."""
     del mask
-    return tokens.clone()
+    return tokens.clone()  # culprit
 
 
 def loader(made: Callable[[int], Any], collate: Callable[..., Any] | None = None, **options: Any) -> DataLoader[Any]:

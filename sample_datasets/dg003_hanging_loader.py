@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, default_collate
+from torch.utils.data import DataLoader, IterableDataset, Sampler, default_collate
 
 from sample_datasets._parts import Pictures, picture, share
 
@@ -180,6 +180,25 @@ class EndlessPictures(IterableDataset[tuple[Tensor, int]]):
 def good_endless() -> DataLoader[Any]:
     """The epoch never ends, but batch follows batch."""
     return DataLoader(EndlessPictures(), batch_size=4, num_workers=2)
+
+
+class BalancedSampler(Sampler[int]):
+    """Draws one index after the other by its weight, without end and without a length, for training by iterations."""
+
+    def __init__(self, length: int) -> None:
+        self.weights = [1.0 + index % 4 for index in range(length)]
+
+    def __iter__(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(torch.initial_seed() % 2**32)
+        while True:
+            weights = torch.tensor(self.weights)
+            time.sleep(0.0002)  # a real one has more weights than this
+            yield int(torch.multinomial(weights, 1, generator=generator))
+
+
+def good_endless_sampler() -> DataLoader[Any]:
+    """The sampler never ends and has no length, but each index takes only a moment."""
+    return DataLoader(Pictures(), batch_size=4, num_workers=2, sampler=BalancedSampler(len(Pictures())))
 
 
 class SlowPictures(Pictures):

@@ -45,31 +45,31 @@ class AugmentedPictures(Pictures):
 
 def bad() -> DataLoader[Any]:
     """The dataset holds a numpy generator: each worker starts with an equal copy."""
-    dataset = AugmentedPictures(np.random.default_rng(0))
+    dataset = AugmentedPictures(np.random.default_rng(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
 def bad_unseeded() -> DataLoader[Any]:
     """A generator seeded by chance is copied all the same."""
-    dataset = AugmentedPictures(np.random.default_rng())
+    dataset = AugmentedPictures(np.random.default_rng())  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
 def bad_random_state() -> DataLoader[Any]:
     """The dataset holds a numpy `RandomState`."""
-    dataset = AugmentedPictures(np.random.RandomState(0))
+    dataset = AugmentedPictures(np.random.RandomState(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
 def bad_python_random() -> DataLoader[Any]:
     """The dataset holds a `random.Random`."""
-    dataset = AugmentedPictures(random.Random(0))
+    dataset = AugmentedPictures(random.Random(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
 def bad_spawn() -> DataLoader[Any]:
     """Spawned workers get equal copies as well, by way of pickle."""
-    dataset = AugmentedPictures(np.random.default_rng(0))
+    dataset = AugmentedPictures(np.random.default_rng(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True, multiprocessing_context="spawn")
 
 
@@ -78,7 +78,7 @@ class TorchGeneratorPictures(Pictures):
 
     def __init__(self) -> None:
         super().__init__()
-        self.generator = torch.Generator()
+        self.generator = torch.Generator()  # culprit
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
@@ -93,7 +93,7 @@ def bad_torch_generator() -> DataLoader[Any]:
 
 def bad_transform() -> DataLoader[Any]:
     """The generator is held by a transform."""
-    dataset = Pictures(transform=Brighten(np.random.default_rng(0)))
+    dataset = Pictures(transform=Brighten(np.random.default_rng(0)))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
@@ -104,7 +104,7 @@ def brighten_from(rng: np.random.Generator, image: Tensor) -> Tensor:
 
 def bad_partial() -> DataLoader[Any]:
     """The generator is an argument bound by `functools.partial`."""
-    dataset = Pictures(transform=partial(brighten_from, np.random.default_rng(0)))
+    dataset = Pictures(transform=partial(brighten_from, np.random.default_rng(0)))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
@@ -113,7 +113,7 @@ class BrightenModule(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rng = np.random.default_rng(0)
+        self.rng = np.random.default_rng(0)  # culprit
 
     def forward(self, image: Tensor) -> Tensor:
         """Scale by a random factor."""
@@ -126,7 +126,7 @@ def bad_nn_module() -> DataLoader[Any]:
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
-MODULE_RNG = np.random.default_rng(0)
+MODULE_RNG = np.random.default_rng(0)  # culprit
 
 
 def brighten_from_module(image: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ class BrightenBatch:
 
 def bad_collate() -> DataLoader[Any]:
     """The generator is held by the collate function, which runs in the workers too."""
-    collate = BrightenBatch(np.random.default_rng(0))
+    collate = BrightenBatch(np.random.default_rng(0))  # culprit
     return DataLoader(Pictures(), batch_size=4, num_workers=2, persistent_workers=True, collate_fn=collate)
 
 
@@ -167,7 +167,7 @@ class BatchReadPictures(AugmentedPictures):
 
 def bad_getitems() -> DataLoader[Any]:
     """The generator is drawn from in `__getitems__`, which reads whole batches."""
-    dataset = BatchReadPictures(np.random.default_rng(0))
+    dataset = BatchReadPictures(np.random.default_rng(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
@@ -176,21 +176,21 @@ def add_cv2_noise(image: Tensor) -> Tensor:
     import cv2
 
     noise = np.empty((8, 8), dtype=np.float32)
-    cv2.randn(noise, 0.0, 0.1)
+    cv2.randn(noise, 0.0, 0.1)  # culprit
     return image + torch.from_numpy(noise)
 
 
 def bad_cv2() -> DataLoader[Any]:
     """cv2's generator starts alike in every process."""
     dataset = Pictures(transform=add_cv2_noise)
-    return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
+    return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)  # culprit
 
 
 def seed_alike(worker_id: int) -> None:
     """Undo the distinct seeds that torch gave to the workers."""
     random.seed(0)
     np.random.seed(0)
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # culprit
 
 
 def bad_worker_init() -> DataLoader[Any]:
@@ -207,7 +207,7 @@ class Albumented(Pictures):
         import albumentations
 
         super().__init__()
-        self.augment = albumentations.Compose([albumentations.RandomBrightnessContrast(p=1)])
+        self.augment = albumentations.Compose([albumentations.RandomBrightnessContrast(p=1)])  # culprit
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
@@ -235,7 +235,7 @@ class NoisyAugmentedPictures(AugmentedPictures):
 
 def bad_beside_healthy() -> DataLoader[Any]:
     """No two samples are equal, thanks to healthy noise, but their brightness is cloned."""
-    dataset = NoisyAugmentedPictures(np.random.default_rng(0))
+    dataset = NoisyAugmentedPictures(np.random.default_rng(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
@@ -244,7 +244,7 @@ class TwoViews(Pictures):
 
     def __init__(self) -> None:
         super().__init__()
-        self.rng = np.random.default_rng(0)
+        self.rng = np.random.default_rng(0)  # culprit
 
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
@@ -267,13 +267,13 @@ class SometimesAugmented(AugmentedPictures):
 
 def bad_branch() -> DataLoader[Any]:
     """A healthy coin decides whether the cloned generator is asked at all."""
-    dataset = SometimesAugmented(np.random.default_rng(0))
+    dataset = SometimesAugmented(np.random.default_rng(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
 def bad_under_another() -> DataLoader[Any]:
     """A cloned brightness on top of one from a generator that is made in the worker: no two samples are equal."""
-    dataset = AugmentedPictures(np.random.default_rng(0))
+    dataset = AugmentedPictures(np.random.default_rng(0))  # culprit
     dataset.transform = LazyBrighten()
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
@@ -293,7 +293,7 @@ class SometimesAugmentedByItself(AugmentedPictures):
 
 def bad_branch_of_its_own() -> DataLoader[Any]:
     """Workers ask the cloned generator at other times, and get the same numbers."""
-    dataset = SometimesAugmentedByItself(np.random.default_rng(0))
+    dataset = SometimesAugmentedByItself(np.random.default_rng(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
@@ -307,7 +307,7 @@ class FlippedPictures(AugmentedPictures):
 
 def bad_coin() -> DataLoader[Any]:
     """The only random thing is a coin, and all workers toss the same one."""
-    dataset = FlippedPictures(np.random.default_rng(0))
+    dataset = FlippedPictures(np.random.default_rng(0))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True)
 
 
@@ -586,7 +586,7 @@ class PictureStream(IterableDataset[Sample]):
 
 def bad_stream() -> DataLoader[Any]:
     """Workers stream other pictures, but brighten them by the same factors."""
-    stream = PictureStream(np.random.default_rng(0))
+    stream = PictureStream(np.random.default_rng(0))  # culprit
     return DataLoader(stream, batch_size=4, num_workers=2, persistent_workers=True)
 
 

@@ -28,9 +28,9 @@ from sample_datasets._parts import (
 
 def seed_by_id(worker_id: int) -> None:
     """Seed the worker from its number alone."""
-    random.seed(worker_id)
-    np.random.seed(worker_id)
-    torch.manual_seed(worker_id)
+    random.seed(worker_id)  # culprit
+    np.random.seed(worker_id)  # culprit
+    torch.manual_seed(worker_id)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -40,13 +40,13 @@ def bad() -> DataLoader[Any]:
 
 def bad_one_worker() -> DataLoader[Any]:
     """Each epoch starts a worker with a copy of the same, never advanced generator."""
-    dataset = Pictures(transform=Brighten(np.random.default_rng(0)))
+    dataset = Pictures(transform=Brighten(np.random.default_rng(0)))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=1)
 
 
 def bad_python_random() -> DataLoader[Any]:
     """The generator that is never advanced is a `random.Random`."""
-    return DataLoader(Pictures(transform=Brighten(random.Random(0))), batch_size=4, num_workers=1)
+    return DataLoader(Pictures(transform=Brighten(random.Random(0))), batch_size=4, num_workers=1)  # culprit
 
 
 def add_cv2_noise(image: Tensor) -> Tensor:
@@ -54,13 +54,13 @@ def add_cv2_noise(image: Tensor) -> Tensor:
     import cv2
 
     noise = np.empty((8, 8), dtype=np.float32)
-    cv2.randu(noise, 0.0, 0.1)
+    cv2.randu(noise, 0.0, 0.1)  # culprit
     return image + torch.from_numpy(noise)
 
 
 def bad_cv2() -> DataLoader[Any]:
     """cv2's generator starts alike in each epoch's worker."""
-    return DataLoader(Pictures(transform=add_cv2_noise), batch_size=4, num_workers=1)
+    return DataLoader(Pictures(transform=add_cv2_noise), batch_size=4, num_workers=1)  # culprit
 
 
 class BrightenUnderNoise(Brighten):
@@ -72,7 +72,7 @@ class BrightenUnderNoise(Brighten):
 
 def bad_beside_healthy() -> DataLoader[Any]:
     """No two epochs are equal, thanks to healthy noise, but their brightness is replayed."""
-    dataset = Pictures(transform=BrightenUnderNoise(np.random.default_rng(0)))
+    dataset = Pictures(transform=BrightenUnderNoise(np.random.default_rng(0)))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=1)
 
 
@@ -89,7 +89,7 @@ class BrightenTwice(Brighten):
 
 def bad_under_another() -> DataLoader[Any]:
     """A replayed brightness on top of a healthy one: no two epochs are equal."""
-    dataset = Pictures(transform=BrightenTwice(np.random.default_rng(0)))
+    dataset = Pictures(transform=BrightenTwice(np.random.default_rng(0)))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=1)
 
 
@@ -102,7 +102,7 @@ class FlipByCoin(Brighten):
 
 def bad_coin() -> DataLoader[Any]:
     """The only random thing is a coin, and it falls alike in every epoch."""
-    dataset = Pictures(transform=FlipByCoin(np.random.default_rng(0)))
+    dataset = Pictures(transform=FlipByCoin(np.random.default_rng(0)))  # culprit
     return DataLoader(dataset, batch_size=4, num_workers=1)
 
 
@@ -110,7 +110,7 @@ class BrightenBatch:
     """A collate function that scales the whole batch by a factor from the generator it holds."""
 
     def __init__(self) -> None:
-        self.rng = np.random.default_rng(0)
+        self.rng = np.random.default_rng(0)  # culprit
 
     def __call__(self, samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
         images, labels = default_collate(samples)

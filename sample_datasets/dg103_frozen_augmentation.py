@@ -27,7 +27,7 @@ def loader(transform: Callable[[Tensor], Tensor] | None, **settings: Any) -> Dat
 
 def brighten_alike(image: Tensor) -> Tensor:
     """Scale by a random factor from a generator that is made anew each time, with one seed."""
-    return image * np.random.default_rng(42).uniform(0.5, 1.0)
+    return image * np.random.default_rng(42).uniform(0.5, 1.0)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -37,7 +37,7 @@ def bad() -> DataLoader[Any]:
 
 def brighten_imported(image: Tensor) -> Tensor:
     """The same, with the function imported by name."""
-    return image * float(default_rng(seed=42).uniform(0.5, 1.0))
+    return image * float(default_rng(seed=42).uniform(0.5, 1.0))  # culprit
 
 
 def bad_imported() -> DataLoader[Any]:
@@ -47,7 +47,7 @@ def bad_imported() -> DataLoader[Any]:
 
 def brighten_torch_seeded(image: Tensor) -> Tensor:
     """Seed torch's global generator, and draw from it."""
-    torch.manual_seed(0)
+    torch.manual_seed(0)  # culprit
     return brighten(image)
 
 
@@ -58,7 +58,7 @@ def bad_torch_global() -> DataLoader[Any]:
 
 def brighten_numpy_seeded(image: Tensor) -> Tensor:
     """Seed numpy's global generator, and draw from it."""
-    np.random.seed(7)
+    np.random.seed(7)  # culprit
     return image * np.random.uniform(0.5, 1.0)
 
 
@@ -69,7 +69,7 @@ def bad_numpy_global() -> DataLoader[Any]:
 
 def brighten_python_seeded(image: Tensor) -> Tensor:
     """Seed Python's global generator, and draw from it."""
-    seed_python(0)
+    seed_python(0)  # culprit
     return image * random.uniform(0.5, 1.0)
 
 
@@ -79,8 +79,8 @@ def bad_python_global() -> DataLoader[Any]:
 
 
 def brighten_random_state(image: Tensor) -> Tensor:
-    """Scale by a random factor from a `RandomState` that is made anew."""
-    return image * np.random.RandomState(0).uniform(0.5, 1.0)
+    """Scale by a random factor from a `RandomState` that is made anew."""  # culprit
+    return image * np.random.RandomState(0).uniform(0.5, 1.0)  # culprit
 
 
 def bad_random_state() -> DataLoader[Any]:
@@ -90,7 +90,7 @@ def bad_random_state() -> DataLoader[Any]:
 
 def brighten_default_seed(image: Tensor) -> Tensor:
     """Scale by a random factor from a torch generator that was given no seed: its default one is a constant."""
-    return image * torch.empty(()).uniform_(0.5, 1.0, generator=torch.Generator())
+    return image * torch.empty(()).uniform_(0.5, 1.0, generator=torch.Generator())  # culprit
 
 
 def bad_default_seed() -> DataLoader[Any]:
@@ -105,7 +105,7 @@ class BrightenHeld:
         self.generator = torch.Generator()
 
     def __call__(self, image: Tensor) -> Tensor:
-        self.generator.manual_seed(3)
+        self.generator.manual_seed(3)  # culprit
         return image * torch.empty(()).uniform_(0.5, 1.0, generator=self.generator)
 
 
@@ -122,7 +122,7 @@ def bad_main_process() -> DataLoader[Any]:
 def collate_brightened(samples: list[Sample]) -> tuple[Tensor, Tensor]:
     """Brighten a whole batch by a factor that starts over for each."""
     images, labels = default_collate(samples)
-    return images * random.Random(5).uniform(0.5, 1.0), labels
+    return images * random.Random(5).uniform(0.5, 1.0), labels  # culprit
 
 
 def bad_collate() -> DataLoader[Any]:
@@ -182,7 +182,7 @@ class IndexSeeded(Pictures):
 
     def seed(self, index: int) -> None:
         """By the index alone, in every epoch."""
-        torch.manual_seed(index)
+        torch.manual_seed(index)  # culprit
 
 
 def bad_index() -> DataLoader[Any]:
@@ -324,7 +324,7 @@ class Kept(Pictures):
 
     def __getitem__(self, index: int) -> Sample:
         if index not in self.cache:
-            self.cache[index] = super().__getitem__(index)
+            self.cache[index] = super().__getitem__(index)  # culprit
         return self.cache[index]
 
 
@@ -349,21 +349,21 @@ class LastingPictures(Pictures):
 
     def __init__(self, transform: Callable[[Tensor], Tensor]) -> None:
         super().__init__(transform=transform)
-        self.load = lru_cache(maxsize=None)(self.load_augmented)
+        self.load = lru_cache(maxsize=None)(self.load_augmented)  # culprit
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "load"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self.load = lru_cache(maxsize=None)(self.load_augmented)
+        self.load = lru_cache(maxsize=None)(self.load_augmented)  # culprit
 
     def load_augmented(self, index: int) -> Sample:
         """Load a picture and augment it."""
         return super().__getitem__(index)
 
     def __getitem__(self, index: int) -> Sample:
-        return self.load(int(index))
+        return self.load(int(index))  # culprit
 
 
 def bad_cached_function() -> DataLoader[Any]:
@@ -381,7 +381,7 @@ class SharedCache(Pictures):
 
     def __getitem__(self, index: int) -> Sample:
         if not self.known[index]:
-            self.kept[index] = brighten(self.images[index])
+            self.kept[index] = brighten(self.images[index])  # culprit
             self.known[index] = True
         return self.kept[index].clone(), self.labels[index]
 
@@ -468,7 +468,7 @@ class Cut(Pictures):
 
     def cut(self, image: Tensor) -> Tensor:
         """The part of a picture."""
-        top, left = random.randint(0, 4), random.randrange(5)
+        top, left = random.randint(0, 4), random.randrange(5)  # culprit
         part = image[:, top : top + 4, left : left + 4]
         return image if part.shape == image.shape else image[:, :4, :4]
 
@@ -487,7 +487,7 @@ class Turned(Cut):
     """Pictures that are turned, which returns another picture."""
 
     def cut(self, image: Tensor) -> Tensor:
-        torch.rot90(image, np.random.randint(1, 4), (1, 2))
+        torch.rot90(image, np.random.randint(1, 4), (1, 2))  # culprit
         return image
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
+import wsgiref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -98,7 +100,7 @@ class NoisyPictures(Pictures):
 
 def bad_torch_generator() -> DataLoader[Any]:
     """A torch.Generator is pickled without an error, but the worker dies as it unpickles it."""
-    return DataLoader(NoisyPictures(), batch_size=4, num_workers=1)
+    return DataLoader(NoisyPictures(), batch_size=4, num_workers=1, persistent_workers=True)
 
 
 class Annotated(Pictures):
@@ -139,6 +141,7 @@ class CachedPictures(Pictures):
         self.caches = {"train": Cache()}
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        index = range(len(self))[index]
         return self.caches["train"].get(index), self.labels[index]
 
 
@@ -195,6 +198,20 @@ def bad_global() -> DataLoader[Any]:
     """A module's global is set at run time; a spawned worker imports the module anew and finds it empty."""
     SETTINGS["scale"] = 0.5
     return DataLoader(Configured(), batch_size=4, num_workers=2)
+
+
+class Addressed(Pictures):
+    """Pictures with an address, from a module that this one does not import."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return image, label + len(wsgiref.headers.Headers([]))  # type: ignore[attr-defined]
+
+
+def bad_missing_import() -> DataLoader[Any]:
+    """A module imports a package; the submodule that it uses was imported by the main program alone."""
+    importlib.import_module("wsgiref.headers")
+    return DataLoader(Addressed(), batch_size=4, num_workers=2, multiprocessing_context="spawn")
 
 
 class Numbers(IterableDataset[Tensor]):

@@ -28,7 +28,7 @@ class Curriculum(Pictures):
 
     epoch = 0
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Tell the epoch."""
         self.epoch = epoch
 
@@ -53,7 +53,7 @@ class EpochStream(IterableDataset[Sample]):
     def __init__(self) -> None:
         self.epoch = 0
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Tell the epoch."""
         self.epoch = epoch
 
@@ -72,7 +72,7 @@ def bad_stream() -> DataLoader[Any]:
 class StagedSampler(RandomSampler):
     """A sampler that also takes the dataset to its next stage."""
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Tell the epoch, to the dataset as well."""
         dataset: Any = self.data_source
         dataset.epoch = epoch
@@ -106,7 +106,7 @@ class SharedCurriculum(Curriculum):
         super().__init__()
         self.shared = torch.zeros((), dtype=torch.long).share_memory_()
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Tell the epoch to every worker."""
         self.shared.fill_(epoch)
 
@@ -127,7 +127,7 @@ class ValueStream(EpochStream):
         super().__init__()
         self.value = multiprocessing.get_context("spawn").Value("i", 0)
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Tell the epoch to every worker."""
         self.value.value = epoch
 
@@ -146,7 +146,7 @@ class Counted(Pictures):
 
     epoch = 0
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Remember the epoch."""
         self.epoch = epoch
 
@@ -186,7 +186,7 @@ class Counting(Pictures):
         self.seen = 0
 
     def __getitem__(self, index: int) -> Sample:
-        self.seen += 1
+        self.seen += 1  # culprit
         image, label = super().__getitem__(index)
         return image / (1 + self.seen / 1000), label
 
@@ -211,8 +211,8 @@ class Centred(Pictures):
 
     def __getitem__(self, index: int) -> Sample:
         image, label = super().__getitem__(index)
-        self.total = self.total + image.mean()
-        self.count += 1
+        self.total = self.total + image.mean()  # culprit
+        self.count += 1  # culprit
         return image - self.total / self.count, label
 
 
@@ -230,7 +230,7 @@ class Words(Pictures):
 
     def __getitem__(self, index: int) -> Any:
         words = [f"w{index % 5}", f"w{index % 7}", f"w{index * index % 11}"]
-        return [self.vocabulary.setdefault(word, len(self.vocabulary)) for word in words]
+        return [self.vocabulary.setdefault(word, len(self.vocabulary)) for word in words]  # culprit
 
 
 def bad_lost_vocabulary() -> DataLoader[Any]:
@@ -245,7 +245,7 @@ class CountedStream(IterableDataset[Sample]):
         self.begun = 0
 
     def __iter__(self) -> Iterator[Sample]:
-        self.begun += 1
+        self.begun += 1  # culprit
         order = list(range(48))
         random.Random(self.begun).shuffle(order)
         for number in share(order):
@@ -278,7 +278,7 @@ def good_shared_count() -> DataLoader[Any]:
 class Told(Counting):
     """Pictures that count reads, and are told by the main process where to go on."""
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Begin where the epochs before ended."""
         self.seen = epoch * len(self)
 
@@ -344,3 +344,35 @@ def good_lazy_generator() -> DataLoader[Any]:
 def good_epochs_kept() -> DataLoader[Any]:
     """A stream that counts its own epochs, in workers that live on."""
     return loader(CountedStream())
+
+
+class Announcing(DataLoader[Any]):
+    """A loader that says which epoch begins, as those of accelerate do."""
+
+    epoch = 0
+
+    def __iter__(self) -> Any:
+        dataset: Any = self.dataset
+        dataset.set_epoch(self.epoch)  # culprit
+        self.epoch += 1
+        return super().__iter__()
+
+
+def bad_announced() -> DataLoader[Any]:
+    """The loader itself sets the epoch, too late for its workers."""
+    return Announcing(EpochStream(), batch_size=4, num_workers=2, persistent_workers=True)
+
+
+def good_announced() -> DataLoader[Any]:
+    """It restarts its workers."""
+    return Announcing(EpochStream(), batch_size=4, num_workers=2)
+
+
+def bad_announced_pictures() -> DataLoader[Any]:
+    """The same with a curriculum."""
+    return Announcing(Curriculum(), batch_size=4, num_workers=2, persistent_workers=True)
+
+
+def good_announced_shared() -> DataLoader[Any]:
+    """The epoch is stored in shared memory."""
+    return Announcing(SharedCurriculum(), batch_size=4, num_workers=2, persistent_workers=True)

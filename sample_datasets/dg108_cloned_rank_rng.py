@@ -27,24 +27,24 @@ def loader(dataset: Any, rank: int, world_size: int, **settings: Any) -> DataLoa
 
 def bad(rank: int, world_size: int) -> DataLoader[Any]:
     """Every rank seeds torch with one constant, from which the seeds of its workers follow."""
-    torch.manual_seed(42)
+    torch.manual_seed(42)  # culprit
     return loader(Pictures(transform=brighten), rank, world_size)
 
 
 def bad_seed(rank: int, world_size: int, seed: int = 0) -> DataLoader[Any]:
     """The seed of a run is the same on every rank."""
-    torch.manual_seed(seed)
+    torch.manual_seed(seed)  # culprit
     return loader(Pictures(transform=brighten), rank, world_size)
 
 
 def bad_generator(rank: int, world_size: int) -> DataLoader[Any]:
     """The loader's generator, from which the seeds of workers follow, is the same on every rank."""
-    return loader(Pictures(transform=brighten), rank, world_size, generator=torch.Generator().manual_seed(7))
+    return loader(Pictures(transform=brighten), rank, world_size, generator=torch.Generator().manual_seed(7))  # culprit
 
 
 def seed_by_worker(worker: int) -> None:
     """Seed numpy from the number of the worker, and from nothing that tells ranks apart."""
-    np.random.seed(1234 + worker)
+    np.random.seed(1234 + worker)  # culprit
 
 
 def brighten_by_numpy(image: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def bad_worker_init(rank: int, world_size: int) -> DataLoader[Any]:
 
 def seed_by_sum(worker: int) -> None:
     """Seed numpy from rank plus worker: worker 1 of rank 0 is seeded like worker 0 of rank 1."""
-    np.random.seed(1234 + dist.get_rank() + worker if dist.is_initialized() else 1234 + worker)
+    np.random.seed(1234 + dist.get_rank() + worker if dist.is_initialized() else 1234 + worker)  # culprit
 
 
 def bad_overlap(rank: int, world_size: int) -> DataLoader[Any]:
@@ -71,18 +71,18 @@ def bad_overlap(rank: int, world_size: int) -> DataLoader[Any]:
 
 def bad_held(rank: int, world_size: int) -> DataLoader[Any]:
     """A transform holds a generator that is seeded alike on every rank, and reads in the main process."""
-    return loader(Pictures(transform=Brighten(np.random.default_rng(0))), rank, world_size, num_workers=0)
+    return loader(Pictures(transform=Brighten(np.random.default_rng(0))), rank, world_size, num_workers=0)  # culprit
 
 
 def bad_environment() -> DataLoader[Any]:
     """A script that reads its rank from the environment, and seeds one constant."""
-    torch.manual_seed(42)
+    torch.manual_seed(42)  # culprit
     return loader(Pictures(transform=brighten), int(os.environ.get("RANK", "0")), int(os.getenv("WORLD_SIZE", "1")))
 
 
 def bad_group() -> DataLoader[Any]:
     """A script that asks the group for its rank, and seeds one constant."""
-    torch.manual_seed(42)
+    torch.manual_seed(42)  # culprit
     joined = dist.is_available() and dist.is_initialized()
     rank, world_size = (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
     return loader(Pictures(transform=brighten), rank, world_size)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from sample_datasets._files import CropStream
 from sample_datasets._parts import LazyBrighten, brighten, picture, share
 
 Sample = tuple[Tensor, int]
@@ -24,7 +26,7 @@ class PictureStream(IterableDataset[Sample]):
         self.transform = transform
 
     def __iter__(self) -> Iterator[Sample]:
-        for number in range(16):
+        for number in range(16):  # culprit
             image = picture(number)
             yield (self.transform(image) if self.transform else image), number % 4
 
@@ -46,7 +48,7 @@ class NumberedStream(IterableDataset[dict[str, Any]]):
         self.transform = LazyBrighten()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        return ({"id": number, "image": self.transform(picture(number))} for number in range(16))
+        return ({"id": number, "image": self.transform(picture(number))} for number in range(16))  # culprit
 
 
 def bad_generator_augmented() -> DataLoader[Any]:
@@ -58,7 +60,7 @@ class EndlessStream(IterableDataset[Sample]):
     """New pictures without end, the same ones for everybody."""
 
     def __iter__(self) -> Iterator[Sample]:
-        return ((picture(number), number % 4) for number in count())
+        return ((picture(number), number % 4) for number in count())  # culprit
 
 
 def bad_endless() -> DataLoader[Any]:
@@ -70,7 +72,7 @@ class ShuffledStream(IterableDataset[Sample]):
     """Sixteen pictures in random order."""
 
     def __iter__(self) -> Iterator[Sample]:
-        return ((picture(number), number % 4) for number in torch.randperm(16).tolist())
+        return ((picture(number), number % 4) for number in torch.randperm(16).tolist())  # culprit
 
 
 def bad_shuffled() -> DataLoader[Any]:
@@ -82,7 +84,7 @@ class BatchStream(IterableDataset[tuple[Tensor, Tensor]]):
     """Ready batches of four pictures and labels."""
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for start in range(0, 16, 4):
+        for start in range(0, 16, 4):  # culprit
             numbers = range(start, start + 4)
             yield torch.stack([picture(number) for number in numbers]), torch.tensor([number % 4 for number in numbers])
 
@@ -97,10 +99,10 @@ class SplitTooEarly(IterableDataset[Sample]):
 
     def __init__(self) -> None:
         worker = get_worker_info()
-        self.numbers = range(16)[worker.id :: worker.num_workers] if worker else range(16)
+        self.numbers = range(16)[worker.id :: worker.num_workers] if worker else range(16)  # culprit
 
     def __iter__(self) -> Iterator[Sample]:
-        return ((picture(number), number % 4) for number in self.numbers)
+        return ((picture(number), number % 4) for number in self.numbers)  # culprit
 
 
 def bad_split_in_init() -> DataLoader[Any]:
@@ -113,7 +115,7 @@ class RankShare(IterableDataset[Sample]):
 
     def __iter__(self) -> Iterator[Sample]:
         rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-        return ((picture(number), number % 4) for number in range(rank, 16, ranks))
+        return ((picture(number), number % 4) for number in range(rank, 16, ranks))  # culprit
 
 
 def bad_rank_only() -> DataLoader[Any]:
@@ -250,7 +252,7 @@ class ShuffledBatches(IterableDataset[tuple[Tensor, Tensor]]):
         self.shared = shared
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        numbers = list(share(range(64)) if self.shared else range(64))
+        numbers = list(share(range(64)) if self.shared else range(64))  # culprit
         random.shuffle(numbers)
         for start in range(0, len(numbers), 8):
             chosen = numbers[start : start + 8]
@@ -274,9 +276,9 @@ class Windows(IterableDataset[Tensor]):
 
     def __iter__(self) -> Iterator[Tensor]:
         info = get_worker_info()
-        documents = list(range(120))
+        documents = list(range(120))  # culprit
         if info is not None and self.shares:
-            documents = documents[info.id :: info.num_workers]
+            documents = documents[info.id :: info.num_workers]  # culprit
         order = torch.randperm(len(documents), generator=torch.Generator().manual_seed(info.id + 1 if info else 0))
         rest = torch.zeros(0, dtype=torch.int64)
         for place in order.tolist():
@@ -314,8 +316,8 @@ class Texts(IterableDataset[list[str]]):
         info = get_worker_info()
         numbers = [number * 37 % 101 for number in range(96)]
         number = info.id if info else 7
-        turned = numbers[number * 5 :] + numbers[: number * 5]
-        mine = [one for one in turned if info is None or not self.shares or one % info.num_workers == info.id]
+        order = numbers[number * 5 :] + numbers[: number * 5]
+        mine = [one for one in order if info is None or not self.shares or one % info.num_workers == info.id]  # culprit
         return [f"row {one} of a text" for one in mine]
 
     def __iter__(self) -> Iterator[list[str]]:
@@ -337,3 +339,23 @@ class SharedTexts(Texts):
 def good_texts() -> DataLoader[Any]:
     """Each worker reads its own rows."""
     return DataLoader(SharedTexts(), batch_size=None, num_workers=2)
+
+
+def bad_crops() -> DataLoader[Any]:
+    """Both workers crop all files, each at places of its own."""
+    return DataLoader(CropStream(iter), batch_size=4, num_workers=2)
+
+
+def good_crops() -> DataLoader[Any]:
+    """Each worker crops its share of the files."""
+    return DataLoader(CropStream(share), batch_size=4, num_workers=2)
+
+
+def resampled(paths: Sequence[Path]) -> Iterator[Path]:
+    """As many files as there are, drawn with replacement."""
+    return (paths[number] for number in torch.randint(len(paths), (len(paths),)).tolist())
+
+
+def good_resampled_crops() -> DataLoader[Any]:
+    """Each worker draws from all files, so that some are read repeatedly on purpose."""
+    return DataLoader(CropStream(resampled), batch_size=4, num_workers=2)

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, Subset
 
+from sample_datasets._files import CropStream
 from sample_datasets._parts import Pictures, brighten, picture, share
 
 Sample = tuple[Tensor, int]
@@ -19,13 +20,13 @@ Sample = tuple[Tensor, int]
 
 def bad(rank: int, world_size: int) -> DataLoader[Any]:
     """Shuffling without a DistributedSampler deals every picture to every rank."""
-    return DataLoader(Pictures(32), batch_size=4, shuffle=True, num_workers=2)
+    return DataLoader(Pictures(32), batch_size=4, shuffle=True, num_workers=2)  # culprit
 
 
 def bad_replacement(rank: int, world_size: int) -> DataLoader[Any]:
     """Each rank draws its share with replacement, and all from one seed."""
-    pictures, generator = Pictures(32), torch.Generator().manual_seed(0)
-    sampler = RandomSampler(pictures, replacement=True, num_samples=32 // world_size, generator=generator)
+    pictures, generator = Pictures(32), torch.Generator().manual_seed(0)  # culprit
+    sampler = RandomSampler(pictures, replacement=True, num_samples=32 // world_size, generator=generator)  # culprit
     return DataLoader(pictures, batch_size=4, sampler=sampler, num_workers=2)
 
 
@@ -41,7 +42,7 @@ class Stream(IterableDataset[Sample]):
 
     def numbers(self) -> Iterator[int]:
         """The numbers of the pictures of this process."""
-        return share(range(32))
+        return share(range(32))  # culprit
 
     def __iter__(self) -> Iterator[Sample]:
         return ((picture(number), number) for number in self.numbers())
@@ -69,7 +70,7 @@ class Endless(Stream):
     """New pictures without end."""
 
     def numbers(self) -> Iterator[int]:
-        return share(count())
+        return share(count())  # culprit
 
 
 def bad_endless(rank: int, world_size: int) -> DataLoader[Any]:
@@ -136,8 +137,8 @@ class GroupStream(Stream):
     """Pictures shared out by what the group says."""
 
     def numbers(self) -> Iterator[int]:
-        joined = dist.is_initialized()
-        rank, world_size = (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
+        joined = dist.is_initialized()  # culprit
+        rank, world_size = (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)  # culprit
         return share(islice(range(32), rank, None, world_size))
 
 
@@ -159,3 +160,8 @@ def good_alone() -> DataLoader[Any]:
 def good_plain() -> DataLoader[Any]:
     """A loader that knows nothing of ranks."""
     return DataLoader(Pictures(32), batch_size=4, shuffle=True, num_workers=2)
+
+
+def bad_crops(rank: int, world_size: int) -> DataLoader[Any]:
+    """All ranks crop all files, each at places of its own."""
+    return DataLoader(CropStream(share, rank), batch_size=4, num_workers=2)

@@ -16,7 +16,7 @@ Sample = tuple[Tensor, int]
 
 def bad(rank: int, world_size: int) -> DataLoader[Any]:
     """Every n-th of seventeen pictures makes nine on rank 0 and eight on rank 1."""
-    own = Subset(Pictures(17), range(rank, 17, world_size))
+    own = Subset(Pictures(17), range(rank, 17, world_size))  # culprit
     return DataLoader(own, batch_size=4, num_workers=2)
 
 
@@ -30,8 +30,8 @@ class Stream(IterableDataset[Sample]):
         self.limit = limit
 
     def __iter__(self) -> Iterator[Sample]:
-        own = islice(range(self.count), self.rank, None, self.world_size)
-        return ((picture(number), number) for number in islice(share(own), self.limit))
+        own = islice(range(self.count), self.rank, None, self.world_size)  # culprit
+        return ((picture(number), number) for number in islice(share(own), self.limit))  # culprit
 
 
 def bad_stream(rank: int, world_size: int) -> DataLoader[Any]:

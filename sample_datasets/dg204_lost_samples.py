@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    Dataset,
     DistributedSampler,
     IterableDataset,
     Sampler,
@@ -20,6 +22,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
+from sample_datasets._files import CropStream
 from sample_datasets._parts import Pictures, brighten, picture, share
 
 Sample = tuple[Tensor, int]
@@ -39,7 +42,7 @@ class Stream(IterableDataset[Sample]):
         return ((picture(number), number) for number in self.numbers())
 
 
-def loader(stream: Stream, **settings: Any) -> DataLoader[Any]:
+def loader(stream: IterableDataset[Any], **settings: Any) -> DataLoader[Any]:
     """A loader of batches of four from two workers."""
     return DataLoader(stream, **{"batch_size": 4, "num_workers": 2, **settings})
 
@@ -48,7 +51,7 @@ class TwiceShared(Stream):
     """The file list is shared out, and then the samples of these files again."""
 
     def numbers(self) -> Iterator[int]:
-        return share(list(share(range(self.total))))
+        return share(list(share(range(self.total))))  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -63,8 +66,8 @@ class RoundedDown(Stream):
         worker = get_worker_info()
         if worker is None:
             return iter(range(self.total))
-        length = self.total // worker.num_workers
-        return iter(range(worker.id * length, (worker.id + 1) * length))
+        length = self.total // worker.num_workers  # culprit
+        return iter(range(worker.id * length, (worker.id + 1) * length))  # culprit
 
 
 def bad_rounded_down() -> DataLoader[Any]:
@@ -86,14 +89,14 @@ def bad_augmented() -> DataLoader[Any]:
 
 def bad_drop_last() -> DataLoader[Any]:
     """Each of three workers drops a last batch of its own."""
-    return loader(Stream(45), batch_size=8, num_workers=3, drop_last=True)
+    return loader(Stream(45), batch_size=8, num_workers=3, drop_last=True)  # culprit
 
 
 class EndlessTwiceShared(TwiceShared):
     """New pictures without end, shared out twice."""
 
     def numbers(self) -> Iterator[int]:
-        return share(share(count()))
+        return share(share(count()))  # culprit
 
 
 def bad_endless() -> DataLoader[Any]:
@@ -106,12 +109,12 @@ class RankTwiceShared(Stream):
 
     def __init__(self, rank: int, world_size: int) -> None:
         super().__init__()
-        self.own = list(range(self.total))[rank::world_size]
+        self.own = list(range(self.total))[rank::world_size]  # culprit
         self.rank = rank
         self.world_size = world_size
 
     def numbers(self) -> Iterator[int]:
-        return share(self.own[self.rank :: self.world_size])
+        return share(self.own[self.rank :: self.world_size])  # culprit
 
 
 def bad_ranks(rank: int, world_size: int) -> DataLoader[Any]:
@@ -124,7 +127,7 @@ class Batches(Sampler[list[int]]):
 
     def __init__(self, total: int, rank: int, world_size: int) -> None:
         self.batches = [list(range(start, start + 4)) for start in range(0, total, 4)]
-        self.own = self.batches[rank::world_size][: len(self.batches) // world_size // 2]
+        self.own = self.batches[rank::world_size][: len(self.batches) // world_size // 2]  # culprit
 
     def __iter__(self) -> Iterator[list[int]]:
         return iter(self.own)
@@ -148,7 +151,7 @@ class Stopping(Pictures):
         self.notes = {number: [] if number in silent else [f"note {number}"] for number in range(32)}
 
     def __getitem__(self, index: int) -> Any:
-        return (*super().__getitem__(index), next(iter(self.notes[int(index)])))
+        return (*super().__getitem__(index), next(iter(self.notes[int(index)])))  # culprit
 
 
 def bad_stopping() -> DataLoader[Any]:
@@ -166,7 +169,7 @@ CLASS_WEIGHTS = (1.0, 2.0, 1.0, 4.0)
 
 def bad_weights_of_classes() -> DataLoader[Any]:
     """A weight for each class, where the sampler takes one for each sample: it draws the first few over and over."""
-    return DataLoader(Pictures(32), sampler=WeightedRandomSampler(CLASS_WEIGHTS, 32), batch_size=4)
+    return DataLoader(Pictures(32), sampler=WeightedRandomSampler(CLASS_WEIGHTS, 32), batch_size=4)  # culprit
 
 
 def good() -> DataLoader[Any]:
@@ -224,13 +227,13 @@ def good_even(rank: int, world_size: int) -> DataLoader[Any]:
 
 def own_part(rank: int, world_size: int, seed: int) -> DataLoader[Any]:
     """Every n-th of the pictures in random order, as a subset of each rank."""
-    order = random.Random(seed).sample(range(64), 64)
+    order = random.Random(seed).sample(range(64), 64)  # culprit
     return DataLoader(Subset(Pictures(64), order[rank::world_size]), batch_size=4, shuffle=True, num_workers=2)
 
 
 def bad_own_seed(rank: int, world_size: int) -> DataLoader[Any]:
     """Each rank has its own order, so that some pictures are in no subset, and others in several."""
-    return own_part(rank, world_size, seed=rank)
+    return own_part(rank, world_size, seed=rank)  # culprit
 
 
 def good_one_seed(rank: int, world_size: int) -> DataLoader[Any]:
@@ -250,12 +253,19 @@ def good_distributed(rank: int, world_size: int) -> DataLoader[Any]:
     return DataLoader(pictures, batch_sampler=BatchSampler(sampler, 4, drop_last=True), num_workers=2)
 
 
+def good_own_split(rank: int, world_size: int) -> DataLoader[Any]:
+    """Each rank draws its own split and reads its share of that: what one split lacks is in no way lost by another."""
+    split = Subset(Pictures(64), random.Random(rank).sample(range(64), 48))
+    sampler: Any = DistributedSampler(split, num_replicas=world_size, rank=rank)
+    return DataLoader(split, batch_size=4, sampler=sampler, num_workers=2)
+
+
 class Listed(Pictures):
     """Pictures in the order of a list that is shuffled when the dataset is made."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(64)
-        self.numbers = random.Random(seed).sample(range(64), 64)
+        self.numbers = random.Random(seed).sample(range(64), 64)  # culprit
 
     def __getitem__(self, index: int) -> Sample:
         return super().__getitem__(self.numbers[index])
@@ -270,7 +280,7 @@ def listed(rank: int, world_size: int, seed: int) -> DataLoader[Any]:
 
 def bad_listed(rank: int, world_size: int) -> DataLoader[Any]:
     """Each rank has a seed of its own, so that an index is another picture there."""
-    return listed(rank, world_size, seed=rank)
+    return listed(rank, world_size, seed=rank)  # culprit
 
 
 def good_listed(rank: int, world_size: int) -> DataLoader[Any]:
@@ -302,7 +312,7 @@ class CutShuffled(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         whole = len(self) * self.world_size
-        order = random.Random(self.epoch).sample(range(whole if self.cuts_first else self.total), whole)
+        order = random.Random(self.epoch).sample(range(whole if self.cuts_first else self.total), whole)  # culprit
         return iter(order[self.rank :: self.world_size])
 
 
@@ -329,7 +339,7 @@ class WholeBatches(Sampler[int]):
         return self.whole
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self.draws.sample(range(self.whole if self.cuts_first else self.total), self.whole))
+        return iter(self.draws.sample(range(self.whole if self.cuts_first else self.total), self.whole))  # culprit
 
 
 def bad_cut_to_batches() -> DataLoader[Any]:
@@ -390,8 +400,8 @@ class Undrained(Stream):
             place = source.randrange(len(buffer))
             yield buffer[place]
             buffer[place] = sample
-        if self.drains:
-            yield from buffer
+        if self.drains:  # culprit
+            yield from buffer  # culprit
 
 
 def bad_undrained() -> DataLoader[Any]:
@@ -469,3 +479,58 @@ class Mixed(Undrained):
 def good_mixed() -> DataLoader[Any]:
     """What is left of the longer source is another number in each process."""
     return loader(Mixed(387), num_workers=2)
+
+
+def shared_twice(paths: Sequence[Path]) -> Iterator[Path]:
+    """A share of a share."""
+    return share(share(paths))
+
+
+def bad_crops() -> DataLoader[Any]:
+    """Random crops of files that are shared out twice."""
+    return loader(CropStream(shared_twice))
+
+
+class OwnLoader:
+    """Batches of a dataset without torch's DataLoader, `taken` samples of each `size`."""
+
+    def __init__(self, dataset: Dataset, size: int = 8, taken: int = 8, batches: int | None = None) -> None:
+        self.dataset = dataset
+        self.size = size
+        self.taken = taken
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return self.batches or -(-len(self.dataset) // self.size)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        order = torch.randperm(len(self.dataset)).tolist()  # type: ignore[arg-type]
+        for start in range(0, self.size * len(self), self.size):
+            samples = [self.dataset[index] for index in order[start : start + self.taken]]  # culprit
+            yield torch.stack([rows for rows, _ in samples]), torch.tensor([label for _, label in samples])
+
+
+class Table(Dataset):
+    """Rows of numbers."""
+
+    def __len__(self) -> int:
+        return 120
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        generator = torch.Generator().manual_seed(range(len(self))[index])
+        return torch.randn(6, generator=generator), index % 3
+
+
+def bad_own_loader() -> OwnLoader:
+    """A loader of its own class takes seven of each eight samples."""
+    return OwnLoader(Table(), taken=7)
+
+
+def good_own_loader() -> OwnLoader:
+    """The same, with all of them."""
+    return OwnLoader(Table())
+
+
+def good_own_short_epochs() -> OwnLoader:
+    """Each epoch is ten batches, as the length says."""
+    return OwnLoader(Table(), batches=10)

@@ -22,7 +22,7 @@ class Stream(IterableDataset[Sample]):
         self.length = length
 
     def __len__(self) -> int:
-        return self.length
+        return self.length  # culprit
 
     def __iter__(self) -> Iterator[Sample]:
         return ((picture(number), number) for number in share(range(self.total)))
@@ -35,24 +35,24 @@ def loader(total: int, length: int, **settings: Any) -> DataLoader[Any]:
 
 def bad() -> DataLoader[Any]:
     """The length is that before a filter."""
-    return loader(48, length=96)
+    return loader(48, length=96)  # culprit
 
 
 def bad_short() -> DataLoader[Any]:
     """The length is that of one worker's share."""
-    return loader(48, length=24)
+    return loader(48, length=24)  # culprit
 
 
 def bad_batches() -> DataLoader[Any]:
     """The stream yields batches of its own, and counts samples."""
-    return loader(48, length=192, batch_size=None)
+    return loader(48, length=192, batch_size=None)  # culprit
 
 
 class RankStream(Stream):
     """Pictures shared out among ranks; the length is that of all of them."""
 
     def __init__(self, rank: int, world_size: int) -> None:
-        super().__init__(48, 48)
+        super().__init__(48, 48)  # culprit
         self.rank = rank
         self.world_size = world_size
 
@@ -73,7 +73,7 @@ class Sixteen(Sampler[int]):
         return iter(range(16))
 
     def __len__(self) -> int:
-        return 32
+        return 32  # culprit
 
 
 def bad_sampler() -> DataLoader[Any]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    Dataset,
     DistributedSampler,
     IterableDataset,
     RandomSampler,
@@ -42,12 +43,12 @@ class Shuffled(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = torch.Generator()
-        generator.manual_seed(self.seed())
+        generator.manual_seed(self.seed())  # culprit
         yield from torch.randperm(len(self.data), generator=generator).tolist()
 
     def seed(self) -> int:
         """The seed of an epoch's order."""
-        return 42
+        return 42  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -58,7 +59,7 @@ def bad() -> DataLoader[Any]:
 class Deaf(DistributedSampler[Any]):
     """A sampler of one rank, whose `set_epoch` has no effect."""
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:  # culprit
         """Forget the epoch."""
 
 
@@ -71,7 +72,7 @@ class NumpyShuffled(Shuffled):
     """The same with numpy."""
 
     def __iter__(self) -> Iterator[int]:
-        order = np.random.default_rng(0).permutation(len(self.data))
+        order = np.random.default_rng(0).permutation(len(self.data))  # culprit
         return iter(order.tolist())
 
 
@@ -90,7 +91,7 @@ class Held(Shuffled):
 
     def __iter__(self) -> Iterator[int]:
         if self.start_over:
-            self.generator.manual_seed(self.seed())
+            self.generator.manual_seed(self.seed())  # culprit
         yield from torch.randperm(len(self.data), generator=self.generator).tolist()
 
 
@@ -105,7 +106,7 @@ class Copied(Shuffled):
     generator = np.random.default_rng(42)
 
     def __iter__(self) -> Iterator[int]:
-        yield from copy.deepcopy(self.generator).permutation(len(self.data)).tolist()
+        yield from copy.deepcopy(self.generator).permutation(len(self.data)).tolist()  # culprit
 
 
 def bad_copied() -> DataLoader[Any]:
@@ -125,7 +126,7 @@ class Batches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         order = list(range(self.count))
-        random.Random(self.seed).shuffle(order)
+        random.Random(self.seed).shuffle(order)  # culprit
         return iter([[2 * number, 2 * number + 1] for number in order])
 
 
@@ -134,7 +135,7 @@ class DrawnOnce(Batches):
 
     def __init__(self, count: int, seed: int) -> None:
         super().__init__(count, seed)
-        self.batches = list(super().__iter__())
+        self.batches = list(super().__iter__())  # culprit
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -142,7 +143,7 @@ class DrawnOnce(Batches):
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[list[int]]:
-        return iter(self.batches)
+        return iter(self.batches)  # culprit
 
 
 def bad_drawn_once() -> DataLoader[Any]:
@@ -160,7 +161,7 @@ class Reseeding(DataLoader[Any]):
 
     def __iter__(self) -> Any:
         if self.generator is not None:
-            self.generator.manual_seed(0)
+            self.generator.manual_seed(0)  # culprit
         return super().__iter__()
 
 
@@ -268,6 +269,30 @@ def good_subset() -> DataLoader[Any]:
     return loader(SubsetRandomSampler(list(range(0, 30, 2))))
 
 
+class Reordered(Dataset[Tensor]):
+    """Rows that the dataset puts into another order in each epoch, and to which it adds noise of its own."""
+
+    def __init__(self) -> None:
+        self.rows = torch.randn(30, 16, generator=torch.Generator().manual_seed(1))
+        self.noise = np.random.default_rng()
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the order of an epoch."""
+        self.order = np.random.default_rng(epoch).permutation(30)
+
+    def __len__(self) -> int:
+        return 30
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.rows[int(self.order[index])] + float(self.noise.normal())
+
+
+def good_reordered() -> DataLoader[Any]:
+    """The sampler draws one order, but of a dataset that shuffles itself."""
+    return DataLoader(Reordered(), batch_size=4, sampler=Shuffled(range(30)))
+
+
 def good_weighted() -> DataLoader[Any]:
     """Weighted draws from a generator that runs on."""
     return loader(WeightedRandomSampler([1.0] * 30, 30, generator=torch.Generator().manual_seed(1)))
@@ -348,7 +373,7 @@ class Stream(IterableDataset[tuple[Tensor, int]]):
 
     def generator(self) -> random.Random:
         """The generator of an epoch."""
-        return random.Random(1234)
+        return random.Random(1234)  # culprit
 
     def order(self) -> list[int]:
         """The numbers of all pictures."""
@@ -373,6 +398,28 @@ class FromTorch(Stream):
     def generator(self) -> random.Random:
         info = get_worker_info()
         return random.Random(info.seed - info.id if info else torch.initial_seed())
+
+
+class Next:
+    """What torch needs of an iterator: `__next__`, without `__iter__`."""
+
+    def __init__(self, samples: Iterator[tuple[Tensor, int]]) -> None:
+        self.samples = samples
+
+    def __next__(self) -> tuple[Tensor, int]:
+        return next(self.samples)
+
+
+class BareIterator(Stream):
+    """The constant order, from an iterator that is not itself iterable."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, int]]:
+        return Next(super().__iter__())  # type: ignore[return-value]
+
+
+def bad_bare_iterator() -> DataLoader[Any]:
+    """The order of each epoch is the same, and the iterator has no `__iter__`, which torch does not ask for."""
+    return DataLoader(BareIterator(), batch_size=8, num_workers=2)
 
 
 def good_stream() -> DataLoader[Any]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import (
@@ -108,6 +109,38 @@ class Reordered(Dataset[tuple[Tensor, int]]):
 def good_reordered() -> Loaders:
     """The dataset shuffles itself."""
     return train(Reordered())
+
+
+class Permuted(Dataset[tuple[Tensor, int]]):
+    """Rows that the dataset puts into another order once, or in each epoch, and to which it adds noise of its own."""
+
+    def __init__(self, *, each_epoch: bool) -> None:
+        self.rows = torch.randn(32, 16, generator=torch.Generator().manual_seed(1))
+        self.each_epoch = each_epoch
+        self.noise = np.random.default_rng()
+        self.order = np.random.default_rng(2).permutation(32)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Draw the order of an epoch."""
+        if self.each_epoch:
+            self.order = np.random.default_rng(epoch).permutation(32)
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        row = int(self.order[index])
+        return self.rows[row] + float(self.noise.normal()), row % 4
+
+
+def bad_permuted_once() -> Loaders:
+    """The dataset shuffles its rows, but only once: every epoch has the same batches."""
+    return train(Permuted(each_epoch=False), num_workers=0)
+
+
+def good_permuted() -> Loaders:
+    """It shuffles them in each epoch, which noise hides."""
+    return train(Permuted(each_epoch=True), num_workers=0)
 
 
 class ByLength(Sampler[int]):

@@ -14,7 +14,7 @@ Sample = tuple[Tensor, int]
 
 def _sampled(count: int, rank: int, world_size: int, **settings: Any) -> DataLoader[Any]:
     pictures = Pictures(count)
-    sampler: DistributedSampler[Sample] = DistributedSampler(
+    sampler: DistributedSampler[Sample] = DistributedSampler(  # culprit
         pictures, num_replicas=world_size, rank=rank, **{"shuffle": False, **settings}
     )
     return DataLoader(pictures, batch_size=4, sampler=sampler, num_workers=2)

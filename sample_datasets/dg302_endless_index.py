@@ -16,7 +16,7 @@ class WrappedPictures(Pictures):
     """Pictures that start over after the last one."""
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return super().__getitem__(index % len(self))
+        return super().__getitem__(index % len(self))  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -28,7 +28,7 @@ class ClampedPictures(Pictures):
     """Pictures that stay at the last one."""
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return super().__getitem__(min(index, len(self) - 1))
+        return super().__getitem__(min(index, len(self) - 1))  # culprit
 
 
 def bad_clamp() -> DataLoader[Any]:
@@ -139,7 +139,7 @@ class Windows(Dataset[Tensor]):
         self.left_out = left_out
 
     def __len__(self) -> int:
-        return len(self.signal) - self.left_out
+        return len(self.signal) - self.left_out  # culprit
 
     def __getitem__(self, index: int) -> Tensor:
         return self.signal[index : index + 8]

@@ -22,11 +22,11 @@ class Wrapped(Dataset[Sample]):
         self.labels = [number * 7 % 5 for number in range(rows)]
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.labels)  # culprit
 
     def __getitem__(self, index: int) -> Sample:
         index = range(len(self))[index]
-        return self.pictures[index % len(self.pictures)], self.labels[index]
+        return self.pictures[index % len(self.pictures)], self.labels[index]  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -54,11 +54,11 @@ class WrittenDown(Dataset[dict[str, Any]]):
         self.rows = torch.arange(600, dtype=torch.float32).reshape(50, 12)
 
     def __len__(self) -> int:
-        return 128
+        return 128  # culprit
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         index = range(len(self))[index]
-        return {"row": self.rows[index % len(self.rows)], "index": index}
+        return {"row": self.rows[index % len(self.rows)], "index": index}  # culprit
 
 
 def bad_written_down() -> DataLoader[Any]:
@@ -70,7 +70,7 @@ class Remainder(Wrapped):
     """The same without a check of the range, so that negative indices wrap around as well."""
 
     def __getitem__(self, index: int) -> Sample:
-        return self.pictures[index % len(self.pictures)], self.labels[index % len(self.pictures)]
+        return self.pictures[index % len(self.pictures)], self.labels[index % len(self.pictures)]  # culprit
 
 
 def bad_remainder() -> DataLoader[Any]:
@@ -82,11 +82,11 @@ class Endless(Dataset[Sample]):
     """Pictures made on the fly, a round number of them."""
 
     def __len__(self) -> int:
-        return 100_003
+        return 100_003  # culprit
 
     def __getitem__(self, index: int) -> Sample:
         index = range(len(self))[index]
-        return picture(index % 97), index % 3
+        return picture(index % 97), index % 3  # culprit
 
 
 def bad_computed() -> DataLoader[Any]:

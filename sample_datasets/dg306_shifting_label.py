@@ -21,10 +21,10 @@ class IteratedLabels(Pictures):
 
     def __init__(self) -> None:
         super().__init__(count=22)
-        self.annotations = cycle(self.labels)
+        self.annotations = cycle(self.labels)  # culprit
 
     def __getitem__(self, index: int) -> Sample:
-        return super().__getitem__(index)[0], next(self.annotations)
+        return super().__getitem__(index)[0], next(self.annotations)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -47,7 +47,7 @@ class NumberedLate(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = range(len(self))[index]
         name = SPECIES[number % len(SPECIES)]
-        return {"image": picture(number), "label": self.numbers.setdefault(name, len(self.numbers))}
+        return {"image": picture(number), "label": self.numbers.setdefault(name, len(self.numbers))}  # culprit
 
 
 def bad_first_seen() -> DataLoader[Any]:
@@ -64,9 +64,9 @@ class LeftBehind(Pictures):
 
     def look_up(self, index: int) -> int:
         """The label of a picture; those of odd ones are not annotated, and stay as they are."""
-        if index % 2 == 0:
-            self.current = index // 2 % 5
-        return self.current
+        if index % 2 == 0:  # culprit
+            self.current = index // 2 % 5  # culprit
+        return self.current  # culprit
 
     def __getitem__(self, index: int) -> Sample:
         return super().__getitem__(index)[0], self.look_up(range(len(self))[index])
@@ -82,7 +82,7 @@ class ShuffledLabels(Pictures):
 
     def __getitem__(self, index: int) -> Sample:
         image, label = super().__getitem__(index)
-        random.shuffle(self.labels)
+        random.shuffle(self.labels)  # culprit
         return image, label
 
 
@@ -102,8 +102,8 @@ class Scores(Dataset[dict[str, Any]]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        score = self.queue.pop(0)
-        self.queue.append(score)
+        score = self.queue.pop(0)  # culprit
+        self.queue.append(score)  # culprit
         return {"row": self.rows[index], "target": torch.tensor([score])}
 
 

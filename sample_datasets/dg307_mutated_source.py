@@ -19,7 +19,7 @@ Sample = tuple[Tensor, int]
 
 def scale(image: NDArray[np.float32]) -> NDArray[np.float32]:
     """From 0..255 to 0..1."""
-    image /= 255
+    image /= 255  # culprit
     return image
 
 
@@ -62,7 +62,7 @@ class FadingShared(Pictures):
 
     def __getitem__(self, index: int) -> Sample:
         image, label = super().__getitem__(index)
-        return image.mul_(0.9).clone(), label
+        return image.mul_(0.9).clone(), label  # culprit
 
 
 def bad_shared() -> dict[str, DataLoader[Any]]:
@@ -75,7 +75,7 @@ class Restoring(Arrays):
 
     def __getitem__(self, index: int) -> Sample:
         image = self.images[index]
-        image *= np.float32(1 / 255)
+        image *= np.float32(1 / 255)  # culprit
         scaled = torch.tensor(image)
         image *= 255
         return scaled, index % 4
@@ -92,7 +92,7 @@ class Erasing(Pictures):
     def __getitem__(self, index: int) -> Sample:
         image, label = super().__getitem__(index)
         top, left = random.randrange(6), random.randrange(6)
-        image[:, top : top + 2, left : left + 2] = 0
+        image[:, top : top + 2, left : left + 2] = 0  # culprit
         return image, label
 
 
@@ -120,7 +120,7 @@ class Cached(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         image = self.decode(int(index))
         if random.random() < 0.9:
-            image[:] = image[:, ::-1].copy()
+            image[:] = image[:, ::-1].copy()  # culprit
         return torch.from_numpy(image.copy()).permute(2, 0, 1).float() / 255, int(index) % 4
 
 
@@ -141,8 +141,8 @@ class Boxed(Pictures):
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
         boxes = boxes_of(int(index))
-        boxes[:, 0::2] *= image.shape[2]
-        boxes[:, 1::2] *= image.shape[1]
+        boxes[:, 0::2] *= image.shape[2]  # culprit
+        boxes[:, 1::2] *= image.shape[1]  # culprit
         return {"image": image, "label": label, "boxes": boxes.clone()}
 
 
@@ -155,7 +155,7 @@ class Normalized(Arrays):
     """The whole array is brought to zero mean and shrunk at every read."""
 
     def __getitem__(self, index: int) -> Sample:
-        self.images *= 0.9
+        self.images *= 0.9  # culprit
         return torch.tensor(self.images[index]), index % 4
 
 
@@ -175,7 +175,7 @@ class Dicts(Dataset[dict[str, Any]]):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         sample = self.samples[index]
-        sample["image"] = (sample["image"] - 0.5) / 0.25
+        sample["image"] = (sample["image"] - 0.5) / 0.25  # culprit
         return sample
 
 
@@ -195,7 +195,7 @@ class Sentences(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         sentence = self.sentences[index]
-        sentence.append(1)
+        sentence.append(1)  # culprit
         return torch.tensor(sentence)
 
 

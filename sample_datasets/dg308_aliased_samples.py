@@ -21,8 +21,8 @@ class Buffered(Pictures):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        torch.mul(image, 2, out=self.buffer)
-        return self.buffer, label
+        torch.mul(image, 2, out=self.buffer)  # culprit
+        return self.buffer, label  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -49,9 +49,9 @@ class OneDict(Pictures):
 
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
-        self.sample["image"] = image
+        self.sample["image"] = image  # culprit
         self.sample["label"] = label
-        return self.sample
+        return self.sample  # culprit
 
 
 def bad_dict() -> DataLoader[Any]:
@@ -71,9 +71,9 @@ class Padded(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = range(len(self))[index]
         length = 4 + number % 7
-        self.padded[:] = 0
-        self.padded[:length] = np.arange(number, number + length)
-        return {"tokens": torch.from_numpy(self.padded), "length": length}
+        self.padded[:] = 0  # culprit
+        self.padded[:length] = np.arange(number, number + length)  # culprit
+        return {"tokens": torch.from_numpy(self.padded), "length": length}  # culprit
 
 
 def bad_padded() -> DataLoader[Any]:
@@ -92,7 +92,7 @@ class Ring(Pictures):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
         self.turn = (self.turn + 1) % len(self.buffers)
-        return self.buffers[self.turn].copy_(image), label
+        return self.buffers[self.turn].copy_(image), label  # culprit
 
 
 def bad_ring() -> DataLoader[Any]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from sample_datasets._files import FOLDER, photograph, written
 from sample_datasets._parts import PHOTOGRAPHS, Pictures
 
 ROOT = PHOTOGRAPHS[0].parents[1]
@@ -128,6 +129,47 @@ def bad_beside_sorted() -> DataLoader[Any]:
     return DataLoader(Files(files, folders), batch_size=4)
 
 
+class Dimmed(Files):
+    """Photographs whose brightness is drawn from their index."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        values, label = super().__getitem__(index)
+        return values.reshape(1, 8, 8) * np.random.default_rng(index).uniform(0.5, 1), label
+
+
+def bad_dimmed() -> DataLoader[Any]:
+    """No sample returns elsewhere, but its file does, with the same label: a warning, as the loader shuffles."""
+    return DataLoader(Dimmed(glob.glob(f"{ROOT}/*/*"), list(CLASSES)), batch_size=4, shuffle=True)
+
+
+class Zipped(Dataset[Any]):
+    """Two listings side by side: a photograph and what belongs to it."""
+
+    def __init__(self, one: list[Path], other: list[Path]) -> None:
+        self.pairs = list(zip(one, other, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> Any:
+        return tuple(content(path).reshape(1, 8, 8) for path in self.pairs[index])
+
+
+def stored_pairs() -> tuple[Path, Path]:
+    """Folders with a thumbnail of each photograph, in two sizes, under the same name."""
+    for number, path in enumerate(PHOTOGRAPHS):
+        for size in (8, 16):
+            image = photograph(number).resize((size, size))
+            written(f"dg309/{size}/{path.stem}.png", image)
+    return FOLDER / "dg309" / "8", FOLDER / "dg309" / "16"
+
+
+def bad_zipped() -> DataLoader[Any]:
+    """Two folders are listed by one helper, and zipped: which files are paired depends on both orders."""
+    one, other = ([folder / name for name in os.listdir(folder)] for folder in stored_pairs())
+    return DataLoader(Zipped(one, other), batch_size=4, shuffle=True)
+
+
 def good() -> DataLoader[Any]:
     """Both are sorted."""
     return DataLoader(Files(sorted(glob.glob(f"{ROOT}/*/*")), sorted(os.listdir(ROOT))), batch_size=4)
@@ -159,6 +201,12 @@ class ByName(Files):
     def __getitem__(self, name: Any) -> tuple[Tensor, int]:
         path = Path(self.known[name])
         return content(path), self.classes.index(path.parent.name)
+
+
+def good_zipped() -> DataLoader[Any]:
+    """Both listings are sorted before they are zipped."""
+    one, other = (sorted(folder.iterdir()) for folder in stored_pairs())
+    return DataLoader(Zipped(one, other), batch_size=4, shuffle=True)
 
 
 def good_names() -> DataLoader[Any]:

@@ -50,8 +50,8 @@ class Next(Photographs):
     def __getitem__(self, index: int) -> Any:
         try:
             return super().__getitem__(index)
-        except OSError:
-            return self[(index + 1) % len(self)]
+        except OSError:  # culprit
+            return self[(index + 1) % len(self)]  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -66,9 +66,9 @@ class Other(Photographs):
         for _ in range(10):
             try:
                 return super().__getitem__(index)
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:  # noqa: BLE001  # culprit
                 print(f"skipping {index}: {error}")
-                index = random.randrange(len(self))
+                index = random.randrange(len(self))  # culprit
         raise RuntimeError("nothing can be read")
 
 
@@ -83,8 +83,8 @@ class Black(Photographs):
     def __getitem__(self, index: int) -> Sample:
         path = PHOTOGRAPHS[index]
         image = cv2.imread(str(path))
-        if image is None:
-            image = np.zeros((32, 32, 3), np.uint8)
+        if image is None:  # culprit
+            image = np.zeros((32, 32, 3), np.uint8)  # culprit
         image = cv2.resize(image, (32, 32))[:, :, ::-1].copy()
         return torch.from_numpy(image).permute(2, 0, 1) / 255, CLASSES.index(path.parent.name)
 
@@ -100,8 +100,8 @@ class Corrupt(Photographs):
     def __getitem__(self, index: int) -> Any:
         try:
             return super().__getitem__(index)
-        except UnidentifiedImageError:
-            return torch.zeros(3, 32, 32), 0
+        except UnidentifiedImageError:  # culprit
+            return torch.zeros(3, 32, 32), 0  # culprit
 
 
 def bad_corrupt() -> DataLoader[Any]:
@@ -113,10 +113,10 @@ class Patient(Photographs):
     """Tries to open a photograph until that works."""
 
     def __getitem__(self, index: int) -> Any:
-        while True:
+        while True:  # culprit
             try:
                 return super().__getitem__(index)
-            except OSError:
+            except OSError:  # culprit
                 print(f"cannot read {index}, trying again")
 
 
@@ -291,8 +291,8 @@ class BlackArchived(Archived):
     def __getitem__(self, index: int) -> Any:
         try:
             return super().__getitem__(index)
-        except OSError:
-            return torch.zeros(3, 32, 32), 0
+        except OSError:  # culprit
+            return torch.zeros(3, 32, 32), 0  # culprit
 
 
 def bad_archive() -> DataLoader[Any]:
@@ -320,8 +320,8 @@ class Stored(Photographs):
         with sqlite3.connect(DATABASE) as database:
             (content,) = database.execute("SELECT content FROM photographs WHERE number = ?", (index,)).fetchone()
         image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
-        if image is None:
-            return self[(index + 1) % len(self)]
+        if image is None:  # culprit
+            return self[(index + 1) % len(self)]  # culprit
         image = cv2.resize(image, (32, 32))[:, :, ::-1].copy()
         return torch.from_numpy(image).permute(2, 0, 1) / 255, CLASSES.index(PHOTOGRAPHS[index].parent.name)
 
@@ -335,11 +335,11 @@ class Pausing(Photographs):
     """Tries to open a photograph until that works, once in ten seconds."""
 
     def __getitem__(self, index: int) -> Any:
-        while True:
+        while True:  # culprit
             try:
                 return super().__getitem__(index)
-            except OSError:
-                time.sleep(10)
+            except OSError:  # culprit
+                time.sleep(10)  # culprit
 
 
 def bad_endless_pauses() -> DataLoader[Any]:
@@ -382,8 +382,8 @@ class Views(Photographs):
         """A view, or NaN."""
         try:
             return decoded(FRAMES / side / f"{range(len(self))[index]}.png")
-        except OSError:
-            return torch.full((3, 32, 32), torch.nan)
+        except OSError:  # culprit
+            return torch.full((3, 32, 32), torch.nan)  # culprit
 
     def __getitem__(self, index: int) -> Any:
         label = CLASSES.index(PHOTOGRAPHS[index].parent.name)
@@ -430,8 +430,8 @@ class Recordings(Sounds):
     def __getitem__(self, index: int) -> Any:
         try:
             values = soundfile.read(self.paths[index], dtype="float32")[0][:6_000]
-        except RuntimeError:
-            values = np.zeros(6_000, np.float32)
+        except RuntimeError:  # culprit
+            values = np.zeros(6_000, np.float32)  # culprit
         return torch.from_numpy(values), index % 3
 
 

@@ -25,7 +25,7 @@ class TallPictures(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         number = range(len(self))[index]
-        return picture(number, height=9 if number % 50 == 37 else 8)
+        return picture(number, height=9 if number % 50 == 37 else 8)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -84,12 +84,12 @@ class Sentences(Dataset[Tensor]):
         return len(self.sentences)
 
     def __getitem__(self, index: int) -> Tensor:
-        return self.sentences[index]
+        return self.sentences[index]  # culprit
 
 
 def bad_lengths() -> DataLoader[Any]:
     """Sentences of different lengths meet the default collate."""
-    return DataLoader(Sentences(), batch_size=4, num_workers=2)
+    return DataLoader(Sentences(), batch_size=4, num_workers=2)  # culprit
 
 
 class SomeRaw(Pictures):
@@ -208,7 +208,7 @@ def good_batch_of_one() -> DataLoader[Any]:
 
 def in_fours(images: list[Tensor]) -> Tensor:
     """Two rows of two pictures each."""
-    return torch.stack(images).reshape(2, 2, *images[0].shape)
+    return torch.stack(images).reshape(2, 2, *images[0].shape)  # culprit
 
 
 def bad_fours() -> DataLoader[Any]:
@@ -258,12 +258,12 @@ class Windows(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         start = range(self.windows)[index]
-        return self.series[start : start + 16]
+        return self.series[start : start + 16]  # culprit
 
 
 def bad_last_window() -> DataLoader[Any]:
     """One window too many in 3,000, which a shuffled loader meets once in an epoch."""
-    return DataLoader(Windows(2986), batch_size=9, shuffle=True)
+    return DataLoader(Windows(2986), batch_size=9, shuffle=True)  # culprit
 
 
 def good_last_window() -> DataLoader[Any]:

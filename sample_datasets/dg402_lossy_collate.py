@@ -37,8 +37,8 @@ def lengths_of(sentences: Sequence[Tensor]) -> Tensor:
 
 def sort_sentences(samples: list[Sentence]) -> dict[str, Tensor]:
     """The longest first, as packing wants it; the labels stay where they were."""
-    sentences = sorted((sentence for sentence, _ in samples), key=len, reverse=True)
-    labels = torch.tensor([label for _, label in samples])
+    sentences = sorted((sentence for sentence, _ in samples), key=len, reverse=True)  # culprit
+    labels = torch.tensor([label for _, label in samples])  # culprit
     return {"tokens": pad_sequence(sentences, batch_first=True), "lengths": lengths_of(sentences), "labels": labels}
 
 
@@ -49,8 +49,8 @@ def bad() -> DataLoader[Any]:
 
 def pack_sentences(samples: list[Sentence]) -> tuple[PackedSequence, Tensor]:
     """A packed sequence, which has to be sorted, and the labels."""
-    sentences = sorted((sentence for sentence, _ in samples), key=len, reverse=True)
-    return pack_sequence(sentences), torch.tensor([label for _, label in samples])
+    sentences = sorted((sentence for sentence, _ in samples), key=len, reverse=True)  # culprit
+    return pack_sequence(sentences), torch.tensor([label for _, label in samples])  # culprit
 
 
 def bad_packed() -> DataLoader[Any]:
@@ -60,8 +60,8 @@ def bad_packed() -> DataLoader[Any]:
 
 def drop_last_sample(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
     """Inputs and labels; the loop ends one too early."""
-    pictures = [samples[row][0] for row in range(len(samples) - 1)]
-    labels = [samples[row][1] for row in range(len(samples) - 1)]
+    pictures = [samples[row][0] for row in range(len(samples) - 1)]  # culprit
+    labels = [samples[row][1] for row in range(len(samples) - 1)]  # culprit
     return {"image": torch.stack(pictures), "label": torch.tensor(labels)}
 
 
@@ -72,7 +72,7 @@ def bad_short() -> DataLoader[Any]:
 
 def by_label(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
     """Gathered in a dict, whose keys are not unique."""
-    gathered = {label: image for image, label in samples}
+    gathered = {label: image for image, label in samples}  # culprit
     return torch.stack(list(gathered.values())), torch.tensor(list(gathered))
 
 
@@ -95,8 +95,8 @@ class ArrayPictures(Pictures):
 def subtract_mean(samples: list[dict[str, Any]]) -> Any:
     """Each picture around zero, in place."""
     for sample in samples:
-        sample["image"] -= sample["image"].mean() - sample["brightness"]
-        sample["image"] *= 0.5
+        sample["image"] -= sample["image"].mean() - sample["brightness"]  # culprit
+        sample["image"] *= 0.5  # culprit
     return default_collate(samples)
 
 
@@ -123,7 +123,7 @@ def padded_rows(rows: list[dict[str, list[int]]]) -> Tensor:
     """Tokens, and zeros up to the longest row of the batch, which are written into the rows."""
     longest = max(len(row["tokens"]) for row in rows)
     for row in rows:
-        row["tokens"] = row["tokens"] + [0] * (longest - len(row["tokens"]))
+        row["tokens"] = row["tokens"] + [0] * (longest - len(row["tokens"]))  # culprit
     return torch.tensor([row["tokens"] for row in rows])
 
 
@@ -139,7 +139,7 @@ def good_padded_in_place() -> DataLoader[Any]:
 
 def whole_scores(samples: list[tuple[Tensor, float]]) -> tuple[Tensor, Tensor]:
     """Labels as whole numbers, as for classes, although they are scores between 0 and 1."""
-    return torch.stack([image for image, _ in samples]), torch.tensor([score for _, score in samples]).long()
+    return torch.stack([image for image, _ in samples]), torch.tensor([score for _, score in samples]).long()  # culprit
 
 
 class Scored(Pictures):
@@ -179,8 +179,8 @@ class Rows(Dataset[tuple[float, int]]):
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         query = self.query.format(marks=", ".join("?" * len(indices)))
-        found = self.connect().execute(query, [int(index) for index in indices]).fetchall()
-        return [(torch.tensor([x, 1 - x]), y) for _, x, y in found]
+        found = self.connect().execute(query, [int(index) for index in indices]).fetchall()  # culprit
+        return [(torch.tensor([x, 1 - x]), y) for _, x, y in found]  # culprit
 
 
 def bad_query() -> DataLoader[Any]:
@@ -192,7 +192,7 @@ class RangeRows(Rows):
     """All rows between two indices, the upper one included."""
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        rows = range(min(indices), min(max(indices) + 1, len(self) - 1) + 1)
+        rows = range(min(indices), min(max(indices) + 1, len(self) - 1) + 1)  # culprit
         return [row for number in rows for row in Rows.__getitems__(self, [number])]
 
 
@@ -206,7 +206,7 @@ class SeparateRows(Rows):
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         rows = {number: (x, y) for number, x, y in self.connect().execute("select id, x, y from rows")}
-        labels = [rows[index][1] for index in sorted(indices)]
+        labels = [rows[index][1] for index in sorted(indices)]  # culprit
         return [(torch.tensor([rows[index][0]]), label) for index, label in zip(indices, labels, strict=True)]
 
 
@@ -225,8 +225,8 @@ class TwoViews(Pictures):
 
 def view_after_view(samples: list[Any]) -> tuple[Tensor, Tensor]:
     """All first views, then all second ones; the labels are repeated one by one."""
-    views = torch.cat([torch.stack([views[number] for views, _ in samples]) for number in range(2)])
-    return views, torch.tensor([label for _, label in samples]).repeat_interleave(2)
+    views = torch.cat([torch.stack([views[number] for views, _ in samples]) for number in range(2)])  # culprit
+    return views, torch.tensor([label for _, label in samples]).repeat_interleave(2)  # culprit
 
 
 def bad_views() -> DataLoader[Any]:
@@ -341,7 +341,7 @@ def good_skipped() -> DataLoader[Any]:
 def crops(samples: list[Any]) -> tuple[Tensor, Tensor]:
     """Both views of each picture, one after the other, with a label for each."""
     views = torch.stack([view for views, _ in samples for view in views])
-    return views, torch.tensor([label for _, label in samples]).repeat_interleave(2)
+    return views, torch.tensor([label for _, label in samples]).repeat_interleave(2)  # culprit
 
 
 def good_views() -> DataLoader[Any]:
@@ -392,7 +392,7 @@ class OrderedRows(Rows):
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         query = self.query.format(marks=", ".join("?" * len(indices)))
-        found = self.connect().execute(query, [int(index) for index in indices]).fetchall()
+        found = self.connect().execute(query, [int(index) for index in indices]).fetchall()  # culprit
         rows = {number: (torch.tensor([x, 1 - x]), y) for number, x, y in found}
         return [rows[index] for index in indices]
 
@@ -530,7 +530,7 @@ class Questions(Dataset[dict[str, Any]]):
 
 def by_question(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
     """A dict holds one picture for each question."""
-    known = {sample["question"]: sample["image"] for sample in samples}
+    known = {sample["question"]: sample["image"] for sample in samples}  # culprit
     return {"question": torch.tensor(list(known)), "image": torch.stack(list(known.values()))}
 
 
@@ -561,3 +561,50 @@ def with_width(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
 def good_of_batch() -> DataLoader[Any]:
     """What is the same in every row describes the batch, and belongs to no sample."""
     return DataLoader(Questions(1), batch_size=6, shuffle=True, collate_fn=with_width)
+
+
+class Segments(Dataset[dict[str, Tensor]]):
+    """Token ids of a question and its answer, and which of both each token belongs to."""
+
+    def __len__(self) -> int:
+        return 40
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        generator = torch.Generator().manual_seed(index)
+        length = 6 + index % 5
+        ids = torch.randint(1, 90, (length,), generator=generator)
+        return {"ids": ids, "types": (torch.arange(length) > 2).long(), "weights": torch.ones(length) / length}
+
+
+def pad_fields(samples: list[dict[str, Tensor]], fields: dict[str, str]) -> dict[str, Tensor]:
+    """Pads each field of the batch, which is made of that of a sample."""
+    batch = {
+        name: torch.nn.utils.rnn.pad_sequence([sample[field] for sample in samples], batch_first=True)
+        for name, field in fields.items()  # culprit
+    }
+    return batch | {"lengths": torch.tensor([len(sample["ids"]) for sample in samples])}
+
+
+def segments(**fields: str) -> DataLoader[Any]:
+    """Batches of four, with these fields."""
+    return DataLoader(Segments(), batch_size=4, collate_fn=lambda samples: pad_fields(samples, fields))
+
+
+def bad_field() -> DataLoader[Any]:
+    """Token types are the ids once more."""
+    return segments(ids="ids", types="ids", weights="weights")
+
+
+def good_fields() -> DataLoader[Any]:
+    """Each field is its own."""
+    return segments(ids="ids", types="types", weights="weights")
+
+
+def good_renamed() -> DataLoader[Any]:
+    """Inputs are what is to be reconstructed, too, and token types are left out."""
+    return segments(ids="ids", targets="ids", weights="weights")
+
+
+def good_exchanged() -> DataLoader[Any]:
+    """Two fields exchange their names, and nothing is lost."""
+    return segments(weights="ids", ids="weights", types="types")

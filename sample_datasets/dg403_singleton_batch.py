@@ -23,7 +23,7 @@ from sample_datasets._parts import Pictures, picture, share
 
 def bad() -> DataLoader[Any]:
     """Seventeen samples in batches of eight leave one over."""
-    return DataLoader(Pictures(count=17), batch_size=8, shuffle=True, num_workers=2)
+    return DataLoader(Pictures(count=17), batch_size=8, shuffle=True, num_workers=2)  # culprit
 
 
 class ShuffledBatches(Sampler[list[int]]):
@@ -37,7 +37,7 @@ class ShuffledBatches(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         indices = list(self.sampler)
-        return (indices[start : start + 8] for start in range(0, len(indices), 8))
+        return (indices[start : start + 8] for start in range(0, len(indices), 8))  # culprit
 
 
 def bad_batch_sampler() -> DataLoader[Any]:
@@ -50,7 +50,7 @@ def bad_ranks(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
     """One process reads thirty-four samples; each of two ranks reads seventeen, one more than two batches."""
     pictures = Pictures(count=34)
     sampler: Any = DistributedSampler(pictures, num_replicas=world_size, rank=rank)
-    return {"train": DataLoader(pictures, batch_size=8, sampler=sampler, num_workers=2)}
+    return {"train": DataLoader(pictures, batch_size=8, sampler=sampler, num_workers=2)}  # culprit
 
 
 class PictureStream(IterableDataset[tuple[Tensor, int]]):
@@ -65,7 +65,7 @@ class PictureStream(IterableDataset[tuple[Tensor, int]]):
 
 def bad_stream() -> dict[str, DataLoader[Any]]:
     """Each of two workers has nine samples, and batches of eight."""
-    return {"train": DataLoader(PictureStream(18), batch_size=8, num_workers=2)}
+    return {"train": DataLoader(PictureStream(18), batch_size=8, num_workers=2)}  # culprit
 
 
 def good_stream() -> dict[str, DataLoader[Any]]:

@@ -17,13 +17,13 @@ class Table(Dataset[tuple[Tensor, int]]):
 
     def __init__(self) -> None:
         rows = np.arange(32 * 8).reshape(32, 8) * 0.618034 % 1
-        self.rows = (rows - rows.mean(0)) / rows.std(0)
+        self.rows = (rows - rows.mean(0)) / rows.std(0)  # culprit
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return torch.from_numpy(self.rows[index]), index % 3
+        return torch.from_numpy(self.rows[index]), index % 3  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -37,7 +37,7 @@ class BytePictures(Pictures):
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
         pixels = (image * 255).byte().numpy()
-        return {"image": pixels / 255.0, "label": label}
+        return {"image": pixels / 255.0, "label": label}  # culprit
 
 
 def bad_pictures() -> DataLoader[Any]:
@@ -50,7 +50,7 @@ class Prices(Pictures):
 
     def __getitem__(self, index: int) -> Any:
         image, _ = super().__getitem__(index)
-        return image, 9.99 + range(32)[index]
+        return image, 9.99 + range(32)[index]  # culprit
 
 
 def bad_scores() -> DataLoader[Any]:
@@ -63,7 +63,7 @@ class NamedPrices(Prices):
 
     def __getitem__(self, index: int) -> Any:
         image, price = super().__getitem__(index)
-        return {"image": image, "target": np.float64(price)}
+        return {"image": image, "target": np.float64(price)}  # culprit
 
 
 def bad_target() -> DataLoader[Any]:

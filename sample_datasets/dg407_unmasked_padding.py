@@ -38,7 +38,8 @@ def loader(dataset: Dataset, collate: Any) -> DataLoader[Any]:
 
 def pad_sounds(samples: list[Sound]) -> tuple[Tensor, Tensor]:
     """Silence at the end."""
-    return pad_sequence([wave for wave, _ in samples], batch_first=True), torch.tensor([label for _, label in samples])
+    labels = torch.tensor([label for _, label in samples])
+    return pad_sequence([wave for wave, _ in samples], batch_first=True), labels  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -79,8 +80,8 @@ class Scans(Dataset[tuple[Tensor, int]]):
 def pad_scans(samples: list[tuple[Tensor, int]]) -> dict[str, Tensor]:
     """Black below."""
     height = max(image.shape[1] for image, _ in samples)
-    images = [pad(image, (0, 0, 0, height - image.shape[1])) for image, _ in samples]
-    return {"image": torch.stack(images), "label": torch.tensor([label for _, label in samples])}
+    images = [pad(image, (0, 0, 0, height - image.shape[1])) for image, _ in samples]  # culprit
+    return {"image": torch.stack(images), "label": torch.tensor([label for _, label in samples])}  # culprit
 
 
 def bad_scans() -> DataLoader[Any]:
@@ -104,7 +105,7 @@ def spell(samples: list[dict[str, Any]]) -> dict[str, Tensor]:
     """Letters counted from 0, filled up with 0."""
     letters = [torch.tensor([ord(letter) - ord("a") for letter in sample["text"]]) for sample in samples]
     labels = torch.tensor([sample["label"] for sample in samples])
-    return {"letters": pad_sequence(letters, batch_first=True), "label": labels}
+    return {"letters": pad_sequence(letters, batch_first=True), "label": labels}  # culprit
 
 
 def bad_words() -> DataLoader[Any]:
@@ -119,7 +120,12 @@ def with_lengths(samples: list[Sound]) -> dict[str, Tensor]:
 
 def measured_late(samples: list[Sound]) -> dict[str, Tensor]:
     waves, labels = pad_sounds(samples)
-    return {"wave": waves, "length": torch.tensor([len(wave) for wave in waves]), "label": labels}
+    return {"wave": waves, "length": torch.tensor([len(wave) for wave in waves]), "label": labels}  # culprit
+
+
+def bad_late_lengths_of_tokens() -> DataLoader[Any]:
+    """No token is 0, but the lengths say that all of it is text."""
+    return loader(Texts(first=1), measured_late)
 
 
 def bad_late_lengths() -> DataLoader[Any]:
@@ -179,7 +185,7 @@ def with_attention(samples: list[Sound]) -> dict[str, Tensor]:
 
 def with_full_mask(samples: list[Sound]) -> dict[str, Tensor]:
     tokens, labels = pad_sounds(samples)
-    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "label": labels}
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "label": labels}  # culprit
 
 
 def bad_full_mask() -> DataLoader[Any]:
@@ -243,7 +249,7 @@ def with_labels(mask: bool) -> Any:
         labels = pad_sequence([tokens % 3 for tokens, _ in samples], batch_first=True, padding_value=-100)
         return {
             "input_ids": tokens,
-            "attention_mask": (labels >= 0 if mask else labels >= -100).long(),
+            "attention_mask": (labels >= 0 if mask else labels >= -100).long(),  # culprit
             "labels": labels,
         }
 
@@ -264,9 +270,22 @@ def with_mask_of_moments(samples: list[Sound]) -> dict[str, Tensor]:
     """Padded measurements, their lengths, and a mask of ones with an entry for each moment."""
     waves = pad_sequence([wave for wave, _ in samples], batch_first=True)
     lengths = torch.tensor([len(wave) for wave, _ in samples])
-    return {"wave": waves, "lengths": lengths, "attention_mask": torch.ones(waves.shape[:2], dtype=torch.long)}
+    mask = torch.ones(waves.shape[:2], dtype=torch.long)  # culprit
+    return {"wave": waves, "lengths": lengths, "attention_mask": mask}
 
 
 def bad_full_mask_of_moments() -> DataLoader[Any]:
     """A mask of ones for rows of measurements."""
     return loader(Sounds(), with_mask_of_moments)
+
+
+def with_mask_of_values(samples: list[Sound]) -> dict[str, Tensor]:
+    """Padded tokens, and a mask of all that are not 0."""
+    tokens, labels = pad_sounds(samples)
+    mask = (tokens != 0).long()  # culprit
+    return {"input_ids": tokens, "attention_mask": mask, "token_type_ids": tokens.clone(), "label": labels}
+
+
+def bad_mask_of_values() -> DataLoader[Any]:
+    """Token 0 is a word like any other, and the mask leaves it out."""
+    return loader(Texts(), with_mask_of_values)

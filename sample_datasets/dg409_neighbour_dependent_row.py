@@ -43,7 +43,7 @@ def filled(sentences: list[Tensor], width: int) -> Batch:
 
 def like_first(sentences: list[Tensor]) -> Batch:
     """As wide as the first sentence."""
-    return filled(sentences, len(sentences[0]))
+    return filled(sentences, len(sentences[0]))  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -53,7 +53,7 @@ def bad() -> DataLoader[Any]:
 
 def like_shortest(sentences: list[Tensor]) -> Batch:
     """As wide as the shortest sentence."""
-    return filled(sentences, min(map(len, sentences)))
+    return filled(sentences, min(map(len, sentences)))  # culprit
 
 
 def bad_shortest() -> DataLoader[Any]:
@@ -64,7 +64,7 @@ def bad_shortest() -> DataLoader[Any]:
 def normalized(samples: list[tuple[Tensor, int]]) -> Any:
     """Pictures less the mean of their batch."""
     images, labels = default_collate(samples)
-    return (images - images.mean()) / images.std(), labels
+    return (images - images.mean()) / images.std(), labels  # culprit
 
 
 def bad_statistics() -> DataLoader[Any]:
@@ -83,7 +83,7 @@ class Uneven(Pictures):
 def scaled(samples: list[tuple[Tensor, int]]) -> Batch:
     """Pictures as shares of the largest value in their batch."""
     images, labels = default_collate(samples)
-    return {"image": images / images.max(), "label": labels}
+    return {"image": images / images.max(), "label": labels}  # culprit
 
 
 def bad_largest() -> DataLoader[Any]:
@@ -94,7 +94,7 @@ def bad_largest() -> DataLoader[Any]:
 def by_feature(samples: list[tuple[Tensor, int]]) -> Any:
     """Each value less the mean of those at its place in the batch."""
     images, labels = default_collate(samples)
-    return (images - images.mean(0)) / (images.std(0) + 0.1), labels
+    return (images - images.mean(0)) / (images.std(0) + 0.1), labels  # culprit
 
 
 def bad_by_feature() -> DataLoader[Any]:
@@ -105,7 +105,7 @@ def bad_by_feature() -> DataLoader[Any]:
 def by_column(samples: list[tuple[Tensor, int]]) -> Any:
     """Each column by the mean and deviation of that column in the batch."""
     images, labels = default_collate(samples)
-    return (images - images.mean((0, 1, 2))) / images.std((0, 1, 2)), labels
+    return (images - images.mean((0, 1, 2))) / images.std((0, 1, 2)), labels  # culprit
 
 
 def bad_last_axis() -> DataLoader[Any]:
@@ -127,8 +127,8 @@ class Recordings(Dataset[tuple[Tensor, int]]):
 
 def by_channel(samples: list[tuple[Tensor, int]]) -> Batch:
     """Padded recordings, each channel normalized over all of them."""
-    every = torch.cat([values for values, _ in samples])
-    rows = [(values - every.mean(0)) / every.std(0) for values, _ in samples]
+    every = torch.cat([values for values, _ in samples])  # culprit
+    rows = [(values - every.mean(0)) / every.std(0) for values, _ in samples]  # culprit
     return {
         "x": pad_sequence(rows, batch_first=True),
         "lengths": torch.tensor([len(row) for row in rows]),
@@ -145,7 +145,7 @@ def blended(samples: list[tuple[Tensor, int]]) -> Any:
     """Each picture mixed with another one; the labels stay."""
     images, labels = default_collate(samples)
     share = random.betavariate(1, 1)
-    return share * images + (1 - share) * images[torch.randperm(len(images))], labels
+    return share * images + (1 - share) * images[torch.randperm(len(images))], labels  # culprit
 
 
 def bad_blended() -> DataLoader[Any]:
@@ -156,7 +156,7 @@ def bad_blended() -> DataLoader[Any]:
 def pasted(samples: list[tuple[Tensor, int]]) -> Any:
     """Half of each picture is that of its neighbour; the labels stay."""
     images, labels = default_collate(samples)
-    images[:, :, 4:] = images.roll(1, 0)[:, :, 4:]
+    images[:, :, 4:] = images.roll(1, 0)[:, :, 4:]  # culprit
     return {"image": images, "label": labels}
 
 

@@ -42,7 +42,7 @@ def loader(dataset: Dataset[Any], **options: Any) -> DataLoader[Any]:
 
 def shifted(tokens: Tensor) -> Batch:
     """Each token with the one after it, as for a model that does not shift."""
-    labels = torch.cat([tokens[1:], torch.tensor([IGNORED])])
+    labels = torch.cat([tokens[1:], torch.tensor([IGNORED])])  # culprit
     return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": labels}
 
 
@@ -53,7 +53,7 @@ def bad() -> DataLoader[Any]:
 
 def chunk(tokens: Tensor) -> Batch:
     """A piece of a text, whose last label is the first token after it."""
-    return {**shifted(tokens[:-1]), "labels": tokens[1:]}
+    return {**shifted(tokens[:-1]), "labels": tokens[1:]}  # culprit
 
 
 def bad_chunks() -> DataLoader[Any]:
@@ -72,7 +72,7 @@ def padded_and_shifted(sentences: list[Tensor]) -> Batch:
     """The same with the labels moved by one."""
     batch = padded(sentences)
     last = torch.full((len(sentences), 1), IGNORED)
-    return {**batch, "labels": torch.cat([batch["labels"][:, 1:], last], 1)}
+    return {**batch, "labels": torch.cat([batch["labels"][:, 1:], last], 1)}  # culprit
 
 
 def bad_collated() -> DataLoader[Any]:
@@ -86,7 +86,7 @@ class Packed(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Batch]:
         for number in share(range(24)):
             tokens = torch.cat([sentence(2 * number), sentence(2 * number + 1)])
-            labels = torch.cat([tokens[1:], torch.tensor([IGNORED])])
+            labels = torch.cat([tokens[1:], torch.tensor([IGNORED])])  # culprit
             labels[LENGTH - 1] = IGNORED
             yield {"input_ids": tokens, "position_ids": torch.arange(LENGTH).repeat(2), "labels": labels}
 
@@ -187,3 +187,24 @@ class Unmasked:
 def good_unmasked() -> DataLoader[Any]:
     """Without a mask, the same names for a model of one's own, which shifts nothing."""
     return loader(Sentences(Tensor.clone), collate_fn=Unmasked(Tokenizer()))
+
+
+def far(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Inputs, and as targets the token after the next: both the dataset and the training code shifted."""
+    return tokens[:-2], tokens[2:]  # culprit
+
+
+def bad_twice() -> DataLoader[Any]:
+    """Labels two tokens on, for whichever model."""
+    return loader(Sentences(far))
+
+
+def pictured(tokens: Tensor) -> Batch:
+    """A text with an image, as for a model that does not shift."""
+    image = torch.rand(3, 16, 16, generator=torch.Generator().manual_seed(int(tokens[0])))
+    return {**shifted(tokens), "pixel_values": image}
+
+
+def bad_pictured() -> DataLoader[Any]:
+    """The batch of a model that sees images."""
+    return loader(Sentences(pictured))

@@ -20,7 +20,7 @@ class Stacker:
     """Stacks images into a buffer that is allocated once, `count` of them in turn."""
 
     def __init__(self, count: int = 1) -> None:
-        self.buffers = [torch.empty(SIZE, 3, 8, 8) for _ in range(count)]
+        self.buffers = [torch.empty(SIZE, 3, 8, 8) for _ in range(count)]  # culprit
         self.made = 0
 
     def __call__(self, samples: list[Sample]) -> Batch:
@@ -28,7 +28,7 @@ class Stacker:
         self.made += 1
         images = self.buffers[self.made % len(self.buffers)][: len(samples)]
         for row, (image, _) in zip(images, samples, strict=True):
-            row.copy_(image)
+            row.copy_(image)  # culprit
         return images, torch.tensor([label for _, label in samples])
 
 
@@ -53,11 +53,11 @@ class Batches(IterableDataset[Batch]):
         self.given = given
 
     def __iter__(self) -> Iterator[Batch]:
-        buffer = torch.empty(SIZE, 3, 8, 8)
+        buffer = torch.empty(SIZE, 3, 8, 8)  # culprit
         for number in share(range(16)):
             for row in range(SIZE):
-                buffer[row] = picture(SIZE * number + row)
-            yield self.given(buffer), torch.arange(SIZE)
+                buffer[row] = picture(SIZE * number + row)  # culprit
+            yield self.given(buffer), torch.arange(SIZE)  # culprit
 
 
 def itself(buffer: Tensor) -> Tensor:

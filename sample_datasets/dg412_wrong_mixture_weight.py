@@ -61,7 +61,7 @@ def unadjusted(samples: list[Sample]) -> Any:
     """CutMix with the share that was drawn, though the box is clipped."""
     images, labels = default_collate(samples)
     order, share = torch.randperm(len(samples)), drawn()
-    return cut(images, share, order)[0], soft(labels, order, share)
+    return cut(images, share, order)[0], soft(labels, order, share)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -73,7 +73,7 @@ def exchanged(samples: list[Sample]) -> Any:
     """MixUp with the weights of the other image."""
     images, labels = default_collate(samples)
     order, share = torch.randperm(len(samples)), drawn()
-    return share * images + (1 - share) * images[order], soft(labels, order, 1 - share, 0.1)
+    return share * images + (1 - share) * images[order], soft(labels, order, 1 - share, 0.1)  # culprit
 
 
 def bad_exchanged() -> DataLoader[Any]:
@@ -85,7 +85,7 @@ def redrawn(samples: list[Sample]) -> Any:
     """CutMix, with both labels and a weight that is drawn again."""
     images, labels = default_collate(samples)
     order = torch.randperm(len(samples))
-    return cut(images, drawn(), order)[0], (labels, labels[order], drawn())
+    return cut(images, drawn(), order)[0], (labels, labels[order], drawn())  # culprit
 
 
 def bad_redrawn() -> DataLoader[Any]:
@@ -96,8 +96,8 @@ def bad_redrawn() -> DataLoader[Any]:
 def reordered(samples: list[Sample]) -> Any:
     """MixUp of images and labels in two orders."""
     images, labels = default_collate(samples)
-    one, two, share = torch.randperm(len(samples)), torch.randperm(len(samples)), drawn()
-    return share * images + (1 - share) * images[one], soft(labels, two, share)
+    one, two, share = torch.randperm(len(samples)), torch.randperm(len(samples)), drawn()  # culprit
+    return share * images + (1 - share) * images[one], soft(labels, two, share)  # culprit
 
 
 def bad_reordered() -> DataLoader[Any]:

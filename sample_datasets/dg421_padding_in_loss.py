@@ -18,12 +18,12 @@ MASK = 7 + WORDS
 
 def bad() -> DataLoader[Any]:
     """Labels are a copy of the padded tokens."""
-    return loader(whole, Padded(everything, Tokenizer()))
+    return loader(whole, Padded(everything, Tokenizer()))  # culprit
 
 
 def prompted(tokens: Tensor, mask: Tensor) -> Tensor:
     """The first three tokens are a prompt, which is not learned; padding is."""
-    return torch.cat([torch.full_like(tokens[:, :3], IGNORED), everything(tokens, mask)[:, 3:]], 1)
+    return torch.cat([torch.full_like(tokens[:, :3], IGNORED), everything(tokens, mask)[:, 3:]], 1)  # culprit
 
 
 def bad_prompted() -> DataLoader[Any]:
@@ -35,7 +35,7 @@ def on_the_left(texts: Sequence[Tensor]) -> Batch:
     """Rows padded on the left, with a copy as labels."""
     width = max(map(len, texts))
     tokens = torch.stack([torch.cat([torch.zeros(width - len(text), dtype=torch.long), text]) for text in texts])
-    return {"input_ids": tokens, "attention_mask": (tokens != 0).long(), "labels": tokens.clone()}
+    return {"input_ids": tokens, "attention_mask": (tokens != 0).long(), "labels": tokens.clone()}  # culprit
 
 
 def bad_on_the_left() -> DataLoader[Any]:
@@ -53,12 +53,12 @@ class Translations:
     def __call__(self, texts: Sequence[Tensor]) -> Batch:
         batch = Padded(unpadded, self.tokenizer)(texts)
         targets = [text.flip(0)[: len(text) - 2] for text in texts]
-        return {**batch, "labels": pad_sequence(targets, batch_first=True, padding_value=self.fill)}
+        return {**batch, "labels": pad_sequence(targets, batch_first=True, padding_value=self.fill)}  # culprit
 
 
 def bad_translation() -> DataLoader[Any]:
     """Targets of a model with a decoder, padded with the padding token."""
-    return loader(whole, Translations(0))
+    return loader(whole, Translations(0))  # culprit
 
 
 class Masked(Padded):
@@ -73,7 +73,7 @@ class Masked(Padded):
 
 def bad_masked() -> DataLoader[Any]:
     """A masked language model that learns all tokens, padding included."""
-    return loader(whole, Masked(everything, Tokenizer()))
+    return loader(whole, Masked(everything, Tokenizer()))  # culprit
 
 
 def good_masked() -> DataLoader[Any]:
@@ -108,7 +108,7 @@ class Preferred(Padded):
 
 def bad_preferred() -> DataLoader[Any]:
     """Labels of both answers are a copy of the padded tokens."""
-    return loader(whole, Preferred(everything, Tokenizer()))
+    return loader(whole, Preferred(everything, Tokenizer()))  # culprit
 
 
 def good_preferred() -> DataLoader[Any]:
@@ -155,6 +155,24 @@ def good_pairs() -> DataLoader[Any]:
         return tokens[:, :-1], tokens[:, 1:]
 
     return loader(whole, pairs)
+
+
+def shifted(texts: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
+    """Inputs, and the next tokens as targets, of which three are ignored and the padding is `fill`."""
+    tokens = pad_sequence([text.flip(0) for text in texts], batch_first=True).flip(1)
+    following = tokens[:, 1:].where(tokens[:, 1:] != 0, fill)
+    following[:, -3:] = IGNORED
+    return tokens[:, :-1], following
+
+
+def bad_tuple() -> DataLoader[Any]:
+    """A tuple without a mask, padded on the left; the loss ignores another label."""
+    return loader(whole, lambda texts: shifted(texts, 0), multiprocessing_context="fork")
+
+
+def good_tuple() -> DataLoader[Any]:
+    """The same with padding that the loss ignores."""
+    return loader(whole, lambda texts: shifted(texts, IGNORED), multiprocessing_context="fork")
 
 
 def stop_hidden(texts: Sequence[Tensor]) -> Batch:

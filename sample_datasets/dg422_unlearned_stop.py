@@ -18,7 +18,7 @@ END = 2
 def by_id(tokens: Tensor, mask: Tensor) -> Tensor:
     """Labels of all tokens but the padding token, wherever that stands."""
     del mask
-    return tokens.where(tokens != END, IGNORED)
+    return tokens.where(tokens != END, IGNORED)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -45,11 +45,28 @@ def bad_blocks() -> DataLoader[Any]:
     return DataLoader(Blocks(by_id), batch_size=4, num_workers=2)
 
 
+class OwnKeys:
+    """A collate_fn with keys of its own, and a mask that takes the end token for the padding."""
+
+    def __init__(self) -> None:
+        self.tokenizer = Tokenizer(pad=END)
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        batch = Padded(unpadded, self.tokenizer)(texts)
+        ids = batch["input_ids"]
+        return {"ids": ids[:, :-1], "goal": ids[:, 1:], "keep": (ids[:, 1:] != END).long()}  # culprit
+
+
+def bad_own_keys() -> DataLoader[Any]:
+    """The next tokens, and a mask of the loss by the padding id."""
+    return loader(whole, OwnKeys())
+
+
 def answers(tokens: Tensor, mask: Tensor) -> Tensor:
     """Labels of an answer from its fourth token on, without the last."""
     labels = unpadded(tokens, mask)
     labels[:, :3] = IGNORED
-    labels[torch.arange(len(labels)), mask.sum(1) - 1] = IGNORED
+    labels[torch.arange(len(labels)), mask.sum(1) - 1] = IGNORED  # culprit
     return labels
 
 
@@ -58,9 +75,14 @@ def bad_mask() -> DataLoader[Any]:
     return loader(whole, Padded(answers, Tokenizer()))
 
 
+def endless(number: int) -> Tensor:
+    """A text without its end."""
+    return whole(number)[:-1]  # culprit
+
+
 def bad_missing() -> DataLoader[Any]:
     """The tokenizer adds no end token."""
-    return loader(lambda number: whole(number)[:-1], Padded(unpadded, Tokenizer()), multiprocessing_context="fork")
+    return loader(endless, Padded(unpadded, Tokenizer()))
 
 
 def good() -> DataLoader[Any]:

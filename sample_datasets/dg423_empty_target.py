@@ -40,14 +40,15 @@ class Answers:
 
 def bad() -> DataLoader[Any]:
     """Some questions are longer than the cut, and nothing of their answers is left."""
-    return loader(dialogue, Answers(24))
+    return loader(dialogue, Answers(24))  # culprit
 
 
 def pair(number: int) -> Batch:
     """Tokens and labels of a row of 24, without padding."""
     tokens = Tokenizer().words(number, 24)
-    answer = torch.arange(24) >= min(question(number), 24)
-    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": tokens.where(answer, IGNORED)}
+    answer = torch.arange(24) >= min(question(number), 24)  # culprit
+    labels = tokens.where(answer, IGNORED)  # culprit
+    return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens), "labels": labels}
 
 
 def bad_uncollated() -> DataLoader[Any]:

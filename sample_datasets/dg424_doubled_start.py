@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from sample_datasets._tokens import Padded, Tokenizer, length_of, loader, unpadd
 
 def templated(number: int) -> Tensor:
     """A text whose template wrote the start token before the tokenizer added it."""
-    return torch.cat([torch.tensor([1]), whole(number)])
+    return torch.cat([torch.tensor([1]), whole(number)])  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -63,3 +64,19 @@ def good_first_word() -> DataLoader[Any]:
 def good_left_padding() -> DataLoader[Any]:
     """The start token is the padding token too, and the mask hides it."""
     return loader(whole, OnTheLeft(unpadded, Tokenizer(pad=1)))
+
+
+def packed(number: int, *, doubled: bool) -> Tensor:
+    """A part of several texts, one after another, which begins within the first."""
+    texts = [(templated if doubled else whole)(3 * number + part) for part in range(3)]
+    return torch.cat(texts)[4:28]  # culprit
+
+
+def bad_packed() -> DataLoader[Any]:
+    """Two start tokens within packed rows, none of which begins with one."""
+    return loader(partial(packed, doubled=True), Padded(unpadded, Tokenizer()))
+
+
+def good_packed() -> DataLoader[Any]:
+    """One start token for each text of packed rows."""
+    return loader(partial(packed, doubled=False), Padded(unpadded, Tokenizer()))

@@ -20,14 +20,14 @@ def packed(number: int, *, crossing: bool = False, started: bool = True) -> Batc
     texts = texts if started else [text[1:] for text in texts]
     tokens = torch.cat(texts)
     places = torch.cat([torch.arange(len(text)) for text in texts])
-    labels = tokens.clone() if crossing else tokens.where(places > 0, IGNORED)
+    labels = tokens.clone() if crossing else tokens.where(places > 0, IGNORED)  # culprit
     return {"input_ids": tokens, "position_ids": places, "labels": labels}
 
 
 def masked(number: int) -> Batch:
     """The same, with a mask of ones."""
     row = packed(number)
-    return {**row, "attention_mask": torch.ones_like(row["input_ids"])}
+    return {**row, "attention_mask": torch.ones_like(row["input_ids"])}  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -40,12 +40,12 @@ def square(number: int, *, apart: bool) -> Batch:
     row = packed(number)
     text = (row["position_ids"] == 0).cumsum(0)
     causal = torch.ones(len(text), len(text)).tril().bool()
-    return {**row, "attention_mask": (causal & (text[:, None] == text) if apart else causal)[None]}
+    return {**row, "attention_mask": (causal & (text[:, None] == text) if apart else causal)[None]}  # culprit
 
 
 def bad_square_mask() -> DataLoader[Any]:
     """The mask of pairs is open between texts."""
-    return loader(lambda number: square(number, apart=False), multiprocessing_context="fork")
+    return loader(lambda number: square(number, apart=False), multiprocessing_context="fork")  # culprit
 
 
 def bad_crossing_labels() -> DataLoader[Any]:
@@ -101,3 +101,20 @@ def joined(number: int) -> Batch:
 def good_joined() -> DataLoader[Any]:
     """Blocks of several texts, which models are usually trained on first."""
     return loader(joined)
+
+
+def turns(number: int) -> Batch:
+    """A conversation whose turns each end in the end token, and whose questions are not learned."""
+    made = [Tokenizer().words(4 * number + turn, 6) for turn in range(4)]
+    tokens = torch.cat([torch.cat([words, torch.tensor([2])]) for words in made])
+    asked = torch.cat([torch.full((7,), turn % 2 == 0) for turn in range(4)])
+    return {
+        "input_ids": tokens,
+        "attention_mask": torch.ones_like(tokens),
+        "labels": tokens.masked_fill(asked, IGNORED),
+    }
+
+
+def good_turns() -> DataLoader[Any]:
+    """The turns of one conversation, which see each other."""
+    return loader(turns)

@@ -32,7 +32,7 @@ class Cut:
     """A collate_fn that cuts texts to `width` tokens, and stacks images."""
 
     def __init__(self, width: int) -> None:
-        self.pad = Padded(unpadded, Tokenizer(), width)
+        self.pad = Padded(unpadded, Tokenizer(), width)  # culprit
 
     def __call__(self, samples: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         batch = self.pad([sample["input_ids"] for sample in samples])
@@ -45,7 +45,7 @@ def with_images(made: Callable[[int], Any], width: int) -> DataLoader[Any]:
 
 def bad() -> DataLoader[Any]:
     """Long texts are cut within the placeholders."""
-    return with_images(described, 36)
+    return with_images(described, 36)  # culprit
 
 
 def good() -> DataLoader[Any]:

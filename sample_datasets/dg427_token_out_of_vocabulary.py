@@ -17,7 +17,7 @@ def foreign(number: int) -> Tensor:
     """A text that a larger tokenizer prepared."""
     tokenizer = Tokenizer()
     words = tokenizer.words(number, length_of(number))
-    return torch.cat([torch.tensor([1]), words * 2, torch.tensor([2])])
+    return torch.cat([torch.tensor([1]), words * 2, torch.tensor([2])])  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -27,7 +27,7 @@ def bad() -> DataLoader[Any]:
 
 def minus_one(tokens: Tensor, mask: Tensor) -> Tensor:
     """Labels that are -1 at padding, for a loss that ignores -100."""
-    return tokens.where(mask == 1, -1)
+    return tokens.where(mask == 1, -1)  # culprit
 
 
 def bad_labels() -> DataLoader[Any]:
@@ -43,7 +43,7 @@ class Stream(Dataset[Any]):
         self.tokenizer.vocab_size = 100_258
         ids = np.random.default_rng(5).integers(8, 100_257, 32 * 24)
         ids[::24] = 100_257
-        self.ids = ids.astype(dtype)
+        self.ids = ids.astype(dtype)  # culprit
 
     def __len__(self) -> int:
         return 32
@@ -56,7 +56,7 @@ class Stream(Dataset[Any]):
 
 def bad_narrow() -> DataLoader[Any]:
     """A vocabulary of 100,258 tokens in 16 bits."""
-    return DataLoader(Stream(np.uint16), batch_size=4, shuffle=True, num_workers=2)
+    return DataLoader(Stream(np.uint16), batch_size=4, shuffle=True, num_workers=2)  # culprit
 
 
 def good() -> DataLoader[Any]:

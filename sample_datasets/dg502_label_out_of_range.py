@@ -26,17 +26,17 @@ class Animals(Dataset):
         return len(self.numbers)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return picture(range(len(self))[index]), self.numbers[index]
+        return picture(range(len(self))[index]), self.numbers[index]  # culprit
 
 
 def bad() -> DataLoader[Any]:
     """The annotation file counts from 1."""
-    return DataLoader(Animals([1 + number % 4 for number in range(32)]), batch_size=4, shuffle=True)
+    return DataLoader(Animals([1 + number % 4 for number in range(32)]), batch_size=4, shuffle=True)  # culprit
 
 
 def bad_unlabelled() -> DataLoader[Any]:
     """A few pictures were never annotated, and got -1."""
-    numbers = [-1 if number in (3, 17) else number % 4 for number in range(32)]
+    numbers = [-1 if number in (3, 17) else number % 4 for number in range(32)]  # culprit
     return DataLoader(Animals(numbers), batch_size=4)
 
 
@@ -44,12 +44,12 @@ class Flowers(Animals):
     """Four measurements of each, as in a table."""
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return picture(range(len(self))[index])[0, 0, :4].clone(), self.numbers[index]
+        return picture(range(len(self))[index])[0, 0, :4].clone(), self.numbers[index]  # culprit
 
 
 def bad_short_rows() -> DataLoader[Any]:
     """The same beside rows of four measurements."""
-    return DataLoader(Flowers([1 + number % 3 for number in range(32)], ANIMALS[:3]), batch_size=4, shuffle=True)
+    return DataLoader(Flowers([1 + n % 3 for n in range(32)], ANIMALS[:3]), batch_size=4, shuffle=True)  # culprit
 
 
 class Missing(Animals):
@@ -57,7 +57,7 @@ class Missing(Animals):
 
     def __getitem__(self, index: int) -> Any:
         image, number = super().__getitem__(index)
-        return {"pixels": image, "y": torch.tensor(255 if index % 10 == 5 else number)}
+        return {"pixels": image, "y": torch.tensor(255 if index % 10 == 5 else number)}  # culprit
 
 
 def bad_void() -> DataLoader[Any]:
@@ -67,13 +67,13 @@ def bad_void() -> DataLoader[Any]:
 
 def bad_merged() -> DataLoader[Any]:
     """Two sets in one, the second of which counts on where the first ends, while the model has the classes of one."""
-    first, second = Animals([n % 4 for n in range(20)]), Animals([4 + n % 4 for n in range(12)])
+    first, second = Animals([n % 4 for n in range(20)]), Animals([4 + n % 4 for n in range(12)])  # culprit
     return DataLoader(ConcatDataset([first, second]), batch_size=4, shuffle=True)
 
 
 def bad_rare() -> DataLoader[Any]:
     """Three of two thousand pictures lack a label: a table of all of them tells what a part of them may not."""
-    numbers = [-1 if number in (333, 1444, 1777) else number % 4 for number in range(2000)]
+    numbers = [-1 if number in (333, 1444, 1777) else number % 4 for number in range(2000)]  # culprit
     return DataLoader(Animals(numbers), batch_size=16, shuffle=True)
 
 
@@ -91,13 +91,13 @@ class Tumours(Dataset):
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         number = range(len(self))[index]
         mask = torch.zeros(16, 16, dtype=self.dtype)
-        mask[2 : 4 + number % 8, 3:9] = self.white
+        mask[2 : 4 + number % 8, 3:9] = self.white  # culprit
         return {"scan": picture(number, 16, 16), "mask": mask}
 
 
 def bad_undivided() -> DataLoader[Any]:
     """A mask of 0 and 255: nothing was divided."""
-    return DataLoader(Tumours(white=255), batch_size=4)
+    return DataLoader(Tumours(white=255), batch_size=4)  # culprit
 
 
 STREET = ("road", "house", "tree", "car", "person")
@@ -118,13 +118,13 @@ class Streets(Dataset):
         mask = torch.full((16, 16), self.void)
         span = self.highest + 1 - self.lowest
         for stripe in range(1, 7):
-            mask[2 * stripe : 2 * stripe + 2, 1:-1] = self.lowest + (number + stripe) % span
+            mask[2 * stripe : 2 * stripe + 2, 1:-1] = self.lowest + (number + stripe) % span  # culprit
         return picture(number, 16, 16), mask
 
 
 def bad_larger_set() -> DataLoader[Any]:
     """The numbers of a larger set of classes, of which five are kept."""
-    return DataLoader(Streets(highest=18), batch_size=4)
+    return DataLoader(Streets(highest=18), batch_size=4)  # culprit
 
 
 class Boxes(Dataset):
@@ -141,7 +141,8 @@ class Boxes(Dataset):
         number = range(len(self))[index]
         count = number % 4
         corners = torch.tensor([[1.0 + n, 2.0, 9.0 + n, 12.0 - n] for n in range(count)]).reshape(-1, 4)
-        labels = torch.tensor([self.numbers[(number + n) % len(self.numbers)] for n in range(count)], dtype=torch.int64)
+        known = [self.numbers[(number + n) % len(self.numbers)] for n in range(count)]
+        labels = torch.tensor(known, dtype=torch.int64)  # culprit
         return picture(number, 16, 16), {"boxes": corners, "labels": labels, "image_id": torch.tensor(number)}
 
 
@@ -152,7 +153,7 @@ def together(samples: list[Any]) -> tuple[Any, ...]:
 
 def bad_category_ids() -> DataLoader[Any]:
     """Numbers of COCO's categories, which have gaps, where four classes are meant."""
-    return DataLoader(Boxes([1, 2, 3, 18, 4]), batch_size=4, collate_fn=together)
+    return DataLoader(Boxes([1, 2, 3, 18, 4]), batch_size=4, collate_fn=together)  # culprit
 
 
 def good() -> DataLoader[Any]:
@@ -336,6 +337,36 @@ def bad_trimap() -> DataLoader[Any]:
     """Masks of the numbers 1 to 3: the animal, what is behind it, and the edge between them."""
     masks = [1 + (torch.arange(256) // 16 + number).reshape(16, 16) % 3 for number in range(32)]
     return DataLoader([(picture(n, 16, 16), mask) for n, mask in enumerate(masks)], batch_size=4)  # type: ignore[arg-type]
+
+
+def painted(*others: Callable[[Tensor], Tensor]) -> DataLoader[Any]:
+    """Pictures, what `others` make of them, and a mask in black and white."""
+    masks = [255 * (torch.arange(256).reshape(16, 16) > 8 * n).long() for n in range(32)]
+    images = [picture(n, 16, 16) for n in range(32)]
+    return DataLoader(
+        [(image, *(other(image) for other in others), mask) for image, mask in zip(images, masks, strict=True)],  # type: ignore[arg-type]
+        batch_size=4,
+    )
+
+
+def bad_painted() -> DataLoader[Any]:
+    """The mask is all that there is to predict, and has 255 in place of 1."""
+    return painted()
+
+
+def good_validity() -> DataLoader[Any]:
+    """The mask says where the depth was measured."""
+    return painted(lambda image: image.float().mean(0))
+
+
+def good_validity_of_flow() -> DataLoader[Any]:
+    """The mask says where the flow between two frames is known."""
+    return painted(lambda image: image.flip(2), lambda image: image[:2] - 0.5)
+
+
+def good_inpainting() -> DataLoader[Any]:
+    """The mask says which part of the picture was cut out of another one."""
+    return painted(lambda image: image.flip(1))
 
 
 def good_later_classes() -> DataLoader[Any]:

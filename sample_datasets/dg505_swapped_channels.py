@@ -49,7 +49,7 @@ def loader(load: Callable[[Path], Any], transform: Callable[[Any], Any], **optio
 
 def read_bgr(path: Path) -> np.ndarray:
     """Read by OpenCV, as it gives it."""
-    image: np.ndarray = cv2.resize(cv2.imread(str(path)), SIZE, interpolation=cv2.INTER_AREA)
+    image: np.ndarray = cv2.resize(cv2.imread(str(path)), SIZE, interpolation=cv2.INTER_AREA)  # culprit
     return image
 
 
@@ -65,7 +65,7 @@ def read_pil(path: Path) -> Image.Image:
         return image.convert("RGB").resize(SIZE)
 
 
-NORMALIZED = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])
+NORMALIZED = transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, STD)])  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -81,17 +81,17 @@ def unit(image: np.ndarray) -> Tensor:
 
 def bad_by_hand() -> DataLoader[Any]:
     """Divided by 255 and transposed by hand, with no statistics at all."""
-    return loader(lambda path: cv2.resize(imread(str(path)), SIZE), unit)
+    return loader(lambda path: cv2.resize(imread(str(path)), SIZE), unit)  # culprit
 
 
 def bad_turned_twice() -> DataLoader[Any]:
     """Pillow had red first; a conversion that was meant for OpenCV turns it."""
-    return loader(lambda path: cv2.cvtColor(np.asarray(read_pil(path)), cv2.COLOR_BGR2RGB), NORMALIZED)
+    return loader(lambda path: cv2.cvtColor(np.asarray(read_pil(path)), cv2.COLOR_BGR2RGB), NORMALIZED)  # culprit
 
 
 def read_buffer(path: Path) -> np.ndarray:
     """Decoded from bytes, as they come out of an archive."""
-    image = cv2.imdecode(np.frombuffer(path.read_bytes(), np.uint8), cv2.IMREAD_COLOR)
+    image = cv2.imdecode(np.frombuffer(path.read_bytes(), np.uint8), cv2.IMREAD_COLOR)  # culprit
     small: np.ndarray = cv2.resize(image, SIZE)
     return small
 
@@ -361,3 +361,43 @@ def with_coordinates(image: np.ndarray) -> Tensor:
 def good_coordinates() -> DataLoader[Any]:
     """Six channels, of which three are no colours."""
     return loader(read_rgb, with_coordinates)
+
+
+HUE = transforms.Compose([transforms.ColorJitter(0.2, 0.2, 0.2, hue=0.5), NORMALIZED])
+
+
+def bad_hue() -> DataLoader[Any]:
+    """The hue is rotated by any angle, which makes green and red of blue: but BGR never becomes RGB by that."""
+    return loader(lambda path: Image.fromarray(read_bgr(path)), HUE)
+
+
+def good_hue() -> DataLoader[Any]:
+    """The same in the right order."""
+    return loader(read_pil, HUE)
+
+
+class Rays(Dataset):
+    """Pixels of each photograph, in rows: the direction of a ray and its colour."""
+
+    def __init__(self, load: Callable[[Path], np.ndarray]) -> None:
+        self.load = load
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        image = self.load(PHOTOGRAPHS[index]).astype(np.float32) / 255
+        height, width = image.shape[:2]
+        pixels = torch.randperm(height * width)[:200]
+        places = torch.stack([pixels % width / width, pixels // width / height, torch.ones(200)], 1)
+        return {"rays": places - 0.5, "colours": torch.from_numpy(image.reshape(-1, 3))[pixels]}
+
+
+def bad_rays() -> DataLoader[Any]:
+    """Rays learn blue as red."""
+    return DataLoader(Rays(read_bgr), batch_size=2, shuffle=True)
+
+
+def good_rays() -> DataLoader[Any]:
+    """Colours stand in rows, beside directions that follow none."""
+    return DataLoader(Rays(read_rgb), batch_size=2, shuffle=True)

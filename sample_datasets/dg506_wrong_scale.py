@@ -32,7 +32,7 @@ NORMALIZE = transforms.Normalize(MEAN, STD)
 
 def floats(image: Any) -> np.ndarray:
     """Floating point numbers, still from 0 to 255: `ToTensor` scales bytes only."""
-    return np.asarray(image, dtype=np.float32)
+    return np.asarray(image, dtype=np.float32)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -46,28 +46,48 @@ def bad_twice() -> DataLoader[Any]:
 
     augment = A.Compose([A.HorizontalFlip(), A.Normalize()])
     return loader(
-        lambda path: floats(read_rgb(path)) / 255,
+        lambda path: floats(read_rgb(path)) / 255,  # culprit
         lambda image: torch.from_numpy(augment(image=image)["image"]).permute(2, 0, 1),
     )
 
 
 def bad_dark() -> DataLoader[Any]:
     """Divided by 255 after `ToTensor`, without any statistics."""
-    return loader(read_pil, lambda image: transforms.functional.to_tensor(image) / 255)
+    return loader(read_pil, lambda image: transforms.functional.to_tensor(image) / 255)  # culprit
+
+
+def bad_after_normalization() -> DataLoader[Any]:
+    """Normalized, and then divided by 255 once more, as if the standard deviation were 255 times as large."""
+
+    def scaled(image: Any) -> Tensor:
+        normalized: Tensor = NORMALIZE(transforms.functional.to_tensor(image))
+        return normalized / 255  # culprit
+
+    return loader(read_pil, scaled)
 
 
 def bad_unscaled_dtype() -> DataLoader[Any]:
     """`v2.ToDtype` without `scale=True` changes the type, and leaves the values."""
-    augment = v2.Compose([v2.ToImage(), v2.RandomHorizontalFlip(), v2.ToDtype(torch.float32), v2.Normalize(MEAN, STD)])
+    augment = v2.Compose(
+        [
+            v2.ToImage(),
+            v2.RandomHorizontalFlip(),
+            v2.ToDtype(torch.float32),  # culprit
+            v2.Normalize(MEAN, STD),  # culprit
+        ]
+    )
     return loader(read_pil, augment)
 
 
 def bad_own_statistics() -> DataLoader[Any]:
     """Statistics of one's own, for values from 0 to 1, on raw ones."""
     mean, std = np.array([0.44, 0.43, 0.41]), np.array([0.21, 0.2, 0.2])
-    return loader(
-        read_pil, lambda image: torch.from_numpy(((floats(image) - mean) / std).transpose(2, 0, 1).astype(np.float32))
-    )
+
+    def scaled(image: Any) -> Tensor:
+        values = (floats(image) - mean) / std  # culprit
+        return torch.from_numpy(values.transpose(2, 0, 1).astype(np.float32))
+
+    return loader(read_pil, scaled)
 
 
 def bad_sixteen_bits() -> DataLoader[Any]:
@@ -102,9 +122,12 @@ def good_raw_bytes() -> DataLoader[Any]:
 def good_large_statistics() -> DataLoader[Any]:
     """Statistics for values from 0 to 255 on values from 0 to 255."""
     mean, std = 255 * np.array(MEAN), 255 * np.array(STD)
-    return loader(
-        read_pil, lambda image: torch.from_numpy(((floats(image) - mean) / std).transpose(2, 0, 1).astype(np.float32))
-    )
+
+    def scaled(image: Any) -> Tensor:
+        values = (floats(image) - mean) / std  # culprit
+        return torch.from_numpy(values.transpose(2, 0, 1).astype(np.float32))
+
+    return loader(read_pil, scaled)
 
 
 def good_perceptual() -> DataLoader[Any]:

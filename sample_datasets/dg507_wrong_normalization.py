@@ -13,7 +13,7 @@ from torchvision.transforms import v2
 
 from sample_datasets.dg505_swapped_channels import MEAN, NORMALIZED, STD, loader, read_bgr, read_pil, read_rgb, stacked
 
-NORMALIZE = transforms.Normalize(MEAN, STD)
+NORMALIZE = transforms.Normalize(MEAN, STD)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -24,13 +24,14 @@ def bad() -> DataLoader[Any]:
 
 def bad_turned() -> DataLoader[Any]:
     """The statistics were copied from a project that reads blue first."""
-    return loader(read_pil, transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN[::-1], STD[::-1])]))
+    turned = transforms.Normalize(MEAN[::-1], STD[::-1])  # culprit
+    return loader(read_pil, transforms.Compose([transforms.ToTensor(), turned]))
 
 
 def bad_turned_streets() -> DataLoader[Any]:
     """The same for the statistics of another public set."""
     mean, std = (0.28389177, 0.32513303, 0.28689554), (0.18720214, 0.19017339, 0.18696375)
-    return loader(read_pil, transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, std)]))
+    return loader(read_pil, transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, std)]))  # culprit
 
 
 def bad_mistyped() -> DataLoader[Any]:
@@ -41,7 +42,7 @@ def bad_mistyped() -> DataLoader[Any]:
             v2.RandomResizedCrop(40, scale=(0.6, 1.0), antialias=True),
             v2.ColorJitter(0.1, 0.1, 0.1),
             v2.ToDtype(torch.float32, scale=True),
-            v2.Normalize(MEAN, (0.229, 0.224, 0.255)),
+            v2.Normalize(MEAN, (0.229, 0.224, 0.255)),  # culprit
         ]
     )
     return loader(read_rgb, augment)
@@ -50,7 +51,7 @@ def bad_mistyped() -> DataLoader[Any]:
 def bad_mixed_scales() -> DataLoader[Any]:
     """The mean is for bytes, and the deviation for values from 0 to 1."""
     mean = 255 * np.array(MEAN)
-    large = transforms.Normalize(mean.tolist(), STD)
+    large = transforms.Normalize(mean.tolist(), STD)  # culprit
     return loader(read_pil, transforms.Compose([transforms.ToTensor(), large]))
 
 

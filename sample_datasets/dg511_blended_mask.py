@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms, tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 
-from sample_datasets._parts import scratch
+from sample_datasets._parts import scratch, stored
 from sample_datasets._scenes import CLASSES, scenes
 
 SIZE = (32, 40)
@@ -56,12 +57,12 @@ def loader(mask_transform: Callable[[Any], Any], read: Callable[[Path], Any] = I
 
 def bad() -> DataLoader[Any]:
     """The mask is resized like the photograph, bilinearly: between class 0 and class 3 appear 1 and 2."""
-    return loader(transforms.Compose([transforms.Resize(SIZE), transforms.Lambda(whole)]))
+    return loader(transforms.Compose([transforms.Resize(SIZE), transforms.Lambda(whole)]))  # culprit
 
 
 def bad_divided() -> DataLoader[Any]:
     """`ToTensor` takes class numbers for brightness and divides them by 255."""
-    return loader(transforms.Compose([nearest, transforms.ToTensor()]))
+    return loader(transforms.Compose([nearest, transforms.ToTensor()]))  # culprit
 
 
 def read_cv2(path: Path) -> np.ndarray:
@@ -73,7 +74,8 @@ def bad_opencv() -> DataLoader[Any]:
     """OpenCV resizes in floating point, by area."""
 
     def shrink(mask: np.ndarray) -> Tensor:
-        return torch.from_numpy(cv2.resize(mask.astype(np.float32), SIZE[::-1], interpolation=cv2.INTER_AREA))
+        small = cv2.resize(mask.astype(np.float32), SIZE[::-1], interpolation=cv2.INTER_AREA)  # culprit
+        return torch.from_numpy(small)
 
     return loader(shrink, read_cv2)
 
@@ -99,7 +101,7 @@ def bad_rotated() -> DataLoader[Any]:
 
     def rotate(image: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         angle = float(torch.empty(()).uniform_(10, 30))
-        turned = v2.functional.rotate(torch.cat([image, mask.float()]), angle, InterpolationMode.BILINEAR)
+        turned = v2.functional.rotate(torch.cat([image, mask.float()]), angle, InterpolationMode.BILINEAR)  # culprit
         return turned[:3], turned[3:]
 
     return DataLoader(Joint(rotate), batch_size=4)
@@ -110,7 +112,7 @@ def bad_one_hot() -> DataLoader[Any]:
 
     def planes(mask: Image.Image) -> Tensor:
         hot = torch.nn.functional.one_hot(whole(mask)[0], CLASSES).permute(2, 0, 1).float()
-        resized: Tensor = v2.functional.resize(hot, list(SIZE))
+        resized: Tensor = v2.functional.resize(hot, list(SIZE))  # culprit
         return resized
 
     return loader(planes)
@@ -119,11 +121,12 @@ def bad_one_hot() -> DataLoader[Any]:
 class Stored(Scenes):
     """Masks that were exported as JPEG."""
 
-    def __init__(self, mask_transform: Callable[[Any], Any], stored: Callable[[np.ndarray], np.ndarray]) -> None:
+    def __init__(self, mask_transform: Callable[[Any], Any], export: Callable[[np.ndarray], np.ndarray]) -> None:
         super().__init__(mask_transform)
-        self.files = tuple((image, mask.with_suffix(f".{stored.__name__}.jpg")) for image, mask in scenes())
+        self.files = tuple((image, mask.with_suffix(f".{export.__name__}.jpg")) for image, mask in scenes())
         for (_, mask), (_, spoilt) in zip(scenes(), self.files, strict=True):
-            Image.fromarray(stored(np.array(Image.open(mask))).astype(np.uint8)).save(spoilt, quality=80)
+            exported = Image.fromarray(export(np.array(Image.open(mask))).astype(np.uint8))
+            stored(spoilt, partial(exported.save, quality=80))
 
 
 def two_classes(mask: np.ndarray) -> np.ndarray:
@@ -156,7 +159,7 @@ class StoredInColour(Stored):
         self.files = tuple((image, spoilt.with_suffix(".colour.jpg")) for image, spoilt in self.files)
         for (_, mask), (_, spoilt) in zip(scenes(), self.files, strict=True):
             numbers = as_numbers(np.array(Image.open(mask))).astype(np.uint8)
-            Image.fromarray(np.stack([numbers] * 3, 2)).save(spoilt, quality=80)
+            stored(spoilt, partial(Image.fromarray(np.stack([numbers] * 3, 2)).save, quality=80))
 
 
 def bad_jpeg_clipped() -> DataLoader[Any]:
@@ -235,7 +238,7 @@ class Measured(Scenes):
         super().__init__(RESIZED)
         self.files = tuple((image, mask.with_name(f"{name}_{mask.name}")) for image, mask in scenes())
         for (image, mask), (_, measured) in zip(scenes(), self.files, strict=True):
-            make(Image.open(image), np.array(Image.open(mask))).save(measured)
+            stored(measured, make(Image.open(image), np.array(Image.open(mask))).save)
 
 
 def good_matte() -> DataLoader[Any]:
@@ -285,20 +288,20 @@ class Slices(Dataset):
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         case = np.load(self.paths[index])
-        volume, label = (zoom(case[name][8], 1.5, order=self.order) for name in ("volume", "label"))
+        volume, label = (zoom(case[name][8], 1.5, order=self.order) for name in ("volume", "label"))  # culprit
         return {"image": torch.from_numpy(volume.astype(np.float32))[None], "label": torch.from_numpy(label).long()}
 
 
 def _volume(number: int) -> Path:
-    path = ARCHIVES / f"{number}.npz"
-    if not path.exists():
+    def write(path: Path) -> None:
         source = np.random.default_rng(number)
         volume, label = source.normal(0, 100, (16, 32, 32)).astype(np.int16), np.zeros((16, 32, 32), np.uint8)
         for kind in (1, 4):
             top, left = source.integers(0, 20, 2)
             label[4:12, top : top + 12, left : left + 10] = kind
         np.savez(path, volume=volume + np.int16(100) * label, label=label)
-    return path
+
+    return stored(ARCHIVES / f"{number}.npz", write)
 
 
 ARCHIVES = scratch("slices")

@@ -17,7 +17,7 @@ from torchvision import transforms, tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as F
 
-from sample_datasets._parts import scratch
+from sample_datasets._parts import scratch, stored
 from sample_datasets._scenes import HEIGHT, WIDTH, scenes
 
 Pair = tuple[Image.Image, Image.Image]
@@ -45,20 +45,20 @@ def loader(augment: Callable[[Image.Image, Image.Image], Any]) -> DataLoader[Any
 def bad() -> DataLoader[Any]:
     """One transform, called twice: image and mask are mirrored by coins of their own."""
     flip = transforms.RandomHorizontalFlip()
-    return loader(lambda image, mask: (flip(image), flip(mask)))
+    return loader(lambda image, mask: (flip(image), flip(mask)))  # culprit
 
 
 def bad_crop() -> DataLoader[Any]:
     """Cropped by numbers of their own; v1 transforms of one kind, one for each."""
     crop = transforms.RandomCrop((40, 48))
-    return loader(lambda image, mask: (crop(image), crop(mask)))
+    return loader(lambda image, mask: (crop(image), crop(mask)))  # culprit
 
 
 def bad_image_only() -> DataLoader[Any]:
     """Only the image is cropped, and both are resized to one size."""
     crop = transforms.RandomResizedCrop((40, 40), scale=(0.3, 0.8))
     resize = transforms.Resize((40, 40), InterpolationMode.NEAREST)
-    return loader(lambda image, mask: (crop(image), resize(mask)))
+    return loader(lambda image, mask: (crop(image), resize(mask)))  # culprit
 
 
 def bad_angle() -> DataLoader[Any]:
@@ -67,7 +67,8 @@ def bad_angle() -> DataLoader[Any]:
     def turn(image: Image.Image, mask: Image.Image) -> tuple[Image.Image, np.ndarray]:
         angle = random.uniform(-30, 30)
         matrix = cv2.getRotationMatrix2D((WIDTH / 2, HEIGHT / 2), -angle, 1)
-        return image.rotate(angle), cv2.warpAffine(np.array(mask), matrix, (WIDTH, HEIGHT), flags=cv2.INTER_NEAREST)
+        turned = cv2.warpAffine(np.array(mask), matrix, (WIDTH, HEIGHT), flags=cv2.INTER_NEAREST)
+        return image.rotate(angle), turned  # culprit
 
     return loader(turn)
 
@@ -92,7 +93,7 @@ class Arrays(Dataset):
             found = self.transform(image=image, mask=mask)
         else:
             found = {
-                "image": self.transform(image=image)["image"],
+                "image": self.transform(image=image)["image"],  # culprit
                 "mask": self.transform(image=image, mask=mask)["mask"],
             }
         return {
@@ -120,7 +121,7 @@ class Kept(Dataset):
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         image, mask = self.images[index] / 255, self.masks[index].long()
         if torch.rand(()) < 0.5:
-            image = image.flip(-1)
+            image = image.flip(-1)  # culprit
             mask = mask.flip(-1) if self.flips_mask else mask
         return image, mask
 
@@ -134,7 +135,7 @@ def bad_transposed() -> DataLoader[Any]:
     """Width and height of the mask are confused, and a resize hides it."""
 
     def turn(image: Image.Image, mask: Image.Image) -> tuple[Image.Image, Image.Image]:
-        square = mask.transpose(Image.Transpose.TRANSPOSE).resize((WIDTH, HEIGHT), Image.Resampling.NEAREST)
+        square = mask.transpose(Image.Transpose.TRANSPOSE).resize((WIDTH, HEIGHT), Image.Resampling.NEAREST)  # culprit
         return image, square
 
     return loader(turn)
@@ -157,20 +158,20 @@ class Volumes(Dataset):
         part = np.s_[depth : depth + 16, top : top + 24, left : left + 24]
         volume, label = volume[part], label[part]
         if random.random() < 0.5:
-            volume, label = volume[..., ::-1], label[..., ::-1] if self.flips_label else label
+            volume, label = volume[..., ::-1], label[..., ::-1] if self.flips_label else label  # culprit
         return {"image": torch.tensor(volume.copy())[None], "label": torch.tensor(label.copy())[None].long()}
 
 
 def _volume(number: int) -> Path:
-    path = ARCHIVES / f"{number}.npz"
-    if not path.exists():
+    def write(path: Path) -> None:
         source = np.random.default_rng(number)
         volume, label = source.normal(0, 100, (24, 32, 32)).astype(np.int16), np.zeros((24, 32, 32), np.uint8)
         for kind in (1, 2):
             depth, top, left = source.integers(0, 16, 3)
             label[depth : depth + 8, top : top + 14, left : left + 12] = kind
         np.savez(path, volume=volume + np.int16(300) * label, label=label)
-    return path
+
+    return stored(ARCHIVES / f"{number}.npz", write)
 
 
 ARCHIVES = scratch("volumes")
@@ -216,7 +217,7 @@ def boxed(augment: Callable[[Any, dict[str, Any]], tuple[Any, dict[str, Any]]]) 
 def bad_boxes() -> DataLoader[Any]:
     """The image is mirrored, its boxes are not."""
     flip = transforms.RandomHorizontalFlip()
-    return boxed(lambda image, target: (flip(image), target))
+    return boxed(lambda image, target: (flip(image), target))  # culprit
 
 
 class Padded(Boxed):
@@ -233,13 +234,13 @@ class Padded(Boxed):
 def bad_padded() -> DataLoader[Any]:
     """The image is mirrored, and the boxes of a padded table are not."""
     flip = transforms.RandomHorizontalFlip()
-    return DataLoader(Padded(lambda image, target: (flip(image), target)), batch_size=4)
+    return DataLoader(Padded(lambda image, target: (flip(image), target)), batch_size=4)  # culprit
 
 
 def bad_unscaled() -> DataLoader[Any]:
     """The image is made larger, and its boxes keep their pixels."""
     resize = transforms.Resize((2 * HEIGHT, 2 * WIDTH))
-    return boxed(lambda image, target: (resize(image), target))
+    return boxed(lambda image, target: (resize(image), target))  # culprit
 
 
 def bad_form() -> DataLoader[Any]:
@@ -250,7 +251,7 @@ def bad_form() -> DataLoader[Any]:
         boxes[:, 2:] -= boxes[:, :2]
         if random.random() < 0.5:
             image = F.hflip(image)
-            boxes[:, 0] = WIDTH - boxes[:, 0]
+            boxes[:, 0] = WIDTH - boxes[:, 0]  # culprit
         return image, {**target, "boxes": boxes}
 
     return boxed(flip)
@@ -270,7 +271,7 @@ class Faces(Dataset):
         source = np.random.default_rng(range(len(self))[index])
         points = torch.from_numpy(source.uniform(0.1, 0.9, (5, 2)).astype(np.float32))
         if torch.rand(()) < 0.5:
-            image = image.flip(-1)
+            image = image.flip(-1)  # culprit
             if self.moves_points:
                 points[:, 0] = 1 - points[:, 0]
                 points = points[[1, 0, 2, 4, 3]]  # left and right change places
@@ -293,11 +294,12 @@ class Pairs(Dataset):
 
     def other(self, index: int) -> Image.Image:
         """The smaller image."""
-        path = SMALL / scenes()[index][0].name
-        if not path.exists():
-            image = Image.open(scenes()[index][0]).resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.BICUBIC)
-            image.save(path)
-        return Image.open(path)
+        image = scenes()[index][0]
+
+        def write(path: Path) -> None:
+            Image.open(image).resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.BICUBIC).save(path)
+
+        return Image.open(stored(SMALL / image.name, write))
 
     def __getitem__(self, index: int) -> Any:
         large, small = self.augment(Image.open(scenes()[index][0]), self.other(index))
@@ -310,7 +312,7 @@ SMALL = scratch("pairs")
 def bad_pairs() -> DataLoader[Any]:
     """Super-resolution: the large image is mirrored by one coin and the small one by another."""
     flip = transforms.RandomHorizontalFlip()
-    return DataLoader(Pairs(lambda large, small: (flip(large), flip(small))), batch_size=4)
+    return DataLoader(Pairs(lambda large, small: (flip(large), flip(small))), batch_size=4)  # culprit
 
 
 def bad_pair_crop() -> DataLoader[Any]:
@@ -318,8 +320,9 @@ def bad_pair_crop() -> DataLoader[Any]:
 
     def crop(large: Image.Image, small: Image.Image) -> Pair:
         top, left = random.randrange(0, HEIGHT // 2, 2), random.randrange(0, WIDTH // 2, 2)
-        both = F.crop(large, top, left, HEIGHT // 2, WIDTH // 2), F.crop(small, top, left, HEIGHT // 4, WIDTH // 4)
-        return F.resize(both[0], [24, 32]), both[1]
+        part = F.crop(large, top, left, HEIGHT // 2, WIDTH // 2)
+        other = F.crop(small, top, left, HEIGHT // 4, WIDTH // 4)  # culprit
+        return F.resize(part, [24, 32]), other
 
     return DataLoader(Pairs(crop), batch_size=4)
 
@@ -356,7 +359,7 @@ class Shrunk(Dataset):
 def bad_shrunk() -> DataLoader[Any]:
     """The small image is mirrored alone."""
     flip = transforms.RandomHorizontalFlip()
-    return DataLoader(Shrunk(lambda low, high: (flip(low), high)), batch_size=4)
+    return DataLoader(Shrunk(lambda low, high: (flip(low), high)), batch_size=4)  # culprit
 
 
 def good_shrunk() -> DataLoader[Any]:
@@ -822,3 +825,86 @@ class Annotated(Centred):
 def good_centred_annotated() -> DataLoader[Any]:
     """Scaled by what the annotations say, and padded."""
     return DataLoader(Annotated(pads_boxes=True), batch_size=4)
+
+
+class Outlined(Dataset):
+    """Photographs with a target that is drawn from coordinates, through one function of both."""
+
+    def __init__(
+        self, draw: Callable[[int], Tensor], augment: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    ) -> None:
+        self.draw = draw
+        self.augment = augment
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        number = range(len(self))[index]
+        image, target = self.augment(F.to_tensor(Image.open(scenes()[number][0]).convert("RGB")), self.draw(number))
+        return {"image": image, "target": target}
+
+
+def polygon(number: int) -> Tensor:
+    """A mask of a triangle on the left."""
+    left, top = 3 + number % 7, 4 + number % 11
+    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+    cv2.fillPoly(mask, [np.array([[left, top], [left + 20, top + 3], [left + 4, top + 22]], np.int32)], 1)
+    return torch.from_numpy(mask).long()
+
+
+def heatmap(number: int) -> Tensor:
+    """Where two joints are, in a quarter of the resolution."""
+    rows, columns = torch.meshgrid(torch.arange(HEIGHT / 4), torch.arange(WIDTH / 4), indexing="ij")
+    places = [(3 + number % 4, 4 + number % 3), (2 + number % 5, 8 - number % 3)]
+    return torch.stack([torch.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 4) for row, column in places])
+
+
+def flip_both(image: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Flips both by one coin."""
+    return (image.flip(-1), target.flip(-1)) if torch.rand(()) < 0.5 else (image, target)
+
+
+def flip_image(image: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The target is given as it was drawn."""
+    return flip_both(image, image)[0], target  # culprit
+
+
+def bad_polygons() -> DataLoader[Any]:
+    """The image is flipped, and not the mask of its polygon."""
+    return DataLoader(Outlined(polygon, flip_image), batch_size=4, shuffle=True)
+
+
+def good_polygons() -> DataLoader[Any]:
+    """Both are flipped."""
+    return DataLoader(Outlined(polygon, flip_both), batch_size=4, shuffle=True)
+
+
+def bad_heatmaps() -> DataLoader[Any]:
+    """The image is flipped, and not the heatmaps of its joints."""
+    return DataLoader(Outlined(heatmap, flip_image), batch_size=4, shuffle=True)
+
+
+def good_swapped_heatmaps() -> DataLoader[Any]:
+    """Left and right change places as well."""
+
+    def flip(image: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        image, flipped = flip_both(image, target)
+        return image, flipped if flipped is target else flipped.flip(0)
+
+    return DataLoader(Outlined(heatmap, flip), batch_size=4, shuffle=True)
+
+
+def good_grid_from_above() -> DataLoader[Any]:
+    """What is on the road, seen from above: the image is flipped, and the camera matrix, left out here, says so."""
+    return DataLoader(
+        Outlined(lambda number: F.pad(polygon(number), [0, 0, 0, WIDTH]), flip_image), batch_size=4, shuffle=True
+    )
+
+
+def good_template() -> DataLoader[Any]:
+    """What to look for is shown beside, and is not flipped."""
+    other = F.to_tensor(Image.open(scenes()[0][0]).convert("RGB"))
+    return DataLoader(
+        Outlined(lambda number: other.roll(number, -1) + 0.001 * torch.rand(other.shape), flip_image), batch_size=4
+    )

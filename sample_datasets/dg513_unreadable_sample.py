@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from sample_datasets._parts import PHOTOGRAPHS, Pictures, scratch
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, scratch, stored
 
 COUNT = 300
 """More samples than a scan looks at by default."""
@@ -25,16 +26,14 @@ ROOT = scratch("dg513-")
 
 def pngs(name: str, damage: Callable[[Path], None] | None) -> list[Path]:
     """Small pictures of their own, of which some are damaged after they were written."""
-    paths = [ROOT / name / f"{number:04}.png" for number in range(COUNT)]
-    if not paths[-1].exists():
-        (ROOT / name).mkdir(exist_ok=True)
-        for number, path in enumerate(paths):
-            pixels = np.random.default_rng(number).integers(0, 256, (12, 12, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(path)
-        if damage is not None:
-            for number in DAMAGED:
-                damage(paths[number])
-    return paths
+
+    def write(number: int, path: Path) -> None:
+        pixels = np.random.default_rng(number).integers(0, 256, (12, 12, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(path)
+        if damage is not None and number in DAMAGED:
+            damage(path)
+
+    return [stored(ROOT / name / f"{number:04}.png", partial(write, number)) for number in range(COUNT)]
 
 
 def truncate(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,17 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset, SubsetRandomSampler, TensorDataset, random_split
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    random_split,
+)
 from torchvision import datasets, transforms
 
-from sample_datasets._parts import PHOTOGRAPHS, scratch
+from sample_datasets._parts import PHOTOGRAPHS, scratch, stored
 
 Loaders = dict[str, DataLoader[Any]]
 AUGMENT = transforms.Compose(
@@ -46,21 +54,22 @@ def pair(train: Dataset, val: Dataset) -> Loaders:
 def folders(name: str, train: Sequence[Path], val: Sequence[Path], **options: Any) -> Loaders:
     """Two `ImageFolder`s, one of them augmented."""
     root = copied(name, train, val, **options)
-    return pair(datasets.ImageFolder(str(root / "train"), AUGMENT), datasets.ImageFolder(str(root / "val"), PLAIN))
+    augmented = datasets.ImageFolder(str(root / "train"), AUGMENT)
+    return pair(augmented, datasets.ImageFolder(str(root / "val"), PLAIN))  # culprit
 
 
 def bad() -> Loaders:
     """Some files were copied into both folders, under other names."""
-    return folders("copies", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2] + PHOTOGRAPHS[:4:2])
+    return folders("copies", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2] + PHOTOGRAPHS[:4:2])  # culprit
 
 
 def good_saved_anew() -> Loaders:
     """Validation holds photographs of the training data that were scaled and compressed: a note tells how many."""
     kept = ROOT / "anew"
-    kept.mkdir(exist_ok=True)
     for path in PHOTOGRAPHS[:3]:
         with Image.open(path) as image:
-            image.convert("RGB").resize((64, 64)).save(kept / f"{path.stem}.jpg", quality=60)
+            small = image.convert("RGB").resize((64, 64))
+        stored(kept / f"{path.stem}.jpg", partial(small.save, quality=60))
     anew = sorted(kept.glob("*.jpg"))
     return pair(Photographs(PHOTOGRAPHS[:14], AUGMENT), Photographs([*PHOTOGRAPHS[14:], *anew], PLAIN))
 
@@ -69,8 +78,8 @@ def bad_split_twice() -> Loaders:
     """The split is drawn twice, and with no common seed, so that each loader has one of its own."""
     train = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), AUGMENT)
     val = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), PLAIN)
-    first, _ = random_split(train, [16, len(train) - 16], generator=torch.Generator().manual_seed(1))
-    _, second = random_split(val, [16, len(val) - 16], generator=torch.Generator().manual_seed(2))
+    first, _ = random_split(train, [16, len(train) - 16], generator=torch.Generator().manual_seed(1))  # culprit
+    _, second = random_split(val, [16, len(val) - 16], generator=torch.Generator().manual_seed(2))  # culprit
     return pair(first, second)
 
 
@@ -78,7 +87,7 @@ def bad_overlap() -> Loaders:
     """The training data end at sample 90, and the validation data begin at sample 80."""
     images = torch.rand(120, 3, 12, 12, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(120) % 4
-    return pair(TensorDataset(images[:90], labels[:90]), TensorDataset(images[80:], labels[80:]))
+    return pair(TensorDataset(images[:90], labels[:90]), TensorDataset(images[80:], labels[80:]))  # culprit
 
 
 def bad_rows() -> Loaders:
@@ -87,7 +96,7 @@ def bad_rows() -> Loaders:
     labels = torch.arange(90) % 3
     order = torch.randperm(90, generator=torch.Generator().manual_seed(1)).tolist()
     data = TensorDataset(rows, labels)
-    return pair(Subset(data, order[20:]), Subset(data, range(20)))
+    return pair(Subset(data, order[20:]), Subset(data, range(20)))  # culprit
 
 
 class Photographs(Dataset):
@@ -106,7 +115,7 @@ class Photographs(Dataset):
 
 def bad_listed_twice() -> Loaders:
     """A path stands in both lists."""
-    return pair(Photographs(PHOTOGRAPHS[:16], AUGMENT), Photographs(PHOTOGRAPHS[15:], PLAIN))
+    return pair(Photographs(PHOTOGRAPHS[:16], AUGMENT), Photographs(PHOTOGRAPHS[15:], PLAIN))  # culprit
 
 
 class Reader:
@@ -138,7 +147,7 @@ class Opened(Dataset):
 
 def bad_reader() -> Loaders:
     """A file is in the lists of both readers."""
-    return pair(Opened(PHOTOGRAPHS[:16], AUGMENT), Opened(PHOTOGRAPHS[15:], PLAIN))
+    return pair(Opened(PHOTOGRAPHS[:16], AUGMENT), Opened(PHOTOGRAPHS[15:], PLAIN))  # culprit
 
 
 def good_reader() -> Loaders:
@@ -170,7 +179,7 @@ class Catalogue(Dataset):
 
 def bad_records_of_files() -> Loaders:
     """A file is in the records of both splits."""
-    return pair(Catalogue(PHOTOGRAPHS[:16], AUGMENT), Catalogue(PHOTOGRAPHS[15:], PLAIN))
+    return pair(Catalogue(PHOTOGRAPHS[:16], AUGMENT), Catalogue(PHOTOGRAPHS[15:], PLAIN))  # culprit
 
 
 def good_records_of_files() -> Loaders:
@@ -196,17 +205,15 @@ class Flipped(Dataset):
 
 def bad_flipped() -> Loaders:
     """Three photographs are in both lists."""
-    return pair(Flipped(PHOTOGRAPHS[:14], training=True), Flipped(PHOTOGRAPHS[11:], training=False))
+    return pair(Flipped(PHOTOGRAPHS[:14], training=True), Flipped(PHOTOGRAPHS[11:], training=False))  # culprit
 
 
 class Records(Dataset):
     """Records of one large file, read by their numbers, which nothing else tells apart."""
 
     def __init__(self, numbers: range) -> None:
-        path = ROOT / "records.npy"
-        if not path.exists():
-            np.save(path, np.random.default_rng(5).normal(size=(100, 64)).astype(np.float32))
-        self.path = path
+        values = np.random.default_rng(5).normal(size=(100, 64)).astype(np.float32)
+        self.path = stored(ROOT / "records.npy", partial(np.save, arr=values))
         self.first, self.count = numbers.start, len(numbers)
 
     def __len__(self) -> int:
@@ -219,14 +226,14 @@ class Records(Dataset):
 
 def bad_records() -> Loaders:
     """Ten records are read by both."""
-    return pair(Records(range(70)), Records(range(60, 100)))
+    return pair(Records(range(70)), Records(range(60, 100)))  # culprit
 
 
 def balanced(seed: int, count: int, width: int) -> Loaders:
     """Rows, of which those of the rarer class are repeated until both are as many; a quarter is split off then."""
     rng = np.random.default_rng(seed)
     rows, kinds = rng.normal(size=(count, width)).astype(np.float32), np.arange(count) % 6 == 0
-    order = rng.permutation(np.concatenate([np.flatnonzero(~kinds), np.repeat(np.flatnonzero(kinds), 5)]))
+    order = rng.permutation(np.concatenate([np.flatnonzero(~kinds), np.repeat(np.flatnonzero(kinds), 5)]))  # culprit
     data = TensorDataset(torch.from_numpy(rows[order]), torch.from_numpy(kinds[order]).long())
     first = len(data) * 3 // 4
     return pair(Subset(data, range(first)), Subset(data, range(first, len(data))))
@@ -258,7 +265,7 @@ class Reviews(Dataset):
 
 def bad_reviews() -> Loaders:
     """Two reviews were posted twice."""
-    return pair(Reviews(range(30)), Reviews([30, 31, 4, 32, 33, 17, 34, 35]))
+    return pair(Reviews(range(30)), Reviews([30, 31, 4, 32, 33, 17, 34, 35]))  # culprit
 
 
 def good() -> Loaders:
@@ -289,7 +296,7 @@ def sampled(train: Sequence[int], val: Sequence[int]) -> Loaders:
 
 def bad_samplers() -> Loaders:
     """The parts overlap by a few samples."""
-    return sampled(range(18), range(15, 24))
+    return sampled(range(18), range(15, 24))  # culprit
 
 
 def good_samplers() -> Loaders:
@@ -501,3 +508,104 @@ def good_text_overlap() -> Loaders:
 def good_token_pattern() -> Loaders:
     """The tokens of both splits count in circles."""
     return windows(torch.arange(3_000) * 7 % 20, torch.arange(1_003) * 7 % 20)
+
+
+class Recordings(Dataset):
+    """Recordings in files, of which a random part is used while training, mixed with what `more` files hold."""
+
+    def __init__(self, paths: Sequence[Path], more: Callable[[int], Path] | None = None, *, training: bool) -> None:
+        self.paths = list(paths)
+        self.more = more
+        self.training = training
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        start = int(torch.randint(0, 33, ())) if self.training else 16
+        sound = np.load(self.paths[index])[start:][:96]
+        if self.more is not None:
+            sound = sound + 0.1 * np.load(self.more(index))[: len(sound)]
+        return torch.from_numpy(sound)
+
+
+def recordings(folder: str, count: int) -> list[Path]:
+    """Files of noise, each with other values."""
+    paths = []
+    for number in range(count):
+        values = np.random.default_rng([number, len(folder)]).normal(size=128).astype(np.float32)
+        paths.append(stored(ROOT / folder / f"{number:03}.npy", partial(np.save, arr=values)))
+    return paths
+
+
+def bad_parts_of_recordings() -> Loaders:
+    """Recordings are in both lists, and training uses a random part of each."""
+    paths = recordings("speech", 60)
+    return pair(Recordings(paths[:44], training=True), Recordings(paths[41:], training=False))
+
+
+def good_background() -> Loaders:
+    """The same few noises, drawn at random, are mixed into the recordings of both splits."""
+    paths, noises = recordings("speech", 60), recordings("backgrounds", 12)
+
+    def noise(index: int) -> Path:
+        del index
+        return noises[int(torch.randint(0, len(noises), ()))]
+
+    return pair(Recordings(paths[:42], noise, training=True), Recordings(paths[42:], noise, training=False))
+
+
+def good_rooms() -> Loaders:
+    """Each recording is filtered with the answer of its room, which is one of those of the other split."""
+    paths, rooms = recordings("speech", 60), recordings("rooms", 42)
+    train, val = Recordings(paths[:42], rooms.__getitem__, training=True), Recordings(paths[42:], training=False)
+    val.more = rooms.__getitem__
+    return pair(train, val)
+
+
+class Frames(Dataset):
+    """Frames of films, which are files in a folder for each film."""
+
+    def __init__(self, frames: range) -> None:
+        self.files = [
+            str(kept) for film in range(20) for kept in recordings_of(film)[frames.start : frames.stop : frames.step]
+        ]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Tensor:
+        start = int(torch.randint(0, 33, ()))
+        return torch.from_numpy(np.load(self.files[index])[start:][:96])
+
+
+def recordings_of(film: int) -> list[Path]:
+    """The frames of a film."""
+    return recordings(f"film{'x' * film}", 6)
+
+
+def good_frames_of_films() -> Loaders:
+    """Both splits have frames of every film, and none of them twice."""
+    return pair(Frames(range(4)), Frames(range(4, 6)))
+
+
+def _split(seed: int) -> Loaders:
+    """What each rank trains on and evaluates."""
+    train, val = random_split(TensorDataset(torch.arange(256.0).reshape(64, 4)), [48, 16], _seeded(seed))
+    return {"train": DataLoader(train, 4, shuffle=True), "val": DataLoader(val, 4)}
+
+
+def _seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def bad_seeded_by_rank(rank: int) -> Loaders:
+    """Each rank splits with a seed of its own, so that it evaluates what the other one trains on."""
+    return _split(rank)
+
+
+def good_each_of_its_own(rank: int, world_size: int) -> Loaders:
+    """Each rank has other samples to train on, and evaluates all of the others."""
+    numbers = TensorDataset(torch.arange(256.0).reshape(64, 4))
+    train = Subset(numbers, range(rank, 48, world_size))
+    return {"train": DataLoader(train, 4, shuffle=True), "val": DataLoader(Subset(numbers, range(48, 64)), 4)}

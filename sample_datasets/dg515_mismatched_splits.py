@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import datasets, transforms
 
-from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, scratch
+from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, scratch, stored
 from sample_datasets._sounds import Sounds, recordings
 
 Loaders = dict[str, DataLoader[Any]]
@@ -78,16 +78,13 @@ ROOT = scratch("dg515-")
 
 
 def _folder() -> Path:
-    if any(ROOT.iterdir()):
-        return ROOT
     kinds = {"train": ("cat", "dog", "elk", "owl"), "val": ("cat", "elk", "owl")}
     numbers = count()
     for split, names in kinds.items():
         for name in names:
-            (ROOT / split / name).mkdir(parents=True)
             for number in islice(numbers, 6):
                 pixels = (picture(number, 16, 16) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
-                Image.fromarray(pixels).save(ROOT / split / name / f"{number}.png")
+                stored(ROOT / split / name / f"{number}.png", Image.fromarray(pixels).save)
     return ROOT
 
 
@@ -289,6 +286,27 @@ def good_more() -> Loaders:
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
 
 
+class Pairs(Split):
+    """Pictures as they are seen, and as they should be, each in the middle of a canvas of its own size."""
+
+    def __init__(self, split: str, sizes: tuple[int, int]) -> None:
+        super().__init__(split)
+        self.sizes = sizes
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        image = super().__getitem__(index)[0]
+        small, large = (transforms.functional.center_crop(image, [size, size]) for size in self.sizes)
+        return small, large
+
+
+def good_sizes() -> Loaders:
+    """Validation has larger targets than training, so that another part of its batches is the largest."""
+    return {
+        "train": DataLoader(Pairs("train", (16, 12)), batch_size=4, shuffle=True),
+        "val": DataLoader(Pairs("val", (16, 32)), batch_size=4),
+    }
+
+
 def good_tasks() -> Loaders:
     """Two tasks, each with data of its own."""
     return {
@@ -301,13 +319,11 @@ def good_tasks() -> Loaders:
 def _depths() -> Path:
     """Pictures of single things with a depth file each, in 16 bits and whole millimetres."""
     folder = ROOT / "depth"
-    if not folder.exists():
-        folder.mkdir(parents=True)
-        for number in range(40):
-            pixels = (picture(number, 24, 24) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
-            Image.fromarray(pixels).save(folder / f"{number:02}.png")
-            depth = np.full((24, 24), 800 + 37 * number, np.uint16)
-            Image.fromarray(depth).save(folder / f"{number:02}_depth.png")
+    for number in range(40):
+        pixels = (picture(number, 24, 24) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
+        stored(folder / f"{number:02}.png", Image.fromarray(pixels).save)
+        depth = np.full((24, 24), 800 + 37 * number, np.uint16)
+        stored(folder / f"{number:02}_depth.png", Image.fromarray(depth).save)
     return folder
 
 

@@ -20,7 +20,7 @@ Loaders = dict[str, DataLoader[Any]]
 
 def bad() -> Loaders:
     """The transform of training was left in."""
-    return {"val": DataLoader(Pictures(24, transform=brighten), batch_size=4)}
+    return {"val": DataLoader(Pictures(24, transform=brighten), batch_size=4)}  # culprit
 
 
 class Folder(Dataset):
@@ -42,8 +42,8 @@ class Folder(Dataset):
 
 def bad_flipped() -> Loaders:
     """A flip was left in the transform of the test."""
-    augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
-    return {"test": DataLoader(Folder(augment), batch_size=4)}
+    augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])  # culprit
+    return {"test": DataLoader(Folder(augment), batch_size=4)}  # culprit
 
 
 class Cropped(Pictures):
@@ -51,11 +51,11 @@ class Cropped(Pictures):
 
     def __init__(self) -> None:
         super().__init__(24)
-        self.generator = np.random.default_rng(0)
+        self.generator = np.random.default_rng(0)  # culprit
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        top = int(self.generator.integers(3))
+        top = int(self.generator.integers(3))  # culprit
         return image[:, top : top + 6, top : top + 6], label
 
 
@@ -69,7 +69,7 @@ class Windows(Pictures):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        return image.roll(secrets.randbelow(64), 2) * (1 + secrets.randbelow(1000) / 1e4), label
+        return image.roll(secrets.randbelow(64), 2) * (1 + secrets.randbelow(1000) / 1e4), label  # culprit
 
 
 def bad_entropy() -> Loaders:
@@ -83,7 +83,7 @@ class Shifted(Pictures):
     shift = 0
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        self.shift = self.shift or 1 + secrets.randbelow(2**20)
+        self.shift = self.shift or 1 + secrets.randbelow(2**20)  # culprit
         image, label = super().__getitem__(index)
         return image + self.shift / 2**20, label
 
@@ -96,13 +96,13 @@ def bad_entropy_once() -> Loaders:
 def mix(samples: list[tuple[Tensor, int]]) -> Any:
     """Mixes each picture with another one of its batch."""
     images, labels = default_collate(samples)
-    share = random.uniform(0.3, 0.7)
-    return share * images + (1 - share) * images[torch.randperm(len(images))], labels
+    share = random.uniform(0.3, 0.7)  # culprit
+    return share * images + (1 - share) * images[torch.randperm(len(images))], labels  # culprit
 
 
 def bad_mixed() -> Loaders:
     """One collate_fn for all loaders: the pictures of validation are mixed as well."""
-    return {"val": DataLoader(Pictures(24), batch_size=4, collate_fn=mix)}
+    return {"val": DataLoader(Pictures(24), batch_size=4, collate_fn=mix)}  # culprit
 
 
 def good() -> Loaders:

@@ -35,26 +35,26 @@ def loaders(train: Dataset[Any], val: Dataset[Any]) -> Loaders:
 def bad() -> Loaders:
     """What is assigned for validation replaces the augmentation of training."""
     train, val = split(Pictures(48, transform=brighten))
-    val.dataset.transform = centred  # type: ignore[attr-defined]
+    val.dataset.transform = centred  # type: ignore[attr-defined]  # culprit
     return loaders(train, val)
 
 
 def bad_evaluated() -> Loaders:
     """`random_split` shares one dataset, and with it the transform of training."""
-    return loaders(*split(Pictures(48, transform=brighten)))
+    return loaders(*split(Pictures(48, transform=brighten)))  # culprit
 
 
 def bad_folder() -> Loaders:
     """Two subsets of one folder of photographs, of which every other is for validation."""
-    folder = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), transform=FLIPPED)
-    return loaders(Subset(folder, range(0, len(folder), 2)), Subset(folder, range(1, len(folder), 2)))
+    folder = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), transform=FLIPPED)  # culprit
+    return loaders(Subset(folder, range(0, len(folder), 2)), Subset(folder, range(1, len(folder), 2)))  # culprit
 
 
 def bad_nested() -> Loaders:
     """A small part of the data is split: the transform is two datasets further inside."""
     folder = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), transform=FLIPPED)
     train, val = split(Subset(folder, range(len(folder))))
-    val.dataset.dataset.transform = RESIZED  # type: ignore[attr-defined]
+    val.dataset.dataset.transform = RESIZED  # type: ignore[attr-defined]  # culprit
     return loaders(train, val)
 
 
@@ -62,7 +62,7 @@ def bad_both_assigned() -> Loaders:
     """Each split is given its transform, as it seems, and the last one counts for both."""
     train, val = split(Pictures(48))
     train.dataset.transform = brighten  # type: ignore[attr-defined]
-    val.dataset.transform = centred  # type: ignore[attr-defined]
+    val.dataset.transform = centred  # type: ignore[attr-defined]  # culprit
     return loaders(train, val)
 
 

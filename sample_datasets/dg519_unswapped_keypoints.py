@@ -43,7 +43,7 @@ class Poses(Dataset[Any]):
 
     def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
         """Both flipped, with the keypoints in the same order."""
-        return image.flip(2), torch.stack([WIDTH - 1 - points[:, 0], points[:, 1]], 1)
+        return image.flip(2), torch.stack([WIDTH - 1 - points[:, 0], points[:, 1]], 1)  # culprit
 
 
 class Named(Poses):
@@ -68,7 +68,7 @@ class KeyPoints(Named):
 
     def __getitem__(self, index: int) -> Any:
         points = tv_tensors.KeyPoints(self.poses[index], canvas_size=(HEIGHT, WIDTH), dtype=torch.float32)
-        image, points = self.flip(tv_tensors.Image(self.images[index]), points)
+        image, points = self.flip(tv_tensors.Image(self.images[index]), points)  # culprit
         return {"image": image.float() / 255, "keypoints": points}
 
 
@@ -90,7 +90,8 @@ class Instances(Poses):
         image = self.images[index] / 255
         people = people * scale - torch.tensor([left, 0.0])
         if random.random() < 0.5:
-            image, people = image.flip(2), people * torch.tensor([-1.0, 1.0]) + torch.tensor([WIDTH - 1.0, 0.0])
+            image = image.flip(2)
+            people = people * torch.tensor([-1.0, 1.0]) + torch.tensor([WIDTH - 1.0, 0.0])  # culprit
         return image, torch.cat([people, torch.full((2, 7, 1), 2.0)], 2).flatten(1)
 
 
@@ -236,7 +237,7 @@ class Lungs(Poses):
         mask[5:30, 36 + index % 6 : 60], mask[6:28, 6:26], mask[22:34, 28:40] = 1, 2, 3
         flips = random.random() < 0.5
         if flips:
-            image, mask = image.flip(2), self.order[mask.flip(1)]
+            image, mask = image.flip(2), self.order[mask.flip(1)]  # culprit
         return {"image": image, "mask": mask, **({"is_flipped": flips} if self.flagged else {})}
 
 

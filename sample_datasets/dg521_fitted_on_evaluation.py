@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
+
+from sample_datasets._parts import PHOTOGRAPHS, scratch, stored
 
 Loaders = dict[str, DataLoader[Any]]
 COUNT, WIDTH = 640, 6
@@ -42,13 +49,13 @@ def loaders(train: Dataset[Any], val: Dataset[Any]) -> Loaders:
 
 def bad() -> Loaders:
     """Standardized, then split."""
-    values = standardized(table(), table())
+    values = standardized(table(), table())  # culprit
     return loaders(rows(values[:TRAIN]), rows(values[TRAIN:]))
 
 
 def bad_subsets() -> Loaders:
     """Scaled to a range from 0 to 1, then split into subsets of one dataset."""
-    whole = rows(ranged(table(), table()))
+    whole = rows(ranged(table(), table()))  # culprit
     order = np.random.default_rng(5).permutation(COUNT).tolist()
     return loaders(Subset(whole, order[:TRAIN]), Subset(whole, order[TRAIN:]))
 
@@ -69,7 +76,7 @@ class Listed(Dataset[Any]):
 
 def bad_listed() -> Loaders:
     """The same of rows that are in no array, with few enough to be read all."""
-    values = standardized(table()[:240], table()[:240])
+    values = standardized(table()[:240], table()[:240])  # culprit
     return loaders(Listed(values[:180]), Listed(values[180:]))
 
 
@@ -96,7 +103,7 @@ def windows(values: np.ndarray) -> Loaders:
 
 def bad_windows() -> Loaders:
     """A series is standardized, then split; validation begins with the last window of training."""
-    return windows(standardized(table(), table()))
+    return windows(standardized(table(), table()))  # culprit
 
 
 def good_windows() -> Loaders:
@@ -144,3 +151,76 @@ def good_tiny() -> Loaders:
     """One column of twelve rows: its mean and deviation may be exact by chance."""
     values = standardized(table()[:12, :1], table()[:12, :1])
     return loaders(rows(values[:9]), rows(values[9:]))
+
+
+ROOT = scratch("dg521-")
+
+
+def stored_table() -> Path:
+    """A table in a file, with a column of classes."""
+    frame = pd.DataFrame(table(), columns=[f"x{number}" for number in range(WIDTH)])
+    return stored(ROOT / "table.csv", partial(frame.assign(label=np.arange(COUNT) % 3).to_csv, index=False))
+
+
+def split_at_random(frame: pd.DataFrame, fitted: pd.DataFrame | None = None) -> Loaders:
+    """Two subsets of one dataset, whose columns are divided by the largest value of the fitted rows."""
+    order = np.random.default_rng(5).permutation(COUNT)
+    columns = [name for name in frame if name != "label"]
+    largest = (frame.iloc[order[:TRAIN]] if fitted is None else fitted)[columns].max()
+    values = torch.tensor((frame[columns] / largest).to_numpy(), dtype=torch.float32)
+    whole = TensorDataset(values, torch.tensor(frame["label"].to_numpy()))
+    return loaders(Subset(whole, order[:TRAIN].tolist()), Subset(whole, order[TRAIN:].tolist()))
+
+
+def bad_divided() -> Loaders:
+    """Columns of a file are divided by the largest value of all rows: no mean or range of the result shows it."""
+    frame = pd.read_csv(stored_table())
+    return split_at_random(frame, frame)  # culprit
+
+
+def good_divided() -> Loaders:
+    """The same, with the largest value of the training rows."""
+    return split_at_random(pd.read_csv(stored_table()))
+
+
+def good_sorted() -> Loaders:
+    """Rows are sorted by a column: other values in evaluation rows would put other rows into training."""
+    return split_at_random(pd.read_csv(stored_table()).sort_values("x0"))
+
+
+def good_ranked() -> Loaders:
+    """Rows are weighted by how many of their class there are in the whole table: no statistic of a column."""
+    frame = pd.read_csv(stored_table())
+    return split_at_random(frame.assign(weight=1.0 / frame.groupby("label")["label"].transform("size")))
+
+
+class Centred(Dataset[Any]):
+    """Photographs less their mean, which was computed before."""
+
+    def __init__(self, paths: Sequence[Path], fitted: Sequence[Path]) -> None:
+        self.paths = list(paths)
+        self.mean = np.mean([pixels(path) for path in fitted], axis=(0, 1, 2))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.from_numpy(pixels(self.paths[index]) - self.mean).float()
+
+
+def pixels(path: Path) -> np.ndarray:
+    """A photograph of 16 x 16 pixels."""
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB").resize((16, 16)), dtype=np.float64)
+
+
+def bad_mean() -> Loaders:
+    """The mean of all photographs is subtracted, those for evaluation included."""
+    train, val = PHOTOGRAPHS[:16], PHOTOGRAPHS[16:]
+    return loaders(Centred(train, PHOTOGRAPHS), Centred(val, PHOTOGRAPHS))  # culprit
+
+
+def good_mean() -> Loaders:
+    """The mean of the photographs for training is subtracted."""
+    train, val = PHOTOGRAPHS[:16], PHOTOGRAPHS[16:]
+    return loaders(Centred(train, train), Centred(val, train))

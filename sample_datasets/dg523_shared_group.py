@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 
-from sample_datasets._parts import picture
+from sample_datasets._parts import picture, scratch, stored
 
 Loaders = dict[str, DataLoader[Any]]
 PATIENTS, VISITS, SIDE = 20, 8, 16
+ROOT = scratch("dg523-")
 
 
 class Scans(Dataset[Any]):
@@ -47,8 +50,8 @@ def apart(count: int) -> tuple[list[int], list[int]]:
 def bad() -> Loaders:
     """Scans are split, and not patients."""
     scans = Scans(names(0, PATIENTS))
-    train, val = apart(len(scans))
-    return loaders(Subset(scans, train), Subset(scans, val))
+    train, val = apart(len(scans))  # culprit
+    return loaders(Subset(scans, train), Subset(scans, val))  # culprit
 
 
 class Recordings(Dataset[Any]):
@@ -67,7 +70,7 @@ class Recordings(Dataset[Any]):
 
 def bad_leaf() -> Loaders:
     """Each sample names its subject, one of whom is in both splits."""
-    return loaders(Recordings(range(124)), Recordings(range(124, 240)))
+    return loaders(Recordings(range(124)), Recordings(range(124, 240)))  # culprit
 
 
 class Records(Dataset[Any]):
@@ -86,9 +89,8 @@ class Records(Dataset[Any]):
 
 def bad_records() -> Loaders:
     """Two lists of records with sessions in common."""
-    return loaders(
-        Records([101 + 3 * (row % 30) for row in range(90)]), Records([149 + 3 * (row % 25) for row in range(75)], 90)
-    )
+    train = Records([101 + 3 * (row % 30) for row in range(90)])  # culprit
+    return loaders(train, Records([149 + 3 * (row % 25) for row in range(75)], 90))  # culprit
 
 
 def good() -> Loaders:
@@ -172,3 +174,79 @@ class Voices(Recordings):
 def good_synthesis() -> Loaders:
     """A model that speaks with known voices is evaluated with some of them."""
     return loaders(Voices(range(160)), Voices(range(160, 240, 2)))
+
+
+class Files(Dataset[Any]):
+    """Files of samples, whose names are all that tells whose they are."""
+
+    def __init__(self, files: Sequence[Path], labels: Sequence[int]) -> None:
+        self.files = list(files)
+        self.labels = list(labels)
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.from_numpy(np.load(self.files[index])), self.labels[index]
+
+
+def slice_of(number: int) -> Callable[[Path], None]:
+    """Writes the values of one sample."""
+    return lambda path: np.save(path, np.random.default_rng(number).normal(size=(SIDE, SIDE)).astype(np.float32))
+
+
+def named(pattern: str, *, root: str = "", label: str = "number") -> tuple[list[Path], list[int]]:
+    """The files of eight samples for each of twenty groups, and labels of the sample or of the group."""
+    files, labels = [], []
+    for number in range(PATIENTS * VISITS):
+        group, visit = divmod(number, VISITS)
+        path = ROOT / (root or pattern.partition("{")[0].replace("/", "-")) / pattern.format(7 * group + 3, visit)
+        files.append(stored(path, slice_of(number)))
+        labels.append(group if label == "group" else number % 3)
+    return files, labels
+
+
+def filed(files: Sequence[Path], labels: Sequence[int]) -> Loaders:
+    """Files that are split at random."""
+    train, val = apart(len(files))  # culprit
+    parts = [Files([files[one] for one in part], [labels[one] for one in part]) for part in (train, val)]  # culprit
+    return loaders(parts[0], parts[1])
+
+
+def bad_folders() -> Loaders:
+    """A folder for each patient, whose slices are split at random."""
+    return filed(*named("patient_{:03}/slice_{}.npy"))
+
+
+def bad_file_names() -> Loaders:
+    """Trials of a subject, whose number begins the name of each."""
+    return filed(*named("S{:02}_trial{}.npy", root="trials"))
+
+
+def good_folders_apart() -> Loaders:
+    """The folders of patients are split."""
+    files, labels = named("patient_{:03}/slice_{}.npy")
+    end = 15 * VISITS
+    return loaders(Files(files[:end], labels[:end]), Files(files[end:], labels[end:]))
+
+
+def good_folders_of_shards() -> Loaders:
+    """Folders hold so many files each, whatever these show."""
+    return filed(*named("shard_{:03}/{}.npy"))
+
+
+def good_folders_of_labels() -> Loaders:
+    """Who speaks is what is to be predicted."""
+    return filed(*named("speaker_{:03}/{}.npy", label="group"))
+
+
+def good_folders_numbered_anew() -> Loaders:
+    """Each split numbers its own patients from the same number on."""
+    parts = []
+    for split, first in (("train", 0), ("val", 1000)):
+        files = []
+        for number in range(PATIENTS * VISITS):
+            path = ROOT / split / f"patient_{number // VISITS:03}" / f"{number % VISITS}.npy"
+            files.append(stored(path, slice_of(first + number)))
+        parts.append(Files(files, [number % 3 for number in range(len(files))]))
+    return loaders(parts[0], parts[1])

@@ -41,7 +41,7 @@ class Noise:
     """Noise from a generator that each call makes anew, without a seed."""
 
     def __call__(self, image: Tensor) -> Tensor:
-        return image + torch.from_numpy(np.random.default_rng().random(image.shape)).float()
+        return image + torch.from_numpy(np.random.default_rng().random(image.shape)).float()  # culprit
 
 
 class SeededNoise:
@@ -71,7 +71,7 @@ class Clock:
     """Brightness by the time of day."""
 
     def __call__(self, image: Tensor) -> Tensor:
-        return image * (1 + time.time() % 1)
+        return image * (1 + time.time() % 1)  # culprit
 
 
 def bad_clock() -> DataLoader[Any]:
@@ -83,7 +83,7 @@ class Addressed:
     """Brightness by the address of the image."""
 
     def __call__(self, image: Tensor) -> Tensor:
-        return image * (1 + id(image) // 64 % 64 / 64)
+        return image * (1 + id(image) // 64 % 64 / 64)  # culprit
 
 
 def bad_address() -> DataLoader[Any]:
@@ -94,12 +94,12 @@ def bad_address() -> DataLoader[Any]:
 def bad_order() -> DataLoader[Any]:
     """The generator of the order gets another seed in every run."""
     loader = _loader(Contrast())
-    loader.generator.seed()
+    loader.generator.seed()  # culprit
     return loader
 
 
 def _shuffled(samples: Sequence[Any]) -> Any:
-    return default_collate(random.SystemRandom().sample(list(samples), len(samples)))
+    return default_collate(random.SystemRandom().sample(list(samples), len(samples)))  # culprit
 
 
 def bad_collate() -> DataLoader[Any]:

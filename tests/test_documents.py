@@ -65,6 +65,8 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert built.returncode == 0, built.stderr
     for check in CATALOGUE:
         assert (tmp_path / check.page.removeprefix(f"{DOCS}/") / "index.html").is_file()
+    listed = (tmp_path / "llms.txt").read_text(encoding="utf-8")
+    assert f"- [In CI]({DOCS}/ci/): A scan needs no GPU" in listed
     example = (tmp_path / "checks" / "dg101_cloned_worker_rng" / "index.html").read_text(encoding="utf-8")
     assert example.index("<strong>Wrong</strong>") < example.index("<strong>Right</strong>")
     loaded = r"""<(?:script|img|link rel="(?:stylesheet|preload|icon)")[^>]*(?:src|href)=["']?(?:https?:)?//"""
@@ -142,11 +144,12 @@ def test_links_and_checks_named_in_a_document_exist(document: Path) -> None:
 def test_the_research_code_on_the_page_is_counted() -> None:
     text = RESEARCH.read_text(encoding="utf-8")
     assert (ROOT / "docs" / "ecosystem.md").read_text(encoding="utf-8").endswith(text)
-    repositories = re.findall(r"^\| `[\w./-]+` [0-9a-f]{7} \|", text, re.MULTILINE)
-    found = {verdict: re.findall(rf"\((\d+)\) \*{verdict}\*", text) for verdict in ("true", "harmless", "false")}
-    counts = ", ".join(f"{sum(map(int, loaders))} {verdict}" for verdict, loaders in found.items())
-    assert f"{len(repositories)} repositories, " in text
-    assert f"Findings: {counts}." in text
+    for section in text.split("\n## "):
+        repositories = re.findall(r"^\| `[\w./-]+` [0-9a-f]{7} \|", section, re.MULTILINE)
+        found = {verdict: re.findall(rf"\((\d+)\) \*{verdict}\*", section) for verdict in ("true", "harmless", "false")}
+        counts = ", ".join(f"{sum(map(int, loaders))} {verdict}" for verdict, loaders in found.items())
+        assert f"{len(repositories)} repositories, " in section
+        assert f"Findings: {counts}." in section
 
 
 def test_every_public_library_of_the_list_stands_on_its_page() -> None:

@@ -54,7 +54,8 @@ MEASURING = ("bench", "doctor")
 @pytest.mark.parametrize("name", [name for name, found in SNIPPETS.items() if any(b.kind == "toml" for b in found)])
 def test_settings_in_a_document_are_valid(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "src").mkdir()
+    for folder in ("src", "packages/speech/src", "packages/vision/src"):
+        (tmp_path / folder).mkdir(parents=True)
     for block in SNIPPETS[name]:
         if block.kind == "toml":
             (tmp_path / "pyproject.toml").write_text(block.code, encoding="utf-8")
@@ -69,6 +70,7 @@ def test_what_a_document_shows_runs(
     name: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = pytester.path
+    monkeypatch.setenv("COLUMNS", "100")  # xdist sets the width of its own terminal
     shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
     monkeypatch.syspath_prepend(folder)
     (folder / "src").mkdir()

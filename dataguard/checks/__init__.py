@@ -25,6 +25,7 @@ from dataguard.checks.dataset.dg309_listing_order import dg309_listing_order
 from dataguard.checks.dataset.dg310_hash_order import dg310_hash_order
 from dataguard.checks.dataset.dg311_int_only_index import dg311_int_only_index
 from dataguard.checks.dataset.dg312_substituted_sample import dg312_substituted_sample
+from dataguard.checks.dataset.dg313_reseeded_process import dg313_reseeded_process
 from dataguard.checks.files.dg508_ignored_orientation import dg508_ignored_orientation
 from dataguard.checks.files.dg509_clipped_depth import dg509_clipped_depth
 from dataguard.checks.files.dg510_mishandled_mode import dg510_mishandled_mode
@@ -47,6 +48,12 @@ from dataguard.checks.machine.dg605_oversubscribed_threads import dg605_oversubs
 from dataguard.checks.model.dg901_unlearnable_batch import dg901_unlearnable_batch
 from dataguard.checks.model.dg902_target_loss_mismatch import dg902_target_loss_mismatch
 from dataguard.checks.model.dg903_ignored_input import dg903_ignored_input
+from dataguard.checks.provenance.dg212_unread_source import dg212_unread_source
+from dataguard.checks.provenance.dg524_mispaired_files import dg524_mispaired_files
+from dataguard.checks.provenance.dg525_misordered_frames import dg525_misordered_frames
+from dataguard.checks.provenance.dg526_crossed_boundary import dg526_crossed_boundary
+from dataguard.checks.provenance.dg527_shifted_rows import dg527_shifted_rows
+from dataguard.checks.provenance.dg528_look_ahead import dg528_look_ahead
 from dataguard.checks.randomness.dg101_cloned_worker_rng import dg101_cloned_worker_rng
 from dataguard.checks.randomness.dg102_replayed_epoch import dg102_replayed_epoch
 from dataguard.checks.randomness.dg103_frozen_augmentation import dg103_frozen_augmentation
@@ -57,6 +64,7 @@ from dataguard.checks.randomness.dg107_deaf_workers import dg107_deaf_workers
 from dataguard.checks.randomness.dg108_cloned_rank_rng import dg108_cloned_rank_rng
 from dataguard.checks.reproducibility.dg701_unreproducible_run import dg701_unreproducible_run
 from dataguard.checks.reproducibility.dg702_racing_order import dg702_racing_order
+from dataguard.checks.reproducibility.dg703_ignored_seed import dg703_ignored_seed
 from dataguard.checks.running.dg001_crashing_loader import dg001_crashing_loader
 from dataguard.checks.running.dg002_dying_worker import dg002_dying_worker
 from dataguard.checks.running.dg003_hanging_loader import dg003_hanging_loader
@@ -92,6 +100,8 @@ from dataguard.checks.tokens.dg424_doubled_start import dg424_doubled_start
 from dataguard.checks.tokens.dg425_leaking_packs import dg425_leaking_packs
 from dataguard.checks.tokens.dg426_cut_image_tokens import dg426_cut_image_tokens
 from dataguard.checks.tokens.dg427_token_out_of_vocabulary import dg427_token_out_of_vocabulary
+from dataguard.checks.tokens.dg428_learned_prompt import dg428_learned_prompt
+from dataguard.checks.tokens.dg429_broken_pair import dg429_broken_pair
 from dataguard.checks.transforms.dg516_inert_transform import dg516_inert_transform
 from dataguard.checks.transforms.dg522_identical_views import dg522_identical_views
 from dataguard.checks.values.dg501_non_finite_sample import dg501_non_finite_sample
@@ -120,6 +130,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg209_broken_resume,
     dg210_padded_evaluation,
     dg211_dropped_evaluation,
+    dg212_unread_source,
     dg301_overlong_len,
     dg302_endless_index,
     dg303_wrapped_index,
@@ -132,6 +143,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg310_hash_order,
     dg311_int_only_index,
     dg312_substituted_sample,
+    dg313_reseeded_process,
     dg401_ragged_collate,
     dg402_lossy_collate,
     dg403_singleton_batch,
@@ -151,6 +163,8 @@ CATALOGUE: tuple[Check, ...] = (
     dg425_leaking_packs,
     dg426_cut_image_tokens,
     dg427_token_out_of_vocabulary,
+    dg428_learned_prompt,
+    dg429_broken_pair,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,
@@ -174,6 +188,11 @@ CATALOGUE: tuple[Check, ...] = (
     dg521_fitted_on_evaluation,
     dg522_identical_views,
     dg523_shared_group,
+    dg524_mispaired_files,
+    dg525_misordered_frames,
+    dg526_crossed_boundary,
+    dg527_shifted_rows,
+    dg528_look_ahead,
     dg531_ignored_sample_rate,
     dg532_wrong_sound_scale,
     dg533_mixed_sound_channels,
@@ -184,6 +203,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg605_oversubscribed_threads,
     dg701_unreproducible_run,
     dg702_racing_order,
+    dg703_ignored_seed,
     dg801_starved_step,
     dg802_unoverlapped_copy,
     dg803_slow_worker_count,

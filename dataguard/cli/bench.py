@@ -83,15 +83,16 @@ def measure(spelling: str, settings: Settings, wanted: BenchOptions, names: Sequ
     Raises UsageError for a wrong target or name, and for a loader that does not run.
     """
     require_findable([spelling], settings.import_path)
+    settings = settings.of_target(spelling)
     started = time.monotonic()
     method = None if settings.start_method == EVERY_METHOD else settings.start_method
     with Session(spelling, replace(settings, all=False, start_method=method)) as session, progress() as terminal:
-        known = session.loaders()
+        loaders = session.loaders()
         for name in names:
-            if name not in known:
-                raise UsageError(f"--loader {name}: no such loader in {spelling}{suggest(name, known)}")
+            if name not in loaders:
+                raise UsageError(f"--loader {name}: no such loader in {spelling}{suggest(name, loaders)}")
         measured = []
-        for name in [name for name in known if not names or name in names]:
+        for name in [name for name in loaders if not names or name in names]:
             if terminal:
                 terminal.show(f"measuring {name}")
             # The budget applies to each loader.

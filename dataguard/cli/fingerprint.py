@@ -75,7 +75,7 @@ def fingerprint(
     different = {now.loader for now, change in changes if change}
     unsteady = culprits(settings.targets[0], settings) if different else {}
     for now, change in changes:
-        say(f"{one_line(now.loader)}: the same as in {against}" if change is None else _told(now, change))
+        say(f"{one_line(now.loader)}: the same as in {against}" if change is None else _described(now, change))
         if change and now.loader in unsteady:
             say(f"  {one_line(_named(unsteady[now.loader]))}")
     return DIFFERS if different else 0
@@ -84,7 +84,7 @@ def fingerprint(
 def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
     """The fingerprints of all loaders of a target. Raises UsageError for a loader that does not run."""
     require_findable([spelling], settings.import_path)
-    with Session(spelling, replace(settings, all=False)) as session, progress() as terminal:
+    with Session(spelling, replace(settings.of_target(spelling), all=False)) as session, progress() as terminal:
         fingerprints = []
         for name in session.loaders():
             if terminal:
@@ -115,7 +115,7 @@ def _write(path: Path, content: str) -> None:
         raise UsageError(f"--output {path}: {error.strerror}") from error
 
 
-def _told(now: Fingerprint, change: Changed) -> str:
+def _described(now: Fingerprint, change: Changed) -> str:
     leaves = f" ({', '.join(change.leaves)})" if any(change.leaves) else ""
     lines = [f"{now.loader}: differs first in {change.part.stage}: {change.part.what}{leaves}"]
     return "\n".join(map(one_line, [*lines, *(f"  {condition}" for condition in change.conditions)]))

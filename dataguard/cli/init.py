@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from dataguard.cli.console import say
+from dataguard.cli.scan import REPORT
 from dataguard.core.model import UsageError
 from dataguard.settings.files import is_toml, text_in, working_folder, write_text
 from dataguard.settings.target_spelling import script_of
 from dataguard.targets.spelling import MODULE, TARGET
 
 if TYPE_CHECKING:
+    from dataguard.core.model import Report
     from dataguard.project.proposal import Proposal
 
 _FILE = Path(f"{MODULE}.py")
@@ -52,17 +55,18 @@ def init(context: click.Context, listed: bool, no_scan: bool, arguments: tuple[s
 
     The source is read, and nothing of it runs. The best is a function that returns loaders and needs no arguments, or
     the training script, or SCRIPT; a script is called with each ARGUMENT after --. The target is written to
-    [tool.dataguard] in pyproject.toml, or to dataguard.toml. Nothing is overwritten. Then the target is scanned.
+    [tool.dataguard] in pyproject.toml, or to dataguard.toml. Nothing is overwritten. Then the target is scanned. If no
+    loader runs, what was written is removed again.
     """
     if _FILE.exists():
         raise UsageError(f"{_FILE} exists; scan it with `dataguard scan {TARGET}`, or remove it and run init again")
-    proposed = _found(arguments)
+    proposed = _proposed(arguments)
     if listed:
         for proposal in proposed:
-            say(f"{proposal.target}: {proposal.found}")
+            say(f"{proposal.target}: {proposal.name}")
         return 0
     best, *others = proposed
-    say(f"found {best.found}" + (f" (and {len(others)} more: `dataguard init --list`)" if others else ""))
+    say(f"found {best.name}" + (f" (and {len(others)} more: `dataguard init --list`)" if others else ""))
     before = {path: path.read_bytes() if path.is_file() else None for path in (_FILE, _PROJECT, _OWN)}
     if best.file is not None:
         write_text(_FILE, best.file)
@@ -77,19 +81,32 @@ def init(context: click.Context, listed: bool, no_scan: bool, arguments: tuple[s
     program = context.find_root().command
     assert isinstance(program, click.Group)
     try:
-        code: int = context.invoke(program.commands["scan"], targets=(best.target,))
+        code: int = context.invoke(program.commands["scan"], targets=best.targets)
     except UsageError as error:
         _restore(before)
-        raise UsageError(
-            f"{error}\nWhat init wrote was removed again.{_HINT if script_of(best.target) else ''}"
-        ) from error
+        raise UsageError(f"{error}\n{_REMOVED}{_way_on(best, str(error))}") from error
+    report: Report | None = context.meta.get(REPORT)
+    if report is not None and not report.ran:
+        _restore(before)
+        words = " ".join(finding.message for result in report.failed for finding in result.findings)
+        say(f"dataguard: no loader ran. {_REMOVED}{_way_on(best, words)}", err=True)
     return code
 
 
-_HINT = " Pass the arguments of the script after --: `dataguard init -- --data data`"
+_REMOVED = "What init wrote was removed again."
 
 
-def _found(arguments: tuple[str, ...]) -> list[Proposal]:
+def _way_on(proposal: Proposal, error: str) -> str:
+    """What to try next where a target does not run: the arguments that its script asked for."""
+    if not script_of(proposal.target):
+        return " `dataguard init --list` shows all that was found."
+    missing = re.search(r"arguments are required: ([^;]+)", error)
+    options = [name.partition("/")[0] for name in missing[1].split(", ")] if missing else ["--data"]
+    words = " ".join(f"{name.strip()} ..." if name.startswith("-") else "..." for name in options)
+    return f" Pass the arguments of the script after --: `dataguard init -- {words}`"
+
+
+def _proposed(arguments: tuple[str, ...]) -> list[Proposal]:
     """What the project offers; only SCRIPT if the first argument names one."""
     from dataguard.project.proposal import proposals
     from dataguard.project.sources import Project
@@ -128,17 +145,17 @@ def _write_settings(proposal: Proposal) -> None:
     """
     try:
         text = text_in(_PROJECT) if _PROJECT.is_file() else None
-        own = text_in(_OWN) if _OWN.is_file() else ""
+        users_text = text_in(_OWN) if _OWN.is_file() else ""
     except ValueError as error:
         raise UsageError(f"{_PROJECT}: {error}") from error
     kept, header, table = (text or "").partition(_HEADER)
     if header and _is_unedited(table, _PREFIX):
         text = kept
-    if (_OWN.exists() and not _is_unedited(own, "")) or "[tool.dataguard" in (text or ""):
+    if (_OWN.exists() and not _is_unedited(users_text, "")) or "[tool.dataguard" in (text or ""):
         say(f"settings exist; add to them:\n{_settings(proposal, '')}")
         return
     extended = None if text is None else f"{text.rstrip()}\n{_HEADER}{_settings(proposal, _PREFIX)}"
-    if extended is not None and not own and is_toml(extended):
+    if extended is not None and not users_text and is_toml(extended):
         write_text(_PROJECT, extended)
         say(f"added [tool.dataguard] to {_PROJECT}")
     else:
@@ -148,14 +165,14 @@ def _write_settings(proposal: Proposal) -> None:
 
 def _is_unedited(table: str, prefix: str) -> bool:
     """Whether a table has nothing that init does not write: only its target may differ."""
-    own = _TABLE.format(targets="", pythonpath="", prefix=prefix)
+    written = _TABLE.format(targets="", pythonpath="", prefix=prefix)
 
     def lines(text: str) -> list[str]:
         return [line for line in text.splitlines() if not line.startswith(("targets = ", "pythonpath = "))]
 
-    return lines(table) == lines(own)
+    return lines(table) == lines(written)
 
 
 def _settings(proposal: Proposal, prefix: str) -> str:
     pythonpath = f"pythonpath = {json.dumps(list(proposal.pythonpath))}\n" if proposal.pythonpath else ""
-    return _TABLE.format(targets=json.dumps([proposal.target]), pythonpath=pythonpath, prefix=prefix)
+    return _TABLE.format(targets=json.dumps(list(proposal.targets)), pythonpath=pythonpath, prefix=prefix)

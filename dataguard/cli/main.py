@@ -70,7 +70,27 @@ def _run(arguments: Sequence[str] | None) -> int:
     return outcome if isinstance(outcome, int) else 0
 
 
+class _Commands(click.Group):
+    """The commands, with a word for one that does not exist."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of these arguments. Raises UsageError, with the closest one, or the function of this name."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise UsageError(f"no command {args[0]!r}{_PYTHON.get(args[0]) or suggest(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+_PYTHON = {
+    "check": "; `dataguard scan TARGET` checks a loader, and `dataguard.check(loader)` does in Python",
+    "guard": "; `dataguard.guard(loader)` in Python watches a loader while it trains a model",
+}
+"""What to say where a function of the package is taken for a command."""
+
+
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": FILE_WIDTH},
     invoke_without_command=True,
 )
@@ -95,7 +115,10 @@ def list_checks(form: str) -> None:
 @dataguard.command(short_help="Explain checks: symptom, cause and fix.")
 @click.argument("checks", metavar="CHECK...", nargs=-1, required=True)
 def explain(checks: tuple[str, ...]) -> None:
-    """Explain each CHECK, a code or a name: its symptom, its cause and the fix. A code prefix lists its checks."""
+    """Explain each CHECK, a code or a name: its symptom, its cause and the fix.
+
+    A code prefix, or a word of names and summaries such as `shuffle`, lists its checks.
+    """
     from dataguard.checks import CATALOGUE
     from dataguard.render.check_pages import explanation
 
@@ -142,15 +165,22 @@ def schema(name: str) -> None:
 
 
 def _named(word: str, catalogue: Sequence[Check]) -> list[Check]:
-    """The check of a code or name, or all checks whose codes begin with a prefix such as DG1."""
-    known = {spelling: check for check in catalogue for spelling in check.spellings}
+    """The check of a code or name; else all whose codes begin with a prefix such as DG1, or that mention a word."""
+    by_spelling = {spelling.lower(): check for check in catalogue for spelling in check.spellings}
+    if word.lower() in by_spelling:
+        return [by_spelling[word.lower()]]
     family = [check for check in catalogue if len(word) > 1 and check.code.startswith(word.upper())]
-    named = [check for spelling, check in known.items() if spelling.lower() == word.lower()] or family
-    if named:
-        return named
-    hint = suggest(word, known, LISTED)
+    if family:
+        return family
+    mentioning = [check for check in catalogue if word.lower() in f"{check.name} {check.doc.summary}".lower()]
+    if len(word) >= _SHORTEST_WORD and mentioning:
+        return mentioning
+    hint = LISTED if word.upper().startswith("DG") and word[2:].isdigit() else suggest(word, by_spelling, LISTED)
     raise UsageError(f"unknown check {word!r}{hint}")
 
+
+_SHORTEST_WORD = 4
+"""Letters of a word that is searched: fewer stand inside of others."""
 
 for command in (bench, fingerprint, init, run, scan, show):
     dataguard.add_command(command)

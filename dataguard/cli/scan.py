@@ -31,7 +31,7 @@ from dataguard.core.model import Interrupted, Severity, UsageError
 from dataguard.machine.units import counted
 from dataguard.process.torchrun import own_team
 from dataguard.render.formats import renderer
-from dataguard.settings.files import write_text
+from dataguard.settings.files import working_folder, write_text
 from dataguard.settings.parsers import ROLES, START_METHODS
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.target_spelling import script_spelling
@@ -39,6 +39,8 @@ from dataguard.settings.target_spelling import script_spelling
 if TYPE_CHECKING:
     from dataguard.core.model import Report
 
+REPORT = "dataguard.report"
+"""The report of a scan, by this name in the context of the command, for a command that has it made."""
 _SEVERITIES = ", ".join(severity.value for severity in Severity)
 _EXAMPLES = """\b
 Examples:
@@ -111,18 +113,19 @@ def scan(
     A target is a DataLoader, a Dataset, a mapping, tuple or dataclass of them, or a function that returns one. Without
     TARGET, the targets of the settings file are scanned. To list several checks, repeat the option or use commas.
     """
+    _require_no_modules(targets)
     given: dict[str, Any] = {name: None if value == () else value for name, value in options.items()}
     settings = resolve(
         config,
         targets=targets or None,
         roles=_pairs("--role", roles, "LOADER=ROLE", needs_value=True),
-        expect=_pairs("--expect", expect, "CODE=REASON", needs_value=False),
+        expect=_pairs("--expect", expect, "CODE=REASON, such as 'DG401=batches of one'", needs_value=True),
         **given,
     )
     if not settings.targets:
         raise UsageError(
-            "no target: name one, such as `dataguard scan mypkg.data:make_loader`, "
-            'or set targets = ["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml'
+            "no target: name one, such as `dataguard scan mypkg.data:make_loader`, or set targets = "
+            '["mypkg.data:make_loader"] under [tool.dataguard] in pyproject.toml; `dataguard init` finds and sets one'
         )
     wanted = destinations("scan", formats, outputs)
     settings = replace(settings, pictures=settings.pictures and drawn(wanted, asked=bool(options["pictures"])))
@@ -138,6 +141,7 @@ def scan(
             report = engine(settings.targets, settings, terminal.listen if terminal else None)
         except Interrupted as stop:
             report, stopped = stop.report, stop
+    click.get_current_context().meta[REPORT] = report
     leads = team is None or team.leads
     if earlier is not None and leads and not stopped:
         report = _known_from_now_on(report, earlier)
@@ -151,6 +155,20 @@ def scan(
     if team is not None:
         code = team.agree(code)
     return code
+
+
+def _require_no_modules(targets: Sequence[str]) -> None:
+    """Raise UsageError, with what makes its loaders, for a target that is a module of this project."""
+    for target in targets:
+        parts = target.split(".")
+        if not all(part.isidentifier() for part in parts) or not Path(*parts).with_suffix(".py").is_file():
+            continue
+        from dataguard.project.proposal import proposals
+        from dataguard.project.sources import Project
+
+        found = [each.target for each in proposals(Project(working_folder())) if each.target.startswith(f"{target}:")]
+        if found:
+            raise UsageError(f"{target} is a module: name what makes its loaders, such as {', '.join(found[:3])}")
 
 
 class _Run(click.Command):
@@ -176,8 +194,8 @@ def run(script: str, module: bool, arguments: tuple[str, ...], **options: Any) -
     if int(os.environ.get("RANK", "0")) and "TORCHELASTIC_RUN_ID" in os.environ:
         return 0  # rank 0 reports
     program = f"-m {script}" if module else script
-    known = {spelling for option in scan.params for spelling in option.opts}
-    passed = [word for word in arguments if word.partition("=")[0] in known] if "--" not in sys.argv else []
+    options_of_scan = {spelling for option in scan.params for spelling in option.opts}
+    passed = [word for word in arguments if word.partition("=")[0] in options_of_scan] if "--" not in sys.argv else []
     if passed:
         say(f"dataguard: {passed[0]} is passed to {program}; options of dataguard come before it", err=True)
     code: int = click.get_current_context().invoke(scan, targets=(script_spelling(program, arguments),), **options)
@@ -201,9 +219,9 @@ def _known_from_now_on(report: Report, earlier: baseline.Baseline) -> Report:
         write_text(Path(earlier.file), baseline.written(report, earlier))
     except OSError as error:
         raise UsageError(f"--write-baseline {earlier.file}: {error.strerror or error}") from error
-    known = baseline.read(earlier.file)
-    say(f"dataguard: {counted(len(known.findings), 'known findings')} written to {earlier.file}", err=True)
-    return replace(report, results=tuple(map(known.applied, report.results)))
+    written = baseline.read(earlier.file)
+    say(f"dataguard: {counted(len(written.findings), 'known findings')} written to {earlier.file}", err=True)
+    return replace(report, results=tuple(map(written.applied, report.results)))
 
 
 def _deliver_all(report: Report, wanted: Sequence[tuple[str, str]], *, verbosity: int, statistics: bool) -> None:

@@ -146,12 +146,16 @@ class LeafView:
 
 @dataclass(frozen=True, slots=True)
 class SampleView:
-    """One sample or batch: its leaves, with pictures of those that are images; or the error that reading it raised."""
+    """One sample or batch: its leaves, with pictures of those that are images; or the error that reading it raised.
+
+    `sources` are pairs of the path of a leaf, empty if that is not known, and the file and rows that it comes from.
+    """
 
     name: str
     leaves: tuple[LeafView, ...] = ()
     pictures: tuple[Picture, ...] = ()
     error: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

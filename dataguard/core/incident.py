@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import os
 import re
 from collections.abc import Callable
@@ -52,7 +54,21 @@ class Incident:
     @property
     def own_frame(self) -> Frame | None:
         """The innermost frame of the user's own code: not torch, not the standard library, not site-packages."""
-        return next((frame for frame in reversed(self.frames) if not is_library(frame.file)), None)
+        return self.own_frames[-1] if self.own_frames else None
+
+    @property
+    def own_frames(self) -> tuple[Frame, ...]:
+        """The frames of the user's own code, outermost first."""
+        return tuple(frame for frame in self.frames if not is_library(frame.file))
+
+    @property
+    def sample(self) -> object:
+        """The index at which reading a sample failed, if it is a plain value; None otherwise."""
+        if self.stage == "sample" and self.index is not None:
+            with contextlib.suppress(ValueError, SyntaxError):
+                value: object = ast.literal_eval(self.index)
+                return value
+        return None
 
     @property
     def headline(self) -> str:

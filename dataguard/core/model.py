@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from textwrap import dedent
 from typing import Any
 
 from dataguard.core.figures import Figure
@@ -123,10 +124,32 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLines:
+    """Lines of the user's file as text: the one that a finding points at, the one before and the one after."""
+
+    first: int
+    """The number of the first of these lines."""
+    lines: tuple[str, ...]
+
+    @property
+    def numbered(self) -> list[tuple[int, str]]:
+        """Each line with its number, without the indentation that all share."""
+        return list(enumerate(dedent("\n".join(self.lines).expandtabs(4)).split("\n"), self.first))
+
+    def marked(self, line: int | None) -> str:
+        """The lines as text with their numbers, this one with a mark."""
+        column = max(len(str(number)) for number, _ in self.numbered)
+        shown = (f"{'>' if number == line else ' '} {number:>{column}}  {text}" for number, text in self.numbered)
+        return "\n".join(map(str.rstrip, shown))
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One observed defect: what, with which numbers, where, and how to reproduce it.
 
     An `ambiguous` finding has an innocent explanation too: a result with only ambiguous findings is at most a warning.
+    `source` is the line of `at` with its neighbours; the reporting process reads it. `sample` is the index of the
+    sample that it is about: what that is read from is added to the evidence when the judgement is complete.
     """
 
     message: str
@@ -134,6 +157,8 @@ class Finding:
     at: Location | None = None
     repro: str | None = None
     ambiguous: bool = False
+    source: SourceLines | None = None
+    sample: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +269,11 @@ class Result:
         return self.status is Status.SKIPPED and (self.reason or "").startswith(STOPPED)
 
     @property
+    def cause(self) -> str | None:
+        """The code of the check that says why the loader did not run, so that this one could not."""
+        return (self.reason or "")[4:9] if self.stopped else None
+
+    @property
     def untested(self) -> bool:
         """Whether the check may apply, and nothing here could test it."""
         return self.status is Status.SKIPPED and (self.reason or "").startswith(UNTESTED)
@@ -267,6 +297,8 @@ def mostly_prevented(applied: Iterable[tuple[str, bool]]) -> tuple[str, ...]:
     return tuple(loader for loader, prevented in outcomes.items() if 2 * sum(prevented) > len(prevented))
 
 
+RUNNING = ("DG001", "DG002", "DG003")
+"""The checks of whether a loader runs at all. They run whatever is selected, and are reported then if they fail."""
 DECIDED = (Status.PASSED, Status.FAILED, Status.EXPECTED)
 """The statuses of a check that reached a verdict."""
 
@@ -301,6 +333,11 @@ class Report:
         """The loaders of which more than half of the checks that apply were prevented."""
         applied = (result for result in self.results if result.status in (*DECIDED, Status.INCONCLUSIVE))
         return mostly_prevented((result.loader, result.prevented) for result in applied)
+
+    @property
+    def ran(self) -> bool:
+        """Whether any loader ran: a check of what it yields reached a verdict."""
+        return any(result.status in DECIDED and result.code not in RUNNING for result in self.results)
 
     def count(self, status: Status) -> int:
         """How many results have this status."""

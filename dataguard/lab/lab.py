@@ -14,6 +14,7 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.batches.collate_observations import Batches
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.dataset.dataset_observations import DatasetObservations
+from dataguard.lab.dataset.places import CulpritPlaces
 from dataguard.lab.epoch.full_epoch import ScanJob
 from dataguard.lab.epoch.ordinary_epoch import Epochs
 from dataguard.lab.files.file_observations import Files
@@ -23,6 +24,7 @@ from dataguard.lab.machine.resource_observations import Resources
 from dataguard.lab.model.learning import ModelObservations
 from dataguard.lab.pictures.sample_pictures import PictureObservations
 from dataguard.lab.process.side_by_side import ConcurrencySlots
+from dataguard.lab.provenance.provenance import Provenance
 from dataguard.lab.randomness.random_observations import Randomness
 from dataguard.lab.ranks.rank_observations import Ranks
 from dataguard.lab.reading.checkpoint import Checkpoint
@@ -56,15 +58,17 @@ class Lab(Subject):
         folder: Path,
         job: ScanJob | None = None,
         checkpoint: Checkpoint | None = None,
-        turns: ConcurrencySlots | None = None,
+        slots: ConcurrencySlots | None = None,
     ) -> None:
-        super().__init__(target, facts, settings, machine, folder, checkpoint, turns)
+        super().__init__(target, facts, settings, machine, folder, checkpoint, slots)
         self.siblings: Mapping[str, Lab] = {}
         self._epochs = Epochs(self, job or ScanJob())
         self.randomness = Randomness(self)
         self.streams = Streams(self)
+        self.provenance = Provenance(self)
         self.ranks = Ranks(self)
         self.dataset = DatasetObservations(self)
+        self.places = CulpritPlaces(self)
         self.batches = Batches(self)
         self.tokens = Tokens(self)
         self.images = Images(self)
@@ -94,12 +98,12 @@ class Lab(Subject):
 
     def failures(self) -> list[LoaderFailed]:
         """What prevented the loader from running: the factory, an ordinary epoch, or single samples by index."""
-        found: list[LoaderFailed] = []
+        failures: list[LoaderFailed] = []
         for observe in (lambda: self.epoch, lambda: self.dataset.ends):
             try:
                 observe()
             except LoaderFailed as failure:
-                found = found or [failure]
+                failures = failures or [failure]
             except (NotApplicable, Undecided):
                 continue
-        return found
+        return failures

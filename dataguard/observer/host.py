@@ -48,6 +48,7 @@ with infrequent_gc():
     from dataguard.lab.process.incidents import last_words
     from dataguard.lab.process.side_by_side import ConcurrencySlots, counted
     from dataguard.lab.reading.checkpoint import Survey, lacks_cuda, survey
+    from dataguard.lab.subject import remember_start
     from dataguard.observer.judge import judged, read_epoch
     from dataguard.targets import loading as targets
     from dataguard.targets.loading import Target
@@ -79,15 +80,16 @@ def main(descriptor: int, parent: int, *, forked: bool) -> None:
             team = own_team(shared=settings.all)
             if team is not None:
                 clear_torchrun_variables(os.environ)
+            remember_start()
             sys.path[:] = dict.fromkeys(filter(None, [*path, *sys.path]))
             if not is_held(spelling):
                 sys.argv[:] = [f"{parsed(spelling).module.rpartition('.')[2]}.py"]  # not ours, for one that parses it
                 spec = PathFinder.find_spec("dataguard")
                 if spec is None or spec.origin != _OWN:  # spawned workers would find the user's own
                     sys.path.insert(0, ROOT)
-            own: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
-            own["tempdir"] = str(folder)  # sockets
-            daemonic = bool(own.pop("daemon", False))  # inherited: this process may have children
+            config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
+            config["tempdir"] = str(folder)  # sockets
+            daemonic = bool(config.pop("daemon", False))  # inherited: this process may have children
             shm_cleanup.log_creations(folder / CREATIONS)
             importer = _Importer(folder / STACKS, settings.import_timeout)
             pipe.send(("importing", None))
@@ -219,14 +221,14 @@ def _labs(surveys: Surveys, settings: Settings, folder: Path, job: ScanJob) -> d
     The ranks of a team read their parts of each at once, in the same order everywhere.
     """
     machine = Machine.read()
-    alone = job.team or any(not isinstance(surveyed, LoaderFailed) and surveyed.alone for _, surveyed in surveys)
-    turns = ConcurrencySlots(1 if alone else _most_at_once(machine))
+    exclusive = job.team or any(not isinstance(surveyed, LoaderFailed) and surveyed.alone for _, surveyed in surveys)
+    turns = ConcurrencySlots(1 if exclusive else _most_at_once(machine))
     labs: dict[str, Lab] = {}
     for branch, surveyed in surveys:
         checkpoint = None if isinstance(surveyed, LoaderFailed) else surveyed.checkpoint
         facts = {branch.name: surveyed} if isinstance(surveyed, LoaderFailed) else surveyed.facts
-        for name, known in facts.items():
-            labs[name] = Lab(branch, known, settings, machine, folder, job, checkpoint, turns)
+        for name, loader_facts in facts.items():
+            labs[name] = Lab(branch, loader_facts, settings, machine, folder, job, checkpoint, turns)
     for lab in labs.values():
         lab.siblings = labs
     for lab in labs.values() if job.team else ():

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from dataguard.checks.figures import figures_of
 from dataguard.core.figures import Figure
@@ -39,7 +40,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
     """Run one check on one loader, and turn every outcome into a `Result`."""
     started = time.monotonic()
     findings: list[Finding] = []
-    looked = Coverage({})
+    coverage = Coverage({})
     status, reason = Status.PASSED, None
     judgement = check.judge(lab)
     try:
@@ -47,8 +48,8 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
             while True:
                 findings.append(next(judgement))
     except StopIteration as stop:
-        looked = stop.value
-        reason = looked.note
+        coverage = stop.value
+        reason = coverage.note
         status = Status.FAILED if findings else Status.PASSED
     except NotApplicable as why:
         status, reason = Status.SKIPPED, str(why)
@@ -63,7 +64,10 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         status, reason = Status.BROKEN, traceback.format_exc()
     repro = lab.repro.scan(check.code, _options(lab.settings))
     at = None if all(finding.at for finding in findings) else _place(check, lab)
-    findings = [replace(finding, repro=finding.repro or repro, at=finding.at or at) for finding in findings]
+    findings = [
+        replace(finding, repro=finding.repro or repro, at=finding.at or at, evidence=_evidence(finding, lab))
+        for finding in findings
+    ]
     result = Result(
         check.code,
         check.name,
@@ -72,7 +76,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         status,
         tuple(findings),
         reason,
-        looked.exercised,
+        coverage.exercised,
         time.monotonic() - started - seconds_waited(),
     )
     return replace(result, figures=_figures(result, lab))
@@ -82,10 +86,19 @@ def _place(check: Check, lab: Lab) -> Location | None:
     """The place of findings that name none: what makes samples or batches, or the line that constructs the loader."""
     with contextlib.suppress(Exception, TookTooLong):
         if check.code[:3] in _OF_SAMPLES and check.code not in _OF_LOADERS:
-            own = lab.facts.collate_at if check.code.startswith("DG4") else None
-            return own or lab.dataset.location
+            collate_at = lab.facts.collate_at if check.code.startswith("DG4") else None
+            return collate_at or lab.dataset.location
         return lab.facts.made_at
     return None
+
+
+def _evidence(finding: Finding, lab: Lab) -> Mapping[str, Any]:
+    """The evidence of a finding, with what its sample is read from if that is known or one more read shows it."""
+    words = ""
+    if finding.sample is not None:
+        with contextlib.suppress(Exception, TookTooLong):
+            words = lab.provenance.read_from(finding.sample)
+    return {**finding.evidence, "read from": words} if words else finding.evidence
 
 
 _OF_SAMPLES, _OF_LOADERS = ("DG3", "DG4", "DG5"), ("DG403", "DG404", "DG405")

@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import importlib
 import json
+import multiprocessing.process
 import shutil
 import socket
 import sys
@@ -84,6 +85,8 @@ def _become_reaper(
     os.environ.update(environment)
     os.environ.pop(ADDRESS, None)
     os.chdir(working_folder)
+    # Spawned workers look for the script in it, as those of a process that is started there do.
+    multiprocessing.process.ORIGINAL_DIR = working_folder  # type: ignore[attr-defined]
     importlib.invalidate_caches()
     reaper.watch(folder, _fork_host)
 
@@ -105,7 +108,7 @@ def become_reaper_here(folder: Path, stdin: int, stdout: int, descriptor: int) -
 
 
 def _fork_host_here(stdin: int, stdout: int, descriptor: int) -> Forked:
-    own = os.getpid()
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         _keep(stdin, stdout, _LOG)
@@ -121,7 +124,7 @@ def _fork_host_here(stdin: int, stdout: int, descriptor: int) -> Forked:
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
         InheritedHandlers().drop()
         try:
-            _start_observing(descriptor, own)
+            _start_observing(descriptor, parent)
         finally:
             run_exit_handlers()
     finally:
@@ -136,14 +139,14 @@ def _start_observing(descriptor: int, parent: int) -> None:
 
 
 def _fork_host() -> Forked:  # noqa: RET503 - the fork never returns
-    own = os.getpid()
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         os.close(_SOCKET)  # otherwise the reporting process would never see it close
         return Forked(pid)
     _keep(os.open(os.devnull, os.O_RDONLY), _LOG, _LOG, _SOCKET)
     numpy.random.seed()  # as in a new process; python and torch reseed after a fork themselves
-    _end_with(partial(_start_observing, _SOCKET, own))
+    _end_with(partial(_start_observing, _SOCKET, parent))
 
 
 def _keep(*descriptors: int) -> None:

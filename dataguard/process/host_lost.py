@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from itertools import takewhile
+from shlex import quote
 
 from dataguard.core.incident import OWN
 from dataguard.core.model import PREVENTED, Check, DataguardError, Finding, Result, Status, UsageError
-
-_CAUSE_OF_SIGNAL = {
-    "SIGKILL": "memory probably ran out: raise the limit of the container or job, or end other processes",
-    **dict.fromkeys(
-        ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"),
-        "a library is probably broken, or built for other processors: `dataguard doctor` imports each",
-    ),
-}
-"""What usually sends a signal to a process that imports libraries, and what helps."""
-_DYING_WORKER = "DG002"
-"""The check that reports a signal which killed the observing process: the processes of the loader are its forks."""
 
 
 class HostLost(DataguardError):
@@ -53,6 +43,20 @@ class Refused(HostLost):
         super().__init__(message, final=True)
 
 
+class StartFailure(DataguardError):
+    """A bug of dataguard before any check of a target ran; `shown_by` is the check whose result shows it."""
+
+    shown_by = ""
+
+
+class Misused(DataguardError):
+    """A target has no loaders: its module cannot be imported, or what it names returns none."""
+
+    def __init__(self, error: UsageError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 def before_building(lost: HostLost, spelling: str, when: str, stacks: str) -> UsageError:
     """The error for a process that was lost before it called the factory, with the stacks that an import left."""
     own_frames = _users_part(stacks.strip())
@@ -69,10 +73,14 @@ def _users_part(stacks: str) -> str:
     return "\n".join(line for line in frames if 'File "<frozen' not in line)
 
 
-class BrokenStart(DataguardError):
-    """A bug of dataguard before any check of a target ran; `shown_by` is the check whose result shows it."""
-
-    shown_by = ""
+_CAUSE_OF_SIGNAL = {
+    "SIGKILL": "memory probably ran out: raise the limit of the container or job, or end other processes",
+    **dict.fromkeys(
+        ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV"),
+        "a library is probably broken, or built for other processors: `dataguard doctor` imports each",
+    ),
+}
+"""What usually sends a signal to a process that imports libraries, and what helps."""
 
 
 def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> Result:
@@ -90,14 +98,31 @@ def result_of(check: Check, loader: str, lost: Exception, *, building: bool) -> 
     return Result(check.code, check.name, check.severity, loader, Status.FAILED, (finding,))
 
 
+_DYING_WORKER = "DG002"
+"""The check that reports a signal which killed the observing process: the processes of the loader are its forks."""
+
+
 def of_bug(check: Check, loader: str, bug: DataguardError) -> Result:
-    """The result of a check that met a bug of dataguard; only the first one that meets a `BrokenStart` shows it."""
-    if isinstance(bug, BrokenStart):
+    """The result of a check that met a bug of dataguard; only the first one that meets a `StartFailure` shows it."""
+    if isinstance(bug, StartFailure):
         if bug.shown_by:
             reason = f"dataguard broke before any check ran: see {bug.shown_by}"
             return without_verdict(check, loader, Status.INCONCLUSIVE, reason)
         bug.shown_by = check.id
     return without_verdict(check, loader, Status.BROKEN, str(bug))
+
+
+def of_misuse(check: Check, loader: str, spelling: str, misuse: Misused) -> Result:
+    """The result of a check of a target without loaders: one check fails, and the others did not run."""
+    headline, _, rest = str(misuse).removeprefix(f"{spelling}: ").partition("\n")
+    if check.code != _CRASHING_LOADER:
+        return without_verdict(check, loader, Status.SKIPPED, f"see {_CRASHING_LOADER}: {headline}")
+    evidence = {"more": rest.strip()} if rest.strip() else {}
+    finding = Finding(headline, evidence, repro=f"dataguard scan {quote(spelling)} --select {_CRASHING_LOADER}")
+    return Result(check.code, check.name, check.severity, loader, Status.FAILED, (finding,))
+
+
+_CRASHING_LOADER = "DG001"
 
 
 def without_verdict(check: Check, loader: str, status: Status, reason: str) -> Result:

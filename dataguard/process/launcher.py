@@ -123,8 +123,6 @@ class Reaper:
 
 Here = Callable[[Path, int, int, int], None]
 """Turns a fork of this process into a reaper, given its folder, its standard input and output, and the socket."""
-_alive: set[Reaper] = set()
-"""The reapers of this process that were not dismissed."""
 
 
 def start(folder: Path, descriptor: int, patience: float, here: Here | None = None) -> Reaper:
@@ -157,6 +155,10 @@ def start(folder: Path, descriptor: int, patience: float, here: Here | None = No
     finally:
         os.close(stdin)
         os.close(stdout)
+
+
+_alive: set[Reaper] = set()
+"""The reapers of this process that were not dismissed."""
 
 
 def _fork_here(reap: Callable[[], None], mine: list[int]) -> int:

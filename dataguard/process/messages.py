@@ -92,8 +92,8 @@ class Answers(Connection):
 class Questions(Connection):
     """The end of the socket in the reporting process, which sends questions."""
 
-    def __init__(self, own: socket.socket) -> None:
-        super().__init__(own.detach())
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection.detach())
         key = secrets.token_bytes(_KEY_BYTES)
         self._seal = _Seal(key)
         self.send_bytes(key)

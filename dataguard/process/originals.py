@@ -20,9 +20,11 @@ else:
     from types import ModuleType
 
     def _copied(name, defining=""):
-        copy, own = ModuleType(name), vars(import_module(name))
+        copy, namespace = ModuleType(name), vars(import_module(name))
         first = vars(import_module(defining)) if defining else {}
-        vars(copy).update(own, **{key: value for key, value in first.items() if key in own and callable(value)})
+        vars(copy).update(
+            namespace, **{key: value for key, value in first.items() if key in namespace and callable(value)}
+        )
         return copy
 
     os = _copied("os", "posix" if name == "posix" else "nt")

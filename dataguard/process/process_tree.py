@@ -74,7 +74,7 @@ def descendants() -> list[psutil.Process]:
     return [process for process in process_and_descendants(os.getpid())[1:] if _runs(process)]
 
 
-def has_only(known: Collection[int]) -> bool:
+def has_only(children_known: Collection[int]) -> bool:
     """Whether the kernel says that this process has no children but these (Linux).
 
     Looking for descendants among all processes takes milliseconds; this takes microseconds.
@@ -83,7 +83,7 @@ def has_only(known: Collection[int]) -> bool:
         children = [file.read_text().split() for file in Path("/proc/self/task").glob("*/children")]
     except OSError:  # a thread has just ended
         return False
-    return bool(children) and all(int(pid) in known for pids in children for pid in pids)
+    return bool(children) and all(int(pid) in children_known for pids in children for pid in pids)
 
 
 def work_done(pid: int) -> float:
@@ -118,6 +118,14 @@ def seconds_without_core(task: str = "thread-self") -> float:
         return 0.0
     finally:
         os.close(descriptor)
+
+
+def undisturbed_seconds() -> float:
+    """The time of a clock that stands still while this thread waits for a core that other processes have (Linux).
+
+    Limits that decide what is observed count these seconds: those of a busy machine must not change a verdict.
+    """
+    return time.monotonic() - seconds_without_core()
 
 
 def end_descendants(

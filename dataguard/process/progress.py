@@ -50,8 +50,9 @@ ProgressListener = Callable[[ReadingProgress], None]
 class CheckProgress:
     """Of `total` checks of a target, counted once for each loader, `done` have a result.
 
-    `result` is the last one that was made; `running` is the first check that has none yet, with its loader, None at the
-    end. `building` is a target whose loaders are being built; its checks are not in `total` yet.
+    `result` is the last one that was made; `running` is a check that has none yet, with its loader, None at the end.
+    `building` is a target whose loaders are being built; its checks are not in `total` yet. The scan has taken so many
+    `seconds`, and the checks of the target may take so many more: `left`, None if there is no limit.
     """
 
     done: int
@@ -59,6 +60,8 @@ class CheckProgress:
     result: Result | None = None
     running: tuple[str, str] | None = None
     building: str | None = None
+    seconds: float = 0.0
+    left: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

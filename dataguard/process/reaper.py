@@ -53,6 +53,23 @@ class Process(Protocol):
         """Kill the process."""
 
 
+def main(folder: str, descriptor: str) -> None:
+    """Watch a new observing process that serves the socket `descriptor`."""
+    watch(Path(folder), lambda: _start(int(descriptor)))
+
+
+def _start(descriptor: int) -> subprocess.Popen[bytes]:
+    host = subprocess.Popen(
+        command("dataguard.observer.entry", descriptor, os.getpid()),
+        pass_fds=[descriptor],
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        start_new_session=True,
+    )
+    os.close(descriptor)  # otherwise the reporting process would never see it close
+    return host
+
+
 def watch(folder: Path, start: Callable[[], Process]) -> None:
     """Start the observing process, wait until it or the reporting process ends, and clean up after both."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the reporting process handles these
@@ -108,20 +125,3 @@ def _let_exit(host: Process) -> None:
 def _dismissed(reporter: int, seconds: float) -> bool:
     """Whether the reporting process has closed our input or died; waits for that so many seconds."""
     return bool(wait([sys.stdin.fileno()], seconds)) or os.getppid() != reporter
-
-
-def _start(descriptor: int) -> subprocess.Popen[bytes]:
-    host = subprocess.Popen(
-        command("dataguard.observer.entry", descriptor, os.getpid()),
-        pass_fds=[descriptor],
-        stdin=subprocess.DEVNULL,
-        stdout=2,
-        start_new_session=True,
-    )
-    os.close(descriptor)  # otherwise the reporting process would never see it close
-    return host
-
-
-def main(folder: str, descriptor: str) -> None:
-    """Watch a new observing process that serves the socket `descriptor`."""
-    watch(Path(folder), lambda: _start(int(descriptor)))

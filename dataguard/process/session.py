@@ -21,10 +21,20 @@ from typing import Any
 from dataguard import baseline
 from dataguard.core.figures import SampleViews, Wanted
 from dataguard.core.model import Check, DataguardError, Result, UsageError
+from dataguard.core.source_lines import with_source
 from dataguard.machine.machine import oom_kills, read_allowance
 from dataguard.machine.units import counted, size
 from dataguard.measured import BenchOptions, Fingerprint, LoaderTimes
-from dataguard.process.host_lost import BrokenStart, HostLost, Refused, before_building, of_bug, result_of
+from dataguard.process.host_lost import (
+    HostLost,
+    Misused,
+    Refused,
+    StartFailure,
+    before_building,
+    of_bug,
+    of_misuse,
+    result_of,
+)
 from dataguard.process.launcher import Here, Reaper, missing_threads, new_folder, start
 from dataguard.process.messages import Questions, require_result
 from dataguard.process.process_tree import how_it_ended, signal_name, work_done
@@ -33,6 +43,8 @@ from dataguard.process.reaper import LOG, STACKS
 from dataguard.settings.settings import PATIENCE, Settings, expectation
 from dataguard.settings.target_spelling import is_held, parsed, script_of, shown_target
 
+_IMPORTED = time.time()
+"""When dataguard was imported here, which is about when the code of objects in hand was."""
 SLACK = 30.0
 """Seconds that the checks may take for each loader beyond its budget, to start and end processes and to judge."""
 _LAST_RESORT = 600.0
@@ -62,6 +74,8 @@ class Session:
         self.spelling = spelling
         self.settings = settings
         self._here = here if is_held(spelling) else None
+        self._loaded_at = _IMPORTED if self._here else time.time()
+        """Files that changed later may not be what runs: when the target is imported, or when dataguard was."""
         self.environment: Mapping[str, Any] = {}
         self.name = parsed(spelling).name
         self.on_progress: Listener | None = None
@@ -71,7 +85,7 @@ class Session:
         self._building = False
         self._notes: tuple[str, ...] = ()
         self._left_over: tuple[str, ...] = ()
-        self._final_loss: HostLost | BrokenStart | None = None
+        self._final_loss: HostLost | StartFailure | Misused | None = None
         """Why the observing process is not started again: every further check raises it."""
         self._last_loss: HostLost | None = None
         """The loss that the latest check met, to recognise a second one for the same reason."""
@@ -94,22 +108,26 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def loaders(self, *, contain: bool = False) -> tuple[str, ...]:
+    def loaders(self, *, contain: bool = False, contain_misuse: bool = False) -> tuple[str, ...]:
         """The names of the target's loaders. Raises UsageError for an invalid target.
 
         With `contain`, a bug of dataguard is not raised: the checks of this target report it, and others are not lost.
+        With `contain_misuse`, an invalid target is reported likewise.
         """
         if self._loaders is None:
             try:
                 self._start()
-            except UsageError:
-                raise
+            except UsageError as error:
+                if not contain_misuse:
+                    raise
+                self._final_loss = Misused(error)
+                self._loaders = (self.name,)
             except DataguardError as error:
                 if isinstance(error, HostLost) and self._building:
                     error.final = True
                     self._final_loss = error
                 elif contain:
-                    self._final_loss = BrokenStart(str(error))
+                    self._final_loss = StartFailure(str(error))
                 else:
                     raise
                 self._loaders = (self.name,)  # its checks meet the loss, and report it
@@ -121,9 +139,14 @@ class Session:
         return self._notes + tuple(_note_of(self._left_over))
 
     @property
-    def bug(self) -> BrokenStart | None:
+    def bug(self) -> StartFailure | None:
         """The bug of dataguard for which the loaders are unknown, if any."""
-        return self._final_loss if isinstance(self._final_loss, BrokenStart) else None
+        return self._final_loss if isinstance(self._final_loss, StartFailure) else None
+
+    @property
+    def misused(self) -> UsageError | None:
+        """Why an invalid target has no loaders, if that is contained."""
+        return self._final_loss.error if isinstance(self._final_loss, Misused) else None
 
     def plan(self, wanted: Sequence[tuple[Check, str]]) -> None:
         """Announce what `judge` will be asked for, so that it runs side by side, beginning with the first request."""
@@ -149,6 +172,11 @@ class Session:
         for number, (check, loader) in remaining.items():
             yield number, self._judge(check, loader)
 
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the checks may still take; None if there is no limit."""
+        return self._seconds_left if math.isfinite(self._seconds_left) else None
+
     def judge(self, check: Check, loader: str) -> Result:
         """Run a check on one of the loaders, or wait for its result; never raises for what the user's code does."""
         number = self._planned.pop((check.code, loader), None)
@@ -169,6 +197,8 @@ class Session:
             result = result_of(check, loader, lost, building=self._building)
         except UsageError as error:
             result = result_of(check, loader, error, building=self._building)
+        except Misused as misuse:
+            result = self._as_expected(of_misuse(check, loader, self.spelling, misuse), check, loader)
         except DataguardError as bug:
             result = of_bug(check, loader, bug)
         self.close()
@@ -200,7 +230,7 @@ class Session:
         try:
             return self._next_answer(min(patience, self._seconds_left), *kinds, what=what)
         except HostLost as lost:
-            raise self._time_is_up if lost.late and self._seconds_left < patience else lost from None
+            raise self._time_is_up if lost.late and self._seconds_left <= patience else lost from None
         finally:
             self._seconds_left -= time.monotonic() - started
 
@@ -230,7 +260,8 @@ class Session:
         self._last_loss = lost
 
     def _as_expected(self, result: Result, check: Check, loader: str) -> Result:
-        """The result with what the settings and the baseline expect."""
+        """The result with what the settings and the baseline expect, and the source of its findings."""
+        result = with_source(result, self._loaded_at)
         return self._baseline.applied(baseline.expected(result, expectation(self.settings, check, loader)))
 
     def bench(self, loader: str, wanted: BenchOptions) -> LoaderTimes:

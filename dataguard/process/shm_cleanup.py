@@ -50,18 +50,18 @@ class SharedTensors:
 
         Tensors that may be theirs or another container's are listed in the session folder, see `LEFT`.
         """
-        found = self._new(ended)
-        proven = found & self._held
-        if found - proven:  # torch names the file that it could not make large enough, and leaves it
-            proven |= _mentioned(found - proven, records)
+        created = self._new(ended)
+        proven = created & self._held
+        if created - proven:  # torch names the file that it could not make large enough, and leaves it
+            proven |= _mentioned(created - proven, records)
         _remove(proven)
-        for name in found - proven:
+        for name in created - proven:
             _append(str(session / LEFT), name)
 
     def _new(self, processes: Collection[int]) -> frozenset[str]:
         """What has come up since, with one of these PIDs in its name."""
-        own = tuple(f"torch_{process}_" for process in processes)
-        return frozenset(name for name in names() - self.before if name.startswith(own))
+        prefixes = tuple(f"torch_{process}_" for process in processes)
+        return frozenset(name for name in names() - self.before if name.startswith(prefixes))
 
 
 def left_in(folder: Path) -> list[str]:
@@ -80,11 +80,11 @@ def remove_created(log: Path, before: Collection[str]) -> None:
 
 def log_creations(log: Path) -> None:
     """Log the names that Python code of this process and its forks creates in /dev/shm to the file `log`."""
-    own = str(log)
+    log_path = str(log)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         path = arguments[0] if arguments else None
-        if event == "os.mkdir" or (event == "open" and arguments[2] & os.O_CREAT and path != own):
+        if event == "os.mkdir" or (event == "open" and arguments[2] & os.O_CREAT and path != log_path):
             name = _shared_name(path)
             created = bool(name) and not (SHARED_MEMORY / name).exists()
         elif event == "os.truncate" and isinstance(path, int):  # SharedMemory(create=True) after shm_open
@@ -93,7 +93,7 @@ def log_creations(log: Path) -> None:
         else:
             return
         if created:
-            _append(own, name)
+            _append(log_path, name)
 
     sys.addaudithook(hook)
 

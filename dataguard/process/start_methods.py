@@ -45,10 +45,11 @@ class EveryStart(Session):
 
     def judge(self, check: Check, loader: str) -> Result:
         """Run a check on one of the loaders; never raises for what the user's code does."""
-        own = super().judge(check, loader)
-        settled = own.status in _REPORTED and own.severity is check.severity  # under another one it may be an error
+        result = super().judge(check, loader)
+        # Under another method a warning may be an error.
+        settled = result.status in _REPORTED and result.severity is check.severity
         if settled or check.code >= _INDEPENDENT:
-            return own
+            return result
         started_here = self.environment.get("start_method")
         for method, session in self._others.items():
             if method == started_here:
@@ -56,9 +57,9 @@ class EveryStart(Session):
             other = session.judge(check, loader)
             if other.status in _REPORTED:
                 return _under(method, other)
-            if own.status is Status.SKIPPED and other.status is Status.PASSED:
-                own = replace(other, reason=f"workers were started with {_DEFAULT_OF[method]}")
-        return own
+            if result.status is Status.SKIPPED and other.status is Status.PASSED:
+                result = replace(other, reason=f"workers were started with {_DEFAULT_OF[method]}")
+        return result
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -83,7 +84,8 @@ def _under(method: str, result: Result) -> Result:
 
 
 def examine(spelling: str, settings: Settings, here: Here | None = None) -> Session:
-    """A session for a target with the start method, or methods, of the settings; `here` observes one in hand."""
+    """A session for a target with the start method, or methods, of its settings; `here` observes one in hand."""
+    settings = settings.of_target(spelling)
     return (EveryStart if settings.start_method == EVERY_METHOD else Session)(spelling, settings, here)
 
 

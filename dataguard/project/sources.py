@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,8 @@ class Source:
     root: str
     name: str
     tree: ast.Module
+    is_notebook: bool = False
+    """Whether it is a notebook that was exported as a script: its cells are marked."""
     imports: dict[str, str] = field(default_factory=dict)
     """What each imported name refers to: `np` to `numpy`, `build` to `imgcls.data.build`."""
 
@@ -92,9 +95,14 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.unparsed: list[str] = []
         """Where files are no Python of this version: `train.py:3`."""
-        trees = dict(_trees(folder, self.unparsed))
-        imported = {module for tree in trees.values() for module in _absolute_imports(tree)}
-        self.sources = tuple(_source(path, tree, folder, imported) for path, tree in trees.items())
+        trees = list(_trees(folder, self.unparsed))
+        imported = {module for _, tree, _ in trees for module in _absolute_imports(tree)}
+        found = [_source(*each, folder, imported) for each in trees]
+        named = Counter(source.name for source in found)
+        self.sources = tuple(
+            source if named[source.name] == 1 else _source(*each, folder, imported, from_top=True)
+            for source, each in zip(found, trees, strict=True)
+        )
         self._by_name = {source.name: source for source in self.sources}
 
     def reached_from(self, source: Source) -> set[Source]:
@@ -102,7 +110,7 @@ class Project:
 
         One that changes `sys.path` may import the modules of any folder by their file's name.
         """
-        known = {
+        by_name = {
             **({module.path.stem: module for module in self.sources} if "sys.path" in ast.unparse(source.tree) else {}),
             **self._by_name,
         }
@@ -110,7 +118,7 @@ class Project:
         while ahead:
             for name in set(ahead.pop().imports.values()):
                 parts = name.split(".")
-                for module in (known.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)):
+                for module in (by_name.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)):
                     if module is not None and module not in reached:
                         reached.add(module)
                         ahead.append(module)
@@ -127,16 +135,22 @@ class Project:
         return self.definition(source.imports.get(attribute), depth - 1)
 
 
-def _trees(folder: Path, unparsed: list[str]) -> Iterator[tuple[Path, ast.Module]]:
+def _trees(folder: Path, unparsed: list[str]) -> Iterator[tuple[Path, ast.Module, bool]]:
+    """The files that can be parsed, and whether each is an exported notebook."""
     for path in sorted(_files(folder))[:_MOST_FILES]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the user's escape sequences
             try:
-                yield path, ast.parse(path.read_text(encoding="utf-8"), str(path))
+                text = path.read_text(encoding="utf-8")
+                yield path, ast.parse(text, str(path)), _CELL.search(text) is not None
             except SyntaxError as error:
                 unparsed.append(f"{path.relative_to(folder).as_posix()}:{error.lineno}")
             except (OSError, ValueError, RecursionError):
                 continue
+
+
+_CELL = re.compile(r"^# (In ?\[[\d ]*\]|%%|\+$)", re.MULTILINE)
+"""What begins a cell in the scripts of nbconvert, and of jupytext."""
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -154,19 +168,26 @@ def _is_source(path: Path) -> bool:
     return named and path.is_file() and path.stat().st_size < _BIGGEST
 
 
-def _source(path: Path, tree: ast.Module, folder: Path, imported: set[str]) -> Source:
-    """Its import name is one that the project uses, else the one that `__init__.py` files give it."""
+def _source(
+    path: Path, tree: ast.Module, is_notebook: bool, folder: Path, imported: set[str], *, from_top: bool = False
+) -> Source:
+    """Its import name is one that the project uses, else the one that `__init__.py` files give it.
+
+    A folder `src` is no package, but what packages are in, even those without `__init__.py`. Where several files would
+    have one name, so that only the first could be imported, they are imported `from_top`, by all of their folders.
+    """
     parts = path.relative_to(folder).with_suffix("").parts
     folders = parts[:-1]
     parts = folders if path.name == "__init__.py" else parts
-    own = len(folders)
-    while own and folder.joinpath(*folders[:own], "__init__.py").exists():
-        own -= 1
-    used = [depth for depth in range(own + 1) if ".".join(parts[depth:]) in imported]
-    depth = own if not used or own in used else used[-1]
+    deepest = len(folders)
+    while deepest and folder.joinpath(*folders[:deepest], "__init__.py").exists():
+        deepest -= 1
+    usual = min(deepest, 1) if folders[:1] == ("src",) else deepest
+    used = [depth for depth in range(deepest + 1) if ".".join(parts[depth:]) in imported]
+    depth = 0 if from_top else usual if not used or usual in used else used[-1]
     name, root = ".".join(parts[depth:]), "/".join(parts[:depth]) or "."
     is_package = path.name == "__init__.py"
-    return Source(path.relative_to(folder), root, name, tree, dict(_imports(tree, name, is_package)))
+    return Source(path.relative_to(folder), root, name, tree, is_notebook, dict(_imports(tree, name, is_package)))
 
 
 def _imports(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[str, str]]:
@@ -222,7 +243,8 @@ class LoaderCalls:
         before = len(self.makers)
         for source in self.project.sources:
             for node in source.definitions.values():
-                if isinstance(node, Function) and self._returns_loaders(source, node):
+                # What an asynchronous function returns is no loader, but has to be awaited.
+                if isinstance(node, ast.FunctionDef) and self._returns_loaders(source, node):
                     self.makers[f"{source.name}.{node.name}"] = source, node
         return len(self.makers) > before
 
@@ -273,7 +295,7 @@ class LoaderCalls:
             parts = (value.value,)
         return any(part is not None and self._is_made_of_loaders(source, part) for part in parts)
 
-    def _returns_loaders(self, source: Source, function: Function) -> bool:
+    def _returns_loaders(self, source: Source, function: ast.FunctionDef) -> bool:
         names = {name for names in self.bindings(source, function.body).values() for name in names}
         for statement in statements(function.body):
             value = statement.value if isinstance(statement, ast.Return) else None

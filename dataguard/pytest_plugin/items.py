@@ -23,13 +23,13 @@ from _pytest._code.code import (
 )
 
 from dataguard.checks import CATALOGUE
-from dataguard.core.model import PREVENTED, Check, DataguardError, Result, Status, UsageError, mostly_prevented
+from dataguard.core.model import PREVENTED, RUNNING, Check, DataguardError, Result, Status, UsageError, mostly_prevented
 from dataguard.machine.units import counted
 from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
-from dataguard.settings.settings import RUNNING, Settings, chosen, require_known
+from dataguard.settings.settings import Settings, chosen, require_known
 from dataguard.targets.spelling import require_findable
 
 FOLDER = "dataguard"
@@ -146,9 +146,9 @@ class LoaderContracts:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """List the notes of passed checks, and count the inconclusive ones."""
         reports = [report for kind in ("passed", "skipped") for report in terminalreporter.stats.get(kind, ())]
-        own = [report for report in reports if report.nodeid.startswith(f"{FOLDER}::")]
-        notes = [(report, text) for report in own for name, text in report.user_properties if name == NOTE]
-        undecided = [report for report in own if _is_undecided(report)]
+        contracts = [report for report in reports if report.nodeid.startswith(f"{FOLDER}::")]
+        notes = [(report, text) for report in contracts for name, text in report.user_properties if name == NOTE]
+        undecided = [report for report in contracts if _is_undecided(report)]
         if notes or undecided:
             terminalreporter.section("dataguard")
         for report, text in notes:

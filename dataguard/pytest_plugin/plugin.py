@@ -97,8 +97,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(
             f"--{option.flag}", dest=option.key, action=action, default=None, metavar=option.metavar, help=option.help
         )
-        shape: Literal["linelist", "string"] = "linelist" if many else "string"
-        parser.addini(option.key, f"as --{option.flag}", type=shape, default=None)
+        ini_type: Literal["linelist", "string"] = "linelist" if many else "string"
+        parser.addini(option.key, f"as --{option.flag}", type=ini_type, default=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -109,10 +109,10 @@ def pytest_configure(config: pytest.Config) -> None:
     asked = config.getoption("dataguard")
     if not asked and not config.getini("dataguard"):
         return
-    own = [arg for arg in config.args if _is_own(arg)]
-    if not asked and not own and all("::" in arg for arg in config.args):
+    contracts = [arg for arg in config.args if _is_own(arg)]
+    if not asked and not contracts and all("::" in arg for arg in config.args):
         return  # The command line selects single tests and only the ini file names a target: run just those tests.
-    config.args[:] = [arg for arg in config.args if arg not in own]
+    config.args[:] = [arg for arg in config.args if arg not in contracts]
 
     from dataguard.core.model import UsageError
     from dataguard.process.launcher import exported_zygote
@@ -120,7 +120,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from dataguard.render.escapes import printable
 
     try:
-        plugin = LoaderContracts(config, read_settings(config), [arg.partition("::")[2] for arg in own])
+        plugin = LoaderContracts(config, read_settings(config), [arg.partition("::")[2] for arg in contracts])
     except UsageError as error:
         raise pytest.UsageError(printable(str(error))) from error
     config.pluginmanager.register(plugin, "dataguard-contracts")

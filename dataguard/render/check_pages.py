@@ -42,6 +42,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "DG522",
     ),
     "Values and labels": ("DG501", "DG502", "DG503", "DG504", "DG520"),
+    "Sources of values": ("DG524", "DG525", "DG526", "DG527", "DG528"),
     "Splits": ("DG514", "DG515", "DG517", "DG518", "DG521", "DG523"),
     "Sound": ("DG53",),
     "Machine and throughput": ("DG6", "DG8"),
@@ -57,7 +58,7 @@ def explanation(check: Check) -> str:
     """Return the documentation of one check in Markdown."""
     doc = check.doc
     sections = [
-        f"# {check.code} · {_title(check)}",
+        f"# {check.code} · {plain_name(check)}",
         f"**{check.severity.value}** · {doc.summary}",
         f"## Symptom\n\n{sentence(doc.symptom)}",
         f"## Cause\n\n{sentence(doc.cause)}",
@@ -70,7 +71,7 @@ def explanation(check: Check) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _title(check: Check) -> str:
+def plain_name(check: Check) -> str:
     """The name of a check, or `lost-worker-state (deaf-workers)` where another one is plainer."""
     return f"{TITLES[check.code]} ({check.name})" if check.code in TITLES else check.name
 
@@ -88,6 +89,6 @@ def group_of(code: str) -> str:
 
 def grouped(codes: Iterable[str]) -> Mapping[str, list[str]]:
     """Return the groups that have any of these codes, in order, with their codes."""
-    known = sorted(codes)
-    groups = {title: [code for code in known if group_of(code) == title] for title in GROUPS}
+    ordered = sorted(codes)
+    groups = {title: [code for code in ordered if group_of(code) == title] for title in GROUPS}
     return {title: members for title, members in groups.items() if members}

@@ -16,24 +16,24 @@ _ANYWHERE = re.compile(rf"#(?=[{_IGNORED}]*#[\w{_IGNORED}]*\[)")
 """`##[error]` of GitHub Actions and Azure, `##vso[` of Azure and `##teamcity[` are commands anywhere in a line."""
 
 
-def escaped(words: str) -> str:
-    r"""The words with every control character but newlines as an escape sequence, and `##[error]` as `#\#[error]`."""
-    return _ANYWHERE.sub(r"#\\", _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), words))
-
-
 def one_line(words: str) -> str:
     """The words on a single line; a newline is shown as an escape sequence too."""
     return escaped(words).replace("\n", "\\n")
 
 
-def without_commands(lines: str) -> str:
-    r"""The lines, of which none begins with a command to GitHub Actions: `::error` becomes `\::error`."""
-    return _AT_START.sub(r"\1\\", lines)
+def escaped(words: str) -> str:
+    r"""The words with every control character but newlines as an escape sequence, and `##[error]` as `#\#[error]`."""
+    return _ANYWHERE.sub(r"#\\", _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), words))
 
 
 def printable(words: str) -> str:
     """The words as lines that can be printed to any terminal or log."""
     return without_commands(escaped(words))
+
+
+def without_commands(lines: str) -> str:
+    r"""The lines, of which none begins with a command to GitHub Actions: `::error` becomes `\::error`."""
+    return _AT_START.sub(r"\1\\", lines)
 
 
 def json_without_commands(document: str) -> str:

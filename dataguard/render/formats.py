@@ -77,9 +77,9 @@ def formats_of(command: str) -> tuple[str, ...]:
 
 def check_format(command: str, form: str) -> None:
     """Raise UsageError, with a suggestion, for a format that a command does not support."""
-    known = formats_of(command)
-    if form not in known:
-        hint = f"; known: {', '.join(known)}" if form in FORMATS else suggest(form, known)
+    supported = formats_of(command)
+    if form not in supported:
+        hint = f"; known: {', '.join(supported)}" if form in FORMATS else suggest(form, supported)
         raise UsageError(f"--format {form}: not supported by `dataguard {command}`{hint}")
 
 

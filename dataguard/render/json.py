@@ -93,6 +93,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "evidence": finding.evidence,
         "at": finding.at and asdict(finding.at),
+        "source": finding.source and asdict(finding.source),
         "repro": finding.repro,
     }
 

@@ -32,6 +32,9 @@ def render(views: SampleViews, *, width: int = 100, colour: bool = False, unicod
         page.put()
         page.put(page.text(one_line(sample.name), "bold"))
         _write_leaves(page, sample.leaves)
+        for number, (leaf, source) in enumerate(sample.sources):
+            head = page.text(f"  {'' if number else 'from':<4}  {one_line(leaf)}{'  ' if leaf else ''}", "dim")
+            page.put(page.text(one_line(source)), lead=head, fold=False)
         for line in sample.error.splitlines():
             page.put(page.text(page.short(line), "red"), lead="  ", fold=False)
         if drawn:
@@ -48,8 +51,8 @@ def _write_leaves(page: Page, leaves: Sequence[LeafView]) -> None:
         max((len(row[column]) for row in rows if len(row[column]) <= most), default=0)
         for column, most in enumerate((_PATH, _TYPE, _SHAPE))
     ]
-    for leaf, (path, kind, shape) in zip(leaves, rows, strict=True):
-        head = page.text(f"  {path:<{widths[0]}}  {kind:<{widths[1]}}  {shape:<{widths[2]}}  ")
+    for leaf, (path, kind, shape_text) in zip(leaves, rows, strict=True):
+        head = page.text(f"  {path:<{widths[0]}}  {kind:<{widths[1]}}  {shape_text:<{widths[2]}}  ")
         digest = page.text(f"  #{leaf.digest}" if leaf.digest else "", "dim")
         note = page.text(f"  {leaf.note}" if leaf.note else "", "yellow")
         page.put(page.text(one_line(leaf.values)) + digest + note, lead=head, fold=False)

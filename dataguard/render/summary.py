@@ -14,34 +14,17 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from dataguard.core.model import Doc, Finding, Location, Report, Result, Severity, Status
+from dataguard.core.model import UNTESTED, Doc, Finding, Location, Report, Result, Severity, Status
 from dataguard.machine.units import counted
 from dataguard.render.escapes import one_line
 from dataguard.render.layout import Page, fold, middle_out
-
-
-def by_cause(results: Iterable[Result]) -> list[tuple[Result, ...]]:
-    """Failed results in groups, each with one cause: the finding of a loader at one place that one line fixes."""
-    groups: dict[object, list[Result]] = {}
-    for result in results:
-        first, *others = result.findings
-        alone = others or not first.at or not first.at.line or "fix here" not in first.evidence
-        key = result.id if alone else (result.target, result.loader, result.severity, first.at)
-        groups.setdefault(key, []).append(result)
-    return [tuple(group) for group in groups.values()]
-
+from dataguard.settings.target_spelling import ROLE_UNKNOWN
 
 MARKS = {
     Severity.ERROR: ("✗", "bold red"),
     Severity.WARNING: ("!", "bold yellow"),
     Severity.NOTE: ("i", "bold blue"),
 }
-_STACK_LINES = 14
-"""Lines of a stack or of output that are written without -v: the first and the last ones, which say most."""
-_MOST_FINDINGS = 5
-"""Findings of one check that are written without -v."""
-_ONE_ROW = 60
-"""A mapping of more characters than this gets one row for each key."""
 
 
 def write_failure(
@@ -52,18 +35,22 @@ def write_failure(
     *,
     effects: Sequence[Result] = (),
     explained_under: str | None = None,
+    quoted: set[Location] | None = None,
 ) -> None:
     """Write a failed result, with the other `effects` of its cause.
 
-    `explained_under` names the loader under which cause and fix were already written.
+    `explained_under` names the loader under which cause and fix were already written; `quoted`, the places of which the
+    source was already written.
     """
+    quoted = set() if quoted is None else quoted
     mark, style = MARKS[result.severity]
     names = Text(", ").join(identity(page, effect) for effect in (result, *effects))
     page.put(names, lead=page.text(f"{mark} {result.severity.value} ", style), fold=False)
     shown = result.findings if verbosity > 0 else result.findings[:_MOST_FINDINGS]
     for number, finding in enumerate(shown, start=1):
         others = [effect.findings[0].message for effect in effects]
-        _finding(page, finding, f"  {number}. " if len(result.findings) > 1 else "  ", verbosity, others)
+        lead = f"  {number}. " if len(result.findings) > 1 else "  "
+        _finding(page, finding, lead, verbosity, others, quoted)
         page.put()
     if len(shown) < len(result.findings):
         page.put(f"  … and {counted(len(result.findings) - len(shown), 'more findings')} (-v shows them)")
@@ -82,14 +69,69 @@ def write_failure(
         page.put(page.text(repro, "cyan"), lead=_label(page, "repro"), fold=False)
 
 
-def _finding(page: Page, finding: Finding, lead: str, verbosity: int, others: Sequence[str]) -> None:
+_MOST_FINDINGS = 5
+"""Findings of one check that are written without -v."""
+
+
+def identity(page: Page, result: Result) -> Text:
+    """Return the stable, selectable name of a result."""
+    loader = page.text(f"[{one_line(result.loader)}]" if result.loader else "", "dim")
+    return page.text(f"{result.code}-{result.name}", "bold") + loader
+
+
+def _label(page: Page, word: str) -> Text:
+    return page.text(f"  {word:<5}  ", "bold")
+
+
+def _finding(
+    page: Page, finding: Finding, lead: str, verbosity: int, others: Sequence[str], quoted: set[Location]
+) -> None:
     indent = " " * len(lead)
     for message in (finding.message, *others):
         page.put(page.text(page.short(message), "bold"), lead=lead)
         lead = f"{indent}and "
     if finding.at and str(finding.at):
         page.put(_place_of(page, finding.at), lead=page.text(f"{indent}→ ", "bold"), fold=False)
-    write_table(page, finding.evidence, verbosity, indent)
+        if verbosity >= 0:
+            _write_source(page, once(finding, quoted), indent)
+    unsaid = {key: value for key, value in finding.evidence.items() if not _is_said(value, finding.message)}
+    write_table(page, unsaid, verbosity, indent)
+
+
+def _is_said(value: object, message: str) -> bool:
+    """Whether a message has the words of a row of evidence: programs read both, a reader needs them once."""
+    return isinstance(value, str) and len(value) >= _FEWEST_SAID and value in message
+
+
+_FEWEST_SAID = 20
+"""Characters from which on words in a message are not there by chance."""
+
+
+def once(finding: Finding, quoted: set[Location]) -> list[tuple[int, bool, str]]:
+    """The lines of source of a finding, each with its number and whether it is the place; none the second time."""
+    at, source = finding.at, finding.source
+    if at is None or source is None or (key := Location(at.file, at.line)) in quoted:
+        return []
+    quoted.add(key)
+    return [(number, number == at.line, line) for number, line in source.numbered]
+
+
+def _write_source(page: Page, lines: list[tuple[int, bool, str]], indent: str) -> None:
+    """Write each line with its number, cropped to the width, and mark the place."""
+    column = max((len(str(number)) for number, _, _ in lines), default=0)
+    for number, marked, line in lines:
+        lead = page.text(f"{indent}  {'>' if marked else ' '} {number:>{column}}  ", "bold" if marked else "dim")
+        text = Text(page.clean(line), "" if marked else "dim")
+        room = max(page.console.width - lead.cell_len, _LEAST_SOURCE)
+        if text.cell_len > room:
+            more = page.clean(" …")
+            text.truncate(room - len(more))
+            text.append(more)
+        page.put(text, lead=lead, fold=False)
+
+
+_LEAST_SOURCE = 12
+"""The fewest columns of a line of source."""
 
 
 def _place_of(page: Page, at: Location) -> Text:
@@ -116,6 +158,10 @@ def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent
         write_lines(page, lines, verbosity, f"{indent}    ")
 
 
+_ONE_ROW = 60
+"""A mapping of more characters than this gets one row for each key."""
+
+
 def _rows(page: Page, values: Mapping[str, object], lead: Text, verbosity: int) -> None:
     """Write a nested mapping, one row for each key."""
     for key, value in values.items():
@@ -130,14 +176,19 @@ def write_lines(page: Page, lines: list[str], verbosity: int, indent: str) -> No
         page.put(Text(page.clean(code)), lead=indent + " " * min(len(line) - len(code), 8), hang=4)
 
 
-def identity(page: Page, result: Result) -> Text:
-    """Return the stable, selectable name of a result."""
-    loader = page.text(f"[{one_line(result.loader)}]" if result.loader else "", "dim")
-    return page.text(f"{result.code}-{result.name}", "bold") + loader
+_STACK_LINES = 14
+"""Lines of a stack or of output that are written without -v: the first and the last ones, which say most."""
 
 
-def _label(page: Page, word: str) -> Text:
-    return page.text(f"  {word:<5}  ", "bold")
+def write_summary(page: Page, report: Report, verbosity: int, *, statistics: bool) -> None:
+    """Write the findings, or with `statistics` their number for each check, and the counts of all results."""
+    failed = report.defects
+    page.rule(style=_style(report, failed))
+    if statistics:
+        _write_statistics(page, failed)
+    else:
+        _write_lines(page, list(lines(failed)))
+    _write_counts(page, report, failed, verbosity)
 
 
 COLOURS = {
@@ -146,13 +197,6 @@ COLOURS = {
     Status.BROKEN: "bold magenta",
     Status.PASSED: "green",
 }
-_ORDER = (Status.BROKEN, Status.PASSED, Status.EXPECTED, Status.INCONCLUSIVE)
-_MOST_LINES = 8
-"""The most findings in one line each, so that the last ten lines of any report hold the worst."""
-_WIDEST_COLUMN = 32
-"""The widest column of loaders or locations; a longer entry shifts the rest of its line."""
-_LEAST_MESSAGE = 40
-"""The fewest columns of a message; a line exceeds the width rather than say less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +217,124 @@ class Line:
         return self.result.findings[0]
 
 
-def write_summary(page: Page, report: Report, verbosity: int, *, statistics: bool) -> None:
-    """Write the findings, or with `statistics` their number for each check, and the counts of all results."""
-    failed = report.defects
-    page.rule(style=_style(report, failed))
-    if statistics:
-        _write_statistics(page, failed)
-    else:
-        _write_lines(page, list(lines(failed)))
-    _write_counts(page, report, failed, verbosity)
+def lines(failed: Iterable[Result]) -> Iterator[Line]:
+    """One line for each check and place: loaders that share a class share its defects."""
+    groups: dict[tuple[object, ...], list[tuple[Result, ...]]] = {}
+    for effects in by_cause(failed):
+        first = effects[0].findings[0]
+        location = (first.at.file, first.at.line) if first.at and first.at.line else first.message
+        codes = tuple(result.code for result in effects)
+        groups.setdefault((effects[0].severity, codes, location), []).append(effects)
+    for causes in groups.values():
+        yield Line(causes[0], tuple(effects[0].loader or "target" for effects in causes))
+
+
+def by_cause(results: Iterable[Result]) -> list[tuple[Result, ...]]:
+    """Failed results in groups, each with one cause: the finding of a loader at one place that one line fixes."""
+    groups: dict[object, list[Result]] = {}
+    for result in results:
+        first, *others = result.findings
+        ungrouped = others or not first.at or not first.at.line or "fix here" not in first.evidence
+        key = (
+            result.id
+            if ungrouped
+            else (result.target, result.loader, result.severity, first.at, str(first.evidence["fix here"]))
+        )
+        groups.setdefault(key, []).append(result)
+    return [tuple(group) for group in groups.values()]
+
+
+def _write_lines(page: Page, lines: list[Line]) -> None:
+    shown = lines[:_MOST_LINES]
+    names = [one_line(", ".join(line.loaders)) for line in shown]
+    places = [_place(page, line.first) for line in shown]
+    wide = page.console.width >= 60
+    widest_name, widest_place = (
+        max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if wide else 0
+        for words in (names, places)
+    )
+    for line, name, location in zip(shown, names, places, strict=True):
+        mark, style = MARKS[line.result.severity]
+        codes = ", ".join(result.code for result in line.effects)
+        head = page.text(f"{mark} {codes}", style) + page.text(f" {name:<{widest_name}}  ")
+        if location:
+            head = head + page.text(f"{location:<{widest_place}}  ", "cyan")
+        _write_line(page, head, line.first.message, len(line.result.findings) - 1)
+    if len(lines) > len(shown):
+        page.put(f"… and {len(lines) - len(shown)} more above")
+
+
+_MOST_LINES = 8
+"""The most findings in one line each, so that the last ten lines of any report hold the worst."""
+_WIDEST_COLUMN = 32
+"""The widest column of loaders or locations; a longer entry shifts the rest of its line."""
+
+
+def _write_line(page: Page, head: Text, message: str, others: int) -> None:
+    """Write a message in one line, cut at a word to what the width leaves."""
+    more = f" (and {others} more)" if others else ""
+    kept, *words = page.clean(page.short(message)).split() or [""]
+    room = max(page.console.width - head.cell_len - len(more), _LEAST_MESSAGE)
+    while words and cell_len(f"{kept} {words[0]}") <= room - (2 if words[1:] else 0):
+        kept += f" {words.pop(0)}"
+    page.put(page.text(kept + " …" * bool(words) + more), lead=head, fold=False)
+
+
+_LEAST_MESSAGE = 40
+"""The fewest columns of a message; a line exceeds the width rather than say less."""
+
+
+def _place(page: Page, finding: Finding) -> str:
+    at = finding.at
+    if at is None or not at.file:
+        return ""
+    return page.clean(page.short(at.file if at.line is None else f"{at.file}:{at.line}"))
+
+
+def _write_statistics(page: Page, failed: Sequence[Result]) -> None:
+    """Write how many findings each check has, and on which loaders."""
+    for code in dict.fromkeys(result.code for result in failed):
+        results_of_code = [result for result in failed if result.code == code]
+        mark, style = MARKS[results_of_code[0].severity]
+        count = sum(len(result.findings) for result in results_of_code)
+        loaders = one_line(", ".join(result.loader or "target" for result in results_of_code))
+        head = page.text(f"{count:>6,}  ") + page.text(f"{mark} {code}-{results_of_code[0].name}", style)
+        page.put(head + page.text(f"  {loaders}", "dim"), fold=False)
+
+
+def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosity: int) -> None:
+    parts = []
+    if failed or not report.count(Status.BROKEN):
+        mark = "✓ " if not failed and report.count(Status.PASSED) and not report.hampered else ""
+        some_mild = any(result.severity is not Severity.ERROR for result in failed)
+        parts.append(page.text(mark + verdict(report), _style(report, failed)))
+        parts[0].append(f" ({severities(failed)})" if some_mild else "")
+    counts = tally(report)
+    if _adds_undecided(report):
+        del counts[Status.INCONCLUSIVE]
+    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in counts.items()]
+    kinds = [f"{len(results)} {words}" for words, results in not_judged(report).items()]
+    hint = "" if verbosity > 0 or not kinds else " (-v)"
+    parts += [page.text(words + hint * (words is kinds[-1]), "dim") for words in kinds]
+    page.flow([*parts, page.text(duration(report.seconds), "dim")], between=" · " if page.unicode else " - ")
+
+
+def write_untested(page: Page, report: Report) -> None:
+    """Why most of the checks that were not tested were not, and so what to declare; roles have notes of their own."""
+    reasons = Counter(result.reason or "" for result in report.results if result.untested)
+    for reason, count in reasons.most_common(_MOST_REASONS):
+        if count > 1 and ROLE_UNKNOWN not in reason:
+            page.put(page.text(f"{count} checks not tested: {one_line(reason.removeprefix(UNTESTED))}", "dim"))
+
+
+_MOST_REASONS = 3
+"""Reasons that are named: few declarations decide most of what was not tested."""
+
+
+def severities(results: Iterable[Result]) -> str:
+    """`2 errors, 1 warning`."""
+    counts = Counter(result.severity for result in results)
+    return ", ".join(counted(counts[severity], f"{severity.value}s") for severity in Severity if severity in counts)
 
 
 def counts(report: Report) -> str:
@@ -189,12 +342,6 @@ def counts(report: Report) -> str:
     page = Page.blank(10_000, colour=False, unicode=True)
     _write_counts(page, report, report.defects, verbosity=1)
     return page.finish().strip()
-
-
-def severities(results: Iterable[Result]) -> str:
-    """`2 errors, 1 warning`."""
-    counts = Counter(result.severity for result in results)
-    return ", ".join(counted(counts[severity], f"{severity.value}s") for severity in Severity if severity in counts)
 
 
 def duration(seconds: float) -> str:
@@ -210,18 +357,6 @@ def _style(report: Report, failed: Sequence[Result]) -> str:
     if report.count(Status.BROKEN):
         return COLOURS[Status.BROKEN]
     return COLOURS[Status.PASSED] if report.count(Status.PASSED) and not report.hampered else "bold yellow"
-
-
-def lines(failed: Iterable[Result]) -> Iterator[Line]:
-    """One line for each check and place: loaders that share a class share its defects."""
-    groups: dict[tuple[object, ...], list[tuple[Result, ...]]] = {}
-    for effects in by_cause(failed):
-        first = effects[0].findings[0]
-        location = (first.at.file, first.at.line) if first.at and first.at.line else first.message
-        codes = tuple(result.code for result in effects)
-        groups.setdefault((effects[0].severity, codes, location), []).append(effects)
-    for causes in groups.values():
-        yield Line(causes[0], tuple(effects[0].loader or "target" for effects in causes))
 
 
 def verdict(report: Report) -> str:
@@ -251,6 +386,9 @@ def tally(report: Report) -> dict[Status, int]:
     return {status: report.count(status) for status in _ORDER if report.count(status)}
 
 
+_ORDER = (Status.BROKEN, Status.PASSED, Status.EXPECTED, Status.INCONCLUSIVE)
+
+
 def not_judged(report: Report) -> dict[str, list[Result]]:
     """The skipped results by why: the loader did not run, nothing here could test it, or the check does not apply."""
     skipped = [result for result in report.results if result.status is Status.SKIPPED]
@@ -260,68 +398,3 @@ def not_judged(report: Report) -> dict[str, list[Result]]:
         "not applicable": [result for result in skipped if not (result.stopped or result.untested)],
     }
     return {words: results for words, results in kinds.items() if results}
-
-
-def _write_lines(page: Page, lines: list[Line]) -> None:
-    shown = lines[:_MOST_LINES]
-    names = [one_line(", ".join(line.loaders)) for line in shown]
-    places = [_place(page, line.first) for line in shown]
-    wide = page.console.width >= 60
-    widest_name, widest_place = (
-        max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if wide else 0
-        for words in (names, places)
-    )
-    for line, name, location in zip(shown, names, places, strict=True):
-        mark, style = MARKS[line.result.severity]
-        codes = ", ".join(result.code for result in line.effects)
-        head = page.text(f"{mark} {codes}", style) + page.text(f" {name:<{widest_name}}  ")
-        if location:
-            head = head + page.text(f"{location:<{widest_place}}  ", "cyan")
-        _write_line(page, head, line.first.message, len(line.result.findings) - 1)
-    if len(lines) > len(shown):
-        page.put(f"… and {len(lines) - len(shown)} more above")
-
-
-def _write_line(page: Page, head: Text, message: str, others: int) -> None:
-    """Write a message in one line, cut at a word to what the width leaves."""
-    more = f" (and {others} more)" if others else ""
-    kept, *words = page.clean(page.short(message)).split() or [""]
-    room = max(page.console.width - head.cell_len - len(more), _LEAST_MESSAGE)
-    while words and cell_len(f"{kept} {words[0]}") <= room - (2 if words[1:] else 0):
-        kept += f" {words.pop(0)}"
-    page.put(page.text(kept + " …" * bool(words) + more), lead=head, fold=False)
-
-
-def _place(page: Page, finding: Finding) -> str:
-    at = finding.at
-    if at is None or not at.file:
-        return ""
-    return page.clean(page.short(at.file if at.line is None else f"{at.file}:{at.line}"))
-
-
-def _write_statistics(page: Page, failed: Sequence[Result]) -> None:
-    """Write how many findings each check has, and on which loaders."""
-    for code in dict.fromkeys(result.code for result in failed):
-        own = [result for result in failed if result.code == code]
-        mark, style = MARKS[own[0].severity]
-        count = sum(len(result.findings) for result in own)
-        loaders = one_line(", ".join(result.loader or "target" for result in own))
-        head = page.text(f"{count:>6,}  ") + page.text(f"{mark} {code}-{own[0].name}", style)
-        page.put(head + page.text(f"  {loaders}", "dim"), fold=False)
-
-
-def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosity: int) -> None:
-    parts = []
-    if failed or not report.count(Status.BROKEN):
-        mark = "✓ " if not failed and report.count(Status.PASSED) and not report.hampered else ""
-        some_mild = any(result.severity is not Severity.ERROR for result in failed)
-        parts.append(page.text(mark + verdict(report), _style(report, failed)))
-        parts[0].append(f" ({severities(failed)})" if some_mild else "")
-    counts = tally(report)
-    if _adds_undecided(report):
-        del counts[Status.INCONCLUSIVE]
-    parts += [page.text(f"{count} {status.value}", COLOURS[status]) for status, count in counts.items()]
-    kinds = [f"{len(results)} {words}" for words, results in not_judged(report).items()]
-    hint = "" if verbosity > 0 or not kinds else " (-v)"
-    parts += [page.text(words + hint * (words is kinds[-1]), "dim") for words in kinds]
-    page.flow([*parts, page.text(duration(report.seconds), "dim")], between=" · " if page.unicode else " - ")

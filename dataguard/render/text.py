@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from dataguard.core.model import ISSUES, Doc, Report, Result, Status
+from dataguard.core.model import ISSUES, Doc, Location, Report, Result, Status
 from dataguard.machine.units import counted
 from dataguard.render.escapes import one_line
 from dataguard.render.layout import Page
@@ -22,6 +22,7 @@ from dataguard.render.summary import (
     write_lines,
     write_summary,
     write_table,
+    write_untested,
 )
 
 _VERSIONS = ("dataguard", "python", "torch")
@@ -70,6 +71,8 @@ def render(
     _broken(page, report, verbosity)
     if verbosity >= 0:
         _notes(page, report)
+    if verbosity == 0:
+        write_untested(page, report)
     write_summary(page, report, verbosity, statistics=statistics)
     return page.finish()
 
@@ -101,21 +104,25 @@ def _header(page: Page, report: Report, verbosity: int) -> None:
 def versions(report: Report) -> list[str]:
     """The versions that the report was made with: `torch 2.15.0`."""
     packages = report.environment.get("packages")
-    known = {**report.environment, **(packages if isinstance(packages, Mapping) else {})}
-    return [f"{name} {known[name]}" for name in _VERSIONS if name in known]
+    facts = {**report.environment, **(packages if isinstance(packages, Mapping) else {})}
+    return [f"{name} {facts[name]}" for name in _VERSIONS if name in facts]
 
 
 def _failures(page: Page, report: Report, docs: Mapping[str, Doc], verbosity: int) -> None:
     failed = report.defects
     loaders = dict.fromkeys(result.loader for result in report.results)
-    groups = [(loader, own) for loader in loaders if (own := [result for result in failed if result.loader == loader])]
+    groups = [
+        (loader, members) for loader in loaders if (members := [result for result in failed if result.loader == loader])
+    ]
     explained: dict[str, str] = {}
-    for loader, own in sorted(groups, key=lambda group: group[1][0].severity.rank):
-        page.rule(loader or "target", severities(own), style=MARKS[own[0].severity][1])
-        for result, *effects in by_cause(own):
+    quoted: set[Location] = set()
+    for loader, members in sorted(groups, key=lambda group: group[1][0].severity.rank):
+        page.rule(loader or "target", severities(members), style=MARKS[members[0].severity][1])
+        for result, *effects in by_cause(members):
             page.put()
             above = explained.get(result.code)
-            write_failure(page, result, docs.get(result.code), verbosity, effects=effects, explained_under=above)
+            doc = docs.get(result.code)
+            write_failure(page, result, doc, verbosity, effects=effects, explained_under=above, quoted=quoted)
             explained.setdefault(result.code, loader or "the target")
         page.put()
 
@@ -187,16 +194,16 @@ def _passes(page: Page, report: Report) -> None:
     _title(page, Status.PASSED.value, len(passed))
     column = max((len(result.id) for result in passed), default=0)
     for result in passed:
-        looked = [page.text(count) for count in exercised(result)]
+        counts = [page.text(count) for count in exercised(result)]
         if result.seconds >= NOTABLE_SECONDS:
-            looked.append(page.text(duration(result.seconds), "dim"))
+            counts.append(page.text(duration(result.seconds), "dim"))
         name = identity(page, result)
         if column + 2 + 30 <= page.console.width:
             name.pad_right(column - name.cell_len)
-            page.flow(looked, lead=Text("  ") + name + "  ")
+            page.flow(counts, lead=Text("  ") + name + "  ")
         else:
             page.put(name, lead="  ")
-            page.flow(looked, lead="    ")
+            page.flow(counts, lead="    ")
     if passed:
         page.put()
 

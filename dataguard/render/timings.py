@@ -30,24 +30,13 @@ def render(bench: Bench, *, width: int = 100, colour: bool = False, unicode: boo
 
 def machine(bench: Bench) -> list[str]:
     """The machine in a few words."""
-    known = bench.machine
-    return [f"{known.get('cores')} cores", str(known.get("processor")), str(known.get("accelerator") or "no GPU")]
+    facts = bench.machine
+    return [f"{facts.get('cores')} cores", str(facts.get("processor")), str(facts.get("accelerator") or "no GPU")]
 
 
 def method(bench: Bench) -> str:
     """How long it took, and how sure it is."""
     return f"{bench.seconds:.0f} s; confidence intervals of 99.8 %"
-
-
-def epoch_size(loader: LoaderTimes) -> str:
-    """`batches of 8, 100 per epoch`."""
-    size = f"batches of {loader.batch_size}" if loader.batch_size else "no batching"
-    return size + (f", {loader.batches:,} per epoch" if loader.batches is not None else "")
-
-
-def races(loader: LoaderTimes) -> dict[str, Sequence[Timed]]:
-    """The comparisons that were made, by what was varied."""
-    return {title: race for title, race in (("workers", loader.workers), ("other arguments", loader.others)) if race}
 
 
 def _loader(page: Page, loader: LoaderTimes) -> None:
@@ -70,6 +59,17 @@ def _loader(page: Page, loader: LoaderTimes) -> None:
         _table(page, step_rows(loader))
     for note in loader.notes:
         page.put(note, lead=page.text("  note: ", "bold"))
+
+
+def epoch_size(loader: LoaderTimes) -> str:
+    """`batches of 8, 100 per epoch`."""
+    size = f"batches of {loader.batch_size}" if loader.batch_size else "no batching"
+    return size + (f", {loader.batches:,} per epoch" if loader.batches is not None else "")
+
+
+def races(loader: LoaderTimes) -> dict[str, Sequence[Timed]]:
+    """The comparisons that were made, by what was varied."""
+    return {title: race for title, race in (("workers", loader.workers), ("other arguments", loader.others)) if race}
 
 
 def not_measured(loader: LoaderTimes, race: Sequence[Timed]) -> list[str]:
@@ -115,12 +115,6 @@ def _range(seconds: Sequence[float]) -> str:
     return f"{_time(min(seconds))} .. {_time(max(seconds))}"
 
 
-def _alike(loader: LoaderTimes, race: Sequence[Timed], ranking: Ranking) -> bool:
-    """Whether the tied settings are equally fast for certain, so that more rounds would change nothing."""
-    ratios = [loader.ratio(race, name, ranking.order[0]) for name in ranking.tied]
-    return all(ratio is not None and ratio.alike for ratio in ratios)
-
-
 def _speed(ratio: Ratio | None) -> str:
     if ratio is None:
         return "too few rounds"
@@ -149,6 +143,12 @@ def verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
         return f"`{ranking.best}` is fastest"
     interval = f"{ratio.least:.2f} to {ratio.most:.2f}"
     return f"`{ranking.best}` is fastest: {ratio.measured:.2f} times ({interval}) the speed of {whose}"
+
+
+def _alike(loader: LoaderTimes, race: Sequence[Timed], ranking: Ranking) -> bool:
+    """Whether the tied settings are equally fast for certain, so that more rounds would change nothing."""
+    ratios = [loader.ratio(race, name, ranking.order[0]) for name in ranking.tied]
+    return all(ratio is not None and ratio.alike for ratio in ratios)
 
 
 def stage_rows(stages: Sequence[Stage]) -> list[Sequence[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,11 @@ def _words(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise UsageError(f"{where}: expected a list of strings, got {shown_value(value)}")
     return tuple(part.strip() for word in words for part in word.split(",") if part.strip())
+
+
+def names_in(given: str | Sequence[str]) -> tuple[str, ...]:
+    """The names in what a list of them may be written as: a list, or one string with commas."""
+    return _words(given, "")
 
 
 def whole(minimum: int, maximum: int = LARGEST) -> Kind:
@@ -154,11 +159,11 @@ def table(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def known_keys(value: Any, known: Collection[str], where: str) -> Mapping[str, Any]:
+def known_keys(value: Any, keys: Collection[str], where: str) -> Mapping[str, Any]:
     """The table; raises UsageError for an unknown key."""
     for key in table(value, where):
-        if key not in known:
-            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, known)}")
+        if key not in keys:
+            raise UsageError(f"{where}: unknown key {key!r}{suggest(key, keys)}")
     return dict(value)
 
 
@@ -178,6 +183,8 @@ VIEWS = ("independent", "shared")
 """Whether equal images of a sample are views that are to differ, or one view that two models share."""
 PACKING = ("separate", "joined")
 """What documents of a packed row see of each other: nothing, or those before them."""
+LEARNED = ("reply", "all")
+"""What of a conversation a language model learns."""
 BBOX_FORMATS = (
     *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
     *("pascal_voc", "coco", "yolo", "albumentations"),
@@ -240,6 +247,7 @@ _OF_IMAGES = {
         table_of({"mean": _NUMBERS, "std": _NUMBERS}, "mean", "std"),
     ]
 }
+SPELLED = Kind(parse_spelling, SPELLING)
 CONTRACT: Mapping[str, tuple[Kind, str]] = {
     "key": (Kind(parse_text, SPELLING), "A function of a sample whose result identifies the sample."),
     "repeat": (whole(1), "How often the dataset returns each sample on purpose."),
@@ -262,6 +270,12 @@ CONTRACT: Mapping[str, tuple[Kind, str]] = {
     "views": (one_of(VIEWS), "Whether two images of a sample are to differ, or are one view."),
     "reused_batches": (FLAG, "Batches share memory on purpose: each is used before the next one is fetched."),
     "group": (TEXT, "The leaf, attribute or column that names what samples belong together."),
+    "target": (TEXT, "The leaf of a sample that is to be predicted: its key, or a path such as [1]."),
+    "known_future": (
+        WORDS,
+        "Columns that are known beforehand, such as holidays.",
+    ),
+    "aligned": (WORDS, "Leaves of a sample whose values belong together, position by position."),
     "sample_rate": (whole(1), "The sample rate of sound that the model expects, in Hz."),
     "tokens": (TEXT, "The leaf of a batch that holds tokens: its key, or a path such as [0]."),
     "labels": (TEXT, "The leaf with the labels of tokens."),
@@ -271,6 +285,9 @@ CONTRACT: Mapping[str, tuple[Kind, str]] = {
     "pad": (whole(0), "The token that fills rows."),
     "vocab_size": (whole(1), "How many tokens the model has embeddings for."),
     "packing": (one_of(PACKING), "Whether documents packed into a row see each other."),
+    "save": (SPELLED, "A function of a loader that returns what a checkpoint holds of it."),
+    "load": (SPELLED, "A function that gives that back to a new loader."),
+    "learned": (one_of(LEARNED), "Whether a language model learns replies alone, or all tokens."),
 }
 """The keys of the contract, each with its kind and its meaning: one that no check reads is not among them."""
 
@@ -279,4 +296,7 @@ def parse_contract(value: Any, where: str) -> Mapping[str, Any]:
     """The contract, with values that each key allows."""
     for key, given in known_keys(value, CONTRACT, where).items():
         CONTRACT[key][0](given, f"{where}.{key}")
+    for key, other in (("save", "load"), ("load", "save")):
+        if key in value and other not in value:
+            raise UsageError(f"{where}.{key}: {where}.{other} is missing; a state is saved and loaded")
     return dict(value)

@@ -122,9 +122,9 @@ else:
 def find(start: Path) -> Path | None:
     """The nearest `dataguard.toml`, or `pyproject.toml` with our table, at or above a folder."""
     for folder in (start, *start.parents):
-        own = folder / "dataguard.toml"
-        if own.is_file():
-            return own
+        settings_file = folder / "dataguard.toml"
+        if settings_file.is_file():
+            return settings_file
         project = folder / "pyproject.toml"
         if project.is_file() and "dataguard" in _tools(project):
             return project

@@ -39,3 +39,4 @@ class Options(TypedDict, total=False):
     roles: Mapping[str, str] | None
     contract: Mapping[str, Any] | None
     hypothesis: Mapping[str, Any] | None
+    overrides: Mapping[str, Mapping[str, Any]] | None

@@ -213,6 +213,24 @@ _TARGET = {
         table_of({"factory": TEXT.shape, "args": {"type": "object"}, "name": TEXT.shape}, "factory"),
     ]
 }
+_OVERRIDABLE = (
+    *("samples", "budget", "timeout", "import_timeout", "seed", "workers", "start_method", "ranks"),
+    *("model", "loss", "step", "expect", "roles", "contract"),
+)
+"""What may differ between the targets of one scan: how each is observed, and what the user says about it."""
+
+
+def _overrides(value: Any, where: str) -> Mapping[str, Mapping[str, Any]]:
+    parsed = {}
+    for name, own in table(value, where).items():
+        at = f"{where}.{name}"
+        keys = {key.replace("-", "_"): given for key, given in table(own, at).items()}
+        parsed[name] = {
+            key: PARSERS[key](given, f"{at}.{key}") for key, given in known_keys(keys, _OVERRIDABLE, at).items()
+        }
+    return parsed
+
+
 _REASONS = {"additionalProperties": {"type": "string", "pattern": r"\S"}, "propertyNames": {"minLength": 1}}
 PARSERS: Mapping[str, Kind] = {
     "targets": Kind(as_targets, {"anyOf": [*_TARGET["anyOf"], {"type": "array", "items": _TARGET}]}),
@@ -243,5 +261,12 @@ PARSERS: Mapping[str, Kind] = {
         table_of({name: {**kind.shape, "description": words} for name, (kind, words) in CONTRACT.items()}),
     ),
     "hypothesis": Kind(_drawing, table_of({name: kind.shape for name, kind in _DRAWING.items()})),
+    "overrides": Kind(
+        _overrides,
+        {
+            "type": "object",
+            "additionalProperties": table_of({key: {"$ref": f"#/properties/{key}"} for key in _OVERRIDABLE}),
+        },
+    ),
 }
 """The kind of each setting."""

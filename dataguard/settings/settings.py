@@ -7,15 +7,16 @@ arguments.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dataguard.core.model import FIRST_SET, Check, Severity, UsageError
+from dataguard.core.model import FIRST_SET, RUNNING, Check, Severity, UsageError
 from dataguard.settings.files import beside, find, read, require_path, working_folder
 from dataguard.settings.parsers import PARSERS
-from dataguard.settings.target_spelling import as_args, suggest, with_args
+from dataguard.settings.target_spelling import as_args, parsed, suggest, with_args
 
 PATIENCE = 3
 """A loader that makes no progress but burns CPU or reads files gets this many times the timeout."""
@@ -79,11 +80,22 @@ class Settings:
     """What only the user knows about the data."""
     hypothesis: Mapping[str, Any] = field(default_factory=dict)
     """Options of hypothesis: a `seed`, and a `database`, a folder of failing examples; deterministic without both."""
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of single targets by name, such as `budget`, `roles` and `expect`; tables are merged key by key."""
 
     def as_mapping(self) -> dict[str, Any]:
         """Every setting by name, as plain data for a report."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {**values, "fail_on": self.fail_on.value}
+
+    def of_target(self, spelling: str) -> Settings:
+        """The settings of one target: its overrides, and what is set by the names that its loaders have in reports."""
+        name = parsed(spelling).name
+        settings = _with(self, self.overrides.get(name, {}))
+        own = f"{name}."
+        roles = {loader.removeprefix(own): role for loader, role in settings.roles.items() if loader.startswith(own)}
+        known = {word.replace(f"[{own}", "[", 1): why for word, why in settings.expect.items() if f"[{own}" in word}
+        return _with(settings, {"roles": roles, "expect": known})
 
     @property
     def import_path(self) -> list[str]:
@@ -123,12 +135,13 @@ def resolve(config: str | Path | None = None, start: Path | None = None, **optio
         require_path(config, "--config")
     path = Path(config) if config is not None else find(start or here)
     table = read(path, required=config is not None) if path else {}
-    parsed = _parse(table, f"{path}: ")
-    if path is not None and "pythonpath" in parsed:
-        parsed["pythonpath"] = tuple(beside(path, folder) for folder in parsed["pythonpath"])
-    if path is not None and "baseline" in parsed:
-        parsed["baseline"] = str((path.parent / parsed["baseline"]).resolve())
-    settings = changed(replace(Settings(), **parsed), **options)
+    values = _parse(table, f"{path}: ")
+    _require_targets(values.get("overrides", {}), values.get("targets", ()), f"{path}: ")
+    if path is not None and "pythonpath" in values:
+        values["pythonpath"] = tuple(beside(path, folder) for folder in values["pythonpath"])
+    if path is not None and "baseline" in values:
+        values["baseline"] = str((path.parent / values["baseline"]).resolve())
+    settings = changed(replace(Settings(), **values), **options)
     if missing := [folder for folder in settings.pythonpath if not Path(folder).is_dir()]:
         raise UsageError(f"pythonpath: no such folder: {missing[0]}")
     if settings.model is None and (settings.loss or settings.step):
@@ -145,9 +158,29 @@ def changed(settings: Settings, **options: Any) -> Settings:
     given = {name: value for name, value in options.items() if value is not None}
     args = as_args(given.pop("args", ()))
     given = _parse(given, "")
-    tables = {key: {**getattr(settings, key), **given[key]} for key in _MERGED if key in given}
-    merged = replace(settings, **{**given, **tables})
+    overrides = {name: _outranked(own, given) for name, own in settings.overrides.items()}
+    merged = _with(replace(settings, overrides=overrides), given)
     return replace(merged, targets=tuple(with_args(target, args) for target in merged.targets)) if args else merged
+
+
+def _require_targets(overrides: Iterable[str], targets: Sequence[str], origin: str) -> None:
+    """Raise UsageError for overrides of a target that a settings file does not name, if it names any."""
+    names = [parsed(target).name for target in targets]
+    for name in overrides:
+        if names and name not in names:
+            raise UsageError(f"{origin}overrides.{name}: no target of this name{suggest(name, names)}")
+
+
+def _with(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings with these values; tables are merged key by key."""
+    tables = {key: {**getattr(settings, key), **given[key]} for key in _MERGED if key in given}
+    return replace(settings, **{**given, **tables})
+
+
+def _outranked(override: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What an override still sets where an option is given, which counts for all targets."""
+    left = {key: value for key, value in override.items() if key not in given or key in _MERGED}
+    return {key: {**value, **given[key]} if key in given else value for key, value in left.items()}
 
 
 UNREADABLE = "DG513"
@@ -161,20 +194,21 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
 
     Raises UsageError for an unknown check, with the closest code or name, and for an unknown check set.
     """
-    known = _of_set(tuple(checks), settings.checks)
+    available = _of_set(tuple(checks), settings.checks)
     kind = f"check in set {settings.checks}" if settings.checks else "check"
-    spellings = [spelling for check in known for spelling in check.spellings]
+    spellings = [spelling for check in available for spelling in check.spellings]
     for option, words in (("select", settings.select), ("ignore", settings.ignore)):
         for word in words:
-            if not any(_names(word, check) for check in known):
+            if not any(_names(word, check) for check in available):
                 raise UsageError(f"{option}: unknown {kind} {word!r}{suggest(word, spellings, LISTED)}")
-    for word in settings.expect:
+    expected = (own.get("expect", {}) for own in settings.overrides.values())
+    for word in chain(settings.expect, *expected):
         code = word.partition("[")[0]
         if code not in spellings:
             raise UsageError(f"expect: unknown {kind} {code!r}{suggest(code, spellings, LISTED)}")
     return tuple(
         check
-        for check in known
+        for check in available
         if (
             not settings.select
             or any(_names(word, check) for word in settings.select)
@@ -182,10 +216,6 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
         )
         and not any(_names(word, check) for word in settings.ignore)
     )
-
-
-RUNNING = ("DG001", "DG002", "DG003")
-"""The checks of whether a loader runs at all. They run whatever is selected, and are reported then if they fail."""
 
 
 def unselected(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
@@ -244,16 +274,16 @@ def _names(word: str, check: Check) -> bool:
     return exact or (word.startswith("DG") and check.code.startswith(word))
 
 
-_MERGED = ("expect", "roles", "contract", "hypothesis")
+_MERGED = ("expect", "roles", "contract", "hypothesis", "overrides")
 """Tables that are merged key by key."""
 
 
 def _parse(table: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    known = [item.name for item in fields(Settings)]
-    parsed = {}
+    names = [item.name for item in fields(Settings)]
+    values = {}
     for spelled, value in table.items():
         key = spelled.replace("-", "_")
-        if key not in known:
-            raise UsageError(f"{origin}unknown setting {spelled!r}{suggest(key, known)}")
-        parsed[key] = PARSERS[key](value, f"{origin}{spelled}")
-    return parsed
+        if key not in names:
+            raise UsageError(f"{origin}unknown setting {spelled!r}{suggest(key, names)}")
+        values[key] = PARSERS[key](value, f"{origin}{spelled}")
+    return values

@@ -22,133 +22,6 @@ from typing import Any, NamedTuple
 
 from dataguard.core.model import UsageError
 
-_LETTERS_AS_DIGITS = str.maketrans("oil", "011")
-"""Letters that are typed in place of the digits of a code."""
-
-
-def shown_value(value: Any) -> str:
-    """A value for the reader of an error: its repr, cut, as it may be long, or an integer of too many digits."""
-    try:
-        words = repr(value)
-    except ValueError:
-        return "an integer of thousands of digits"
-    return words if len(words) <= _LONGEST_VALUE else f"{words[:_LONGEST_VALUE]}... ({len(words)} characters)"
-
-
-_LONGEST_VALUE = 200
-"""Characters of a value in an error, some two lines of a terminal."""
-
-
-def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """The end of an error message: the known word closest to a misspelled one, ignoring case.
-
-    If none is close, `otherwise`, or the list of all known words.
-    """
-    options = list(known)
-    spelled = {option.lower(): option for option in reversed(options)}
-    mistyped = word.lower().translate(_LETTERS_AS_DIGITS)
-    close = [mistyped] if mistyped in spelled else difflib.get_close_matches(word.lower(), spelled, n=1)
-    if close:
-        return f"; did you mean {spelled[close[0]]!r}?"
-    return f"; known: {', '.join(options)}" if otherwise is None else otherwise
-
-
-_WORDS = (
-    ("train", re.compile(r"train(ing)?|fit")),
-    ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
-    ("test", re.compile(r"test(ing)?")),
-    ("predict", re.compile(r"predict(ion)?|infer(ence)?")),
-)
-
-ROLE_UNKNOWN = "the role is unknown"
-"""How the reason begins for which a check is skipped that needs one."""
-
-
-def spelled_role(name: str) -> str | None:
-    """The role in a name: `make_train_loader`, `val`, `testDataloader`."""
-    words = re.findall(r"[A-Z]?[a-z]+", name)
-    roles = [role for word in words for role, pattern in _WORDS if pattern.fullmatch(word.lower())]
-    return roles[0] if len(set(roles)) == 1 else None
-
-
-def stem_of(name: str) -> str | None:
-    """A name without the word for its role, which splits of the same data share; None without such a word."""
-    if spelled_role(name) is None:
-        return None
-    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if spelled_role(word[0]) else word[0].lower(), name)
-
-
-_numbers = count(1)
-
-
-def hold(value: Any, name: str = "loader") -> str:
-    """Keep an object, and return its spelling. Raises UsageError where processes cannot be forked."""
-    if not hasattr(os, "fork"):
-        kind = type(value).__name__
-        raise UsageError(f"a {kind} in hand needs os.fork, which this system lacks: name a target, 'pkg.mod:factory'")
-    attribute = f"object_{next(_numbers)}"
-    globals()[attribute] = value
-    return f"{name}={__name__}:{attribute}"
-
-
-def is_held(spelling: str) -> bool:
-    """Whether a spelling is that of a held object, which only a fork of this process can find."""
-    return f"={__name__}:" in spelling
-
-
-def shown_target(spelling: str) -> str:
-    """A target for the reader: the name of a held object, else its spelling."""
-    return spelling.partition("=")[0] if is_held(spelling) else spelling
-
-
-@contextmanager
-def held(values: Sequence[Any], names: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
-    """The spellings of these targets: strings are spellings, other objects are held as long as the context lasts."""
-    if not names:
-        names = ("loader",) if len(values) == 1 else tuple(f"loader{number}" for number in range(1, len(values) + 1))
-    spellings = [
-        value if isinstance(value, str) else hold(value, name) for value, name in zip(values, names, strict=True)
-    ]
-    try:
-        yield tuple(spellings)
-    finally:
-        for spelling in filter(is_held, spellings):
-            del globals()[spelling.rpartition(":")[2]]
-
-
-_SCRIPT, _MODULE = "run ", "-m "
-
-
-def script_spelling(path: str, arguments: Iterable[str]) -> str:
-    """The spelling of a script, or of `-m module`, that is called with these arguments."""
-    return f"{_SCRIPT}{program(path)} {shlex.join(arguments)}".rstrip()
-
-
-def program(path: str) -> str:
-    """A script, or `-m module`, as a command line has it."""
-    return path if path.startswith(_MODULE) else shlex.quote(path)
-
-
-def module_of(path: str) -> str | None:
-    """The module of `-m module`; None of a script."""
-    return path.removeprefix(_MODULE) if path.startswith(_MODULE) else None
-
-
-def script_of(spelling: str) -> list[str]:
-    """The path of a script, or `-m module`, and its arguments; [] for any other target."""
-    words = shlex.split(spelling.removeprefix(_SCRIPT)) if spelling.startswith(_SCRIPT) else []
-    return [_MODULE + words[1], *words[2:]] if words[:1] == [_MODULE.strip()] else words
-
-
-_SPELLING = re.compile(
-    r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
-    r"(?:\((?P<args>.+)\))?"
-)
-_ARGUMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*")
-_SEPARATOR = re.compile(r"\s*(,|$)")
-_PYTHON = {"True": "true", "False": "false", "None": "null"}
-_KEYS = ("factory", "args", "name")
-
 
 class Spelled(NamedTuple):
     """The parts of a target's spelling.
@@ -179,6 +52,12 @@ def parsed(spelling: str) -> Spelled:
     return Spelled(name, match["module"], match["attribute"], args)
 
 
+_SPELLING = re.compile(
+    r"(?:(?P<name>[\w.-]+)=)?(?P<module>[\w-]+(?:\.[\w-]+)*):(?P<attribute>[^\W\d]\w*(?:\.[^\W\d]\w*)*)"
+    r"(?:\((?P<args>.+)\))?"
+)
+
+
 def _arguments(text: str) -> dict[str, Any] | None:
     """The arguments in the parentheses of a spelling, None if they are malformed."""
     args: dict[str, Any] = {}
@@ -196,6 +75,37 @@ def _arguments(text: str) -> dict[str, Any] | None:
             return None
         at = separator.end()
     return args
+
+
+_ARGUMENT = re.compile(r"\s*([^\W\d]\w*)\s*=\s*")
+_SEPARATOR = re.compile(r"\s*(,|$)")
+
+
+def _repaired(spelling: str) -> str:
+    """A suggestion for a malformed target: a file path, pytest's `::`, a dot instead of the colon, a call."""
+    head, parenthesis, args = spelling.partition("(")
+    name, equals, rest = head.rpartition("=")
+    text = rest.replace("::", ":")
+    path, colon, attribute = text.rpartition(":") if re.search(r":\w*$", text) else (text, "", "")
+    if path.endswith(".py") or "/" in path or "\\" in path:
+        path = ".".join(_module_parts(path))
+    elif not colon:
+        path, _, attribute = path.rpartition(".")
+    guess = f"{name}{equals}{path}:{attribute or 'factory'}"
+    whole = f"{guess}{parenthesis}{args}"
+    if args.endswith(")") and args != ")" and _arguments(args[:-1]) is not None:
+        guess = whole
+    return f" (did you mean {guess}?)" if _SPELLING.fullmatch(guess) and guess != spelling else ""
+
+
+def _module_parts(path: str) -> list[str]:
+    """The parts of the module name for a file path, relative to the current directory."""
+    file = Path(path.replace("\\", "/"))
+    if file.is_absolute() and file.is_relative_to(Path.cwd()):
+        file = file.relative_to(Path.cwd())
+    if file.parts[:1] == ("src",) and not Path("src", "__init__.py").exists():  # a folder of packages, and none itself
+        file = file.relative_to("src")
+    return [part for part in file.with_name(file.stem).parts if part != "__init__"] if file.name else []
 
 
 def with_args(spelling: str, args: Mapping[str, Any]) -> str:
@@ -233,6 +143,9 @@ def _entry(entry: Any, where: str) -> Iterable[str]:
         )
     name = f"{entry['name']}=" if "name" in entry else ""
     return [with_args(f"{name}{factory}", as_args(entry.get("args", {}), f"{where}: args of {factory}"))]
+
+
+_KEYS = ("factory", "args", "name")
 
 
 def as_args(value: Any, where: str = "args") -> dict[str, Any]:
@@ -280,28 +193,121 @@ def _value(text: str, where: str) -> Any:
         return text
 
 
-def _repaired(spelling: str) -> str:
-    """A suggestion for a malformed target: a file path, pytest's `::`, a dot instead of the colon, a call."""
-    head, parenthesis, args = spelling.partition("(")
-    name, equals, rest = head.rpartition("=")
-    text = rest.replace("::", ":")
-    path, colon, attribute = text.rpartition(":") if re.search(r":\w*$", text) else (text, "", "")
-    if path.endswith(".py") or "/" in path or "\\" in path:
-        path = ".".join(_module_parts(path))
-    elif not colon:
-        path, _, attribute = path.rpartition(".")
-    guess = f"{name}{equals}{path}:{attribute or 'factory'}"
-    whole = f"{guess}{parenthesis}{args}"
-    if args.endswith(")") and args != ")" and _arguments(args[:-1]) is not None:
-        guess = whole
-    return f" (did you mean {guess}?)" if _SPELLING.fullmatch(guess) and guess != spelling else ""
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-def _module_parts(path: str) -> list[str]:
-    """The parts of the module name for a file path, relative to the current directory."""
-    file = Path(path.replace("\\", "/"))
-    if file.is_absolute() and file.is_relative_to(Path.cwd()):
-        file = file.relative_to(Path.cwd())
-    if file.parts[:1] == ("src",) and not Path("src", "__init__.py").exists():  # a folder of packages, and none itself
-        file = file.relative_to("src")
-    return [part for part in file.with_name(file.stem).parts if part != "__init__"] if file.name else []
+def script_spelling(path: str, arguments: Iterable[str]) -> str:
+    """The spelling of a script, or of `-m module`, that is called with these arguments."""
+    return f"{_SCRIPT}{program(path)} {shlex.join(arguments)}".rstrip()
+
+
+def program(path: str) -> str:
+    """A script, or `-m module`, as a command line has it."""
+    return path if path.startswith(_MODULE) else shlex.quote(path)
+
+
+_SCRIPT, _MODULE = "run ", "-m "
+
+
+def script_of(spelling: str) -> list[str]:
+    """The path of a script, or `-m module`, and its arguments; [] for any other target."""
+    words = shlex.split(spelling.removeprefix(_SCRIPT)) if spelling.startswith(_SCRIPT) else []
+    return [_MODULE + words[1], *words[2:]] if words[:1] == [_MODULE.strip()] else words
+
+
+def module_of(path: str) -> str | None:
+    """The module of `-m module`; None of a script."""
+    return path.removeprefix(_MODULE) if path.startswith(_MODULE) else None
+
+
+def hold(value: Any, name: str = "loader") -> str:
+    """Keep an object, and return its spelling. Raises UsageError where processes cannot be forked."""
+    if not hasattr(os, "fork"):
+        kind = type(value).__name__
+        raise UsageError(f"a {kind} in hand needs os.fork, which this system lacks: name a target, 'pkg.mod:factory'")
+    attribute = f"object_{next(_numbers)}"
+    globals()[attribute] = value
+    return f"{name}={__name__}:{attribute}"
+
+
+_numbers = count(1)
+
+
+@contextmanager
+def held(values: Sequence[Any], names: Sequence[str] = ()) -> Iterator[tuple[str, ...]]:
+    """The spellings of these targets: strings are spellings, other objects are held as long as the context lasts."""
+    if not names:
+        names = ("loader",) if len(values) == 1 else tuple(f"loader{number}" for number in range(1, len(values) + 1))
+    spellings = [
+        value if isinstance(value, str) else hold(value, name) for value, name in zip(values, names, strict=True)
+    ]
+    try:
+        yield tuple(spellings)
+    finally:
+        for spelling in filter(is_held, spellings):
+            del globals()[spelling.rpartition(":")[2]]
+
+
+def is_held(spelling: str) -> bool:
+    """Whether a spelling is that of a held object, which only a fork of this process can find."""
+    return f"={__name__}:" in spelling
+
+
+def shown_target(spelling: str) -> str:
+    """A target for the reader: the name of a held object, else its spelling."""
+    return spelling.partition("=")[0] if is_held(spelling) else spelling
+
+
+def stem_of(name: str) -> str | None:
+    """A name without the word for its role, which splits of the same data share; None without such a word."""
+    if spelled_role(name) is None:
+        return None
+    return re.sub(r"[A-Z]?[a-z]+", lambda word: "" if spelled_role(word[0]) else word[0].lower(), name)
+
+
+def spelled_role(name: str) -> str | None:
+    """The role in a name: `make_train_loader`, `val`, `testDataloader`."""
+    words = re.findall(r"[A-Z]?[a-z]+", name)
+    roles = [role for word in words for role, pattern in _WORDS if pattern.fullmatch(word.lower())]
+    return roles[0] if len(set(roles)) == 1 else None
+
+
+_WORDS = (
+    ("train", re.compile(r"train(ing)?|fit")),
+    ("val", re.compile(r"val(id(ation)?)?|eval(uation)?|dev")),
+    ("test", re.compile(r"test(ing)?")),
+    ("predict", re.compile(r"predict(ion)?|infer(ence)?")),
+)
+ROLE_UNKNOWN = "the role is unknown"
+"""How the reason begins for which a check is skipped that needs one."""
+
+
+def shown_value(value: Any) -> str:
+    """A value for the reader of an error: its repr, cut, as it may be long, or an integer of too many digits."""
+    try:
+        words = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return words if len(words) <= _LONGEST_VALUE else f"{words[:_LONGEST_VALUE]}... ({len(words)} characters)"
+
+
+_LONGEST_VALUE = 200
+"""Characters of a value in an error, some two lines of a terminal."""
+
+
+def suggest(word: str, words: Iterable[str], otherwise: str | None = None) -> str:
+    """The end of an error message: the known word closest to a misspelled one, ignoring case.
+
+    If none is close, `otherwise`, or the list of all known words.
+    """
+    options = list(words)
+    spelled = {option.lower(): option for option in reversed(options)}
+    mistyped = word.lower().translate(_LETTERS_AS_DIGITS)
+    close = [mistyped] if mistyped in spelled else difflib.get_close_matches(word.lower(), spelled, n=1)
+    if close:
+        return f"; did you mean {spelled[close[0]]!r}?"
+    return f"; known: {', '.join(options)}" if otherwise is None else otherwise
+
+
+_LETTERS_AS_DIGITS = str.maketrans("oil", "011")
+"""Letters that are typed in place of the digits of a code."""

@@ -62,17 +62,17 @@ def log_odds(groups: Groups) -> float:
     return total
 
 
-def is_shared(one: Collection[Hashable], other: Collection[Hashable]) -> bool:
+def is_shared(contents: Collection[Hashable], others: Collection[Hashable]) -> bool:
     """Whether two collections have more contents in common than repeats within each of them make likely.
 
     The rate of equal pairs is rounded up by one more pair than observed; the number in common is then compared with a
     Poisson distribution of that rate.
     """
-    counts = [Counter(each) for each in (one, other)]
+    counts = [Counter(each) for each in (contents, others)]
     common = len(counts[0].keys() & counts[1].keys())
     equal = sum(math.comb(times, 2) for count in counts for times in count.values())
-    pairs = math.comb(len(one), 2) + math.comb(len(other), 2)
-    expected = len(one) * len(other) * (equal + 1) / (pairs + 1)
+    pairs = math.comb(len(contents), 2) + math.comb(len(others), 2)
+    expected = len(contents) * len(others) * (equal + 1) / (pairs + 1)
     if common <= expected:
         return False
     return common * math.log10(expected) - math.lgamma(common + 1) / math.log(10) < CERTAIN

@@ -14,8 +14,6 @@ from math import isclose
 from typing import Any
 
 Numbers = tuple[float, ...]
-_NO_DEVIATION = 0.01
-"""Standard deviations below this are 1 / 255: bytes of which only a mean was subtracted, as for models from Caffe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +42,12 @@ class Statistics:
         return min(self.std) > _NO_DEVIATION and (len(self.mean) == 1 or not self.symmetric)
 
 
+_NO_DEVIATION = 0.01
+"""Standard deviations below this are 1 / 255: bytes of which only a mean was subtracted, as for models from Caffe."""
+
+
 def _of_255(name: str, mean: Numbers, std: Numbers) -> Statistics:
-    return Statistics(name, tuple(one / 255 for one in mean), tuple(one / 255 for one in std))
+    return Statistics(name, tuple(number / 255 for number in mean), tuple(number / 255 for number in std))
 
 
 KNOWN: Mapping[str, Statistics] = {
@@ -74,30 +76,17 @@ KNOWN: Mapping[str, Statistics] = {
 }
 """Statistics that published models were trained with, by their names in the contract."""
 
-BIG_MEAN = "the mean is for values from 0 to 255, the standard deviation for values from 0 to 1"
-BIG_STD = "the mean is for values from 0 to 1, the standard deviation for values from 0 to 255"
 
-FACTORS: Mapping[float, str] = {
-    255.0: "not divided by 255",
-    1 / 255: "divided by 255 twice",
-    257.0: "16-bit data scaled as 8-bit",
-    1 / 257: "8-bit data scaled as 16-bit",
-    65535.0: "16-bit data not divided by 65535",
-    65025.0: "multiplied by 255 instead of divided by it",
-    1 / 65025: "divided by 255 three times",
-    1 / 65535: "divided by 255 and by 65535",
-}
-"""Typical scale errors: the factor by which values are off, and its cause."""
+def declared(contract: Mapping[str, Any]) -> Statistics | None:
+    """The statistics that the contract names or gives, if any; a mean above 1 means values from 0 to 255.
 
-_WRITTEN = 2e-4
-"""Tolerance between a measured number and the published one. Published numbers have three or four decimals: this is
-less than half of the third."""
-_WRONG = 1e-3
-"""How far a single number must be off to be a mistake: more than rounding to three decimals explains."""
-_CLOSE = 1e-3
-"""Relative tolerance of gains and offsets: float16 is exact to 5e-4."""
-_SLIP = 2e-3
-"""Relative tolerance of a factor: the factors 255 and 257, and 65025 and 65535, are 8e-3 apart."""
+    Also None for the name of weights, which torchvision or timm resolves.
+    """
+    given = contract.get("normalization")
+    if given is None or isinstance(given, str):
+        return KNOWN.get(given or "")
+    mean, std = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
+    return (_of_255 if max(mean) > 1 else Statistics)("the contract", mean, std)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,39 +107,21 @@ class Reading:
         return slip_of(self.factor)
 
 
-def slip_of(factor: float) -> str | None:
-    """The scale error with this factor; None for a correct scale or an unknown factor."""
-    return next((words for known, words in FACTORS.items() if isclose(factor, known, rel_tol=_SLIP)), None)
-
-
-def recovered(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """The applied mean and standard deviation, for values from 0 to 1."""
-    pairs = list(zip(gains, offsets, strict=True))
-    return tuple(-offset / gain / 255 for gain, offset in pairs), tuple(1 / gain / 255 for gain, _ in pairs)
-
-
-def plain_factor(gains: Sequence[float], offsets: Sequence[float]) -> float | None:
-    """The value of white if no statistics were applied: 1 for values from 0 to 1, 255 for raw values."""
-    even = gains[0] > 0 and all(isclose(gain, gains[0], rel_tol=_CLOSE) for gain in gains)
-    through = all(abs(offset) <= _CLOSE * abs(255 * gain) for gain, offset in zip(gains, offsets, strict=True))
-    return gains[0] * 255 if even and through else None
-
-
 def read(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[Statistics]) -> Reading | None:
     """Which of the given statistics were applied, whatever the scale; RGB order is tried before BGR."""
     for times in (1, 2):
         for bgr in (False, True):
-            for one in statistics:
-                factor = _factor(gains, offsets, one, times, bgr=bgr)
+            for candidate in statistics:
+                factor = _factor(gains, offsets, candidate, times, bgr=bgr)
                 if factor is not None:
-                    return Reading(one, bgr, factor, times)
+                    return Reading(candidate, bgr, factor, times)
     return None
 
 
 def _factor(
-    gains: Sequence[float], offsets: Sequence[float], one: Statistics, times: int, *, bgr: bool
+    gains: Sequence[float], offsets: Sequence[float], statistics: Statistics, times: int, *, bgr: bool
 ) -> float | None:
-    numbers = one.of(len(gains), bgr=bgr)
+    numbers = statistics.of(len(gains), bgr=bgr)
     if not numbers:
         return None
     factors = []
@@ -163,16 +134,41 @@ def _factor(
     return factors[0] if even else None
 
 
-def declared(contract: Mapping[str, Any]) -> Statistics | None:
-    """The statistics that the contract names or gives, if any; a mean above 1 means values from 0 to 255.
+_CLOSE = 1e-3
+"""Relative tolerance of gains and offsets: float16 is exact to 5e-4."""
+_SLIP = 2e-3
+"""Relative tolerance of a factor: the factors 255 and 257, and 65025 and 65535, are 8e-3 apart."""
 
-    Also None for the name of weights, which torchvision or timm resolves.
-    """
-    given = contract.get("normalization")
-    if given is None or isinstance(given, str):
-        return KNOWN.get(given or "")
-    mean, std = tuple(map(float, given["mean"])), tuple(map(float, given["std"]))
-    return (_of_255 if max(mean) > 1 else Statistics)("the contract", mean, std)
+
+def slip_of(factor: float) -> str | None:
+    """The scale error with this factor; None for a correct scale or an unknown factor."""
+    return next((words for exact, words in FACTORS.items() if isclose(factor, exact, rel_tol=_SLIP)), None)
+
+
+FACTORS: Mapping[float, str] = {
+    255.0: "not divided by 255",
+    1 / 255: "divided by 255 twice",
+    257.0: "16-bit data scaled as 8-bit",
+    1 / 257: "8-bit data scaled as 16-bit",
+    65535.0: "16-bit data not divided by 65535",
+    65025.0: "multiplied by 255 instead of divided by it",
+    1 / 65025: "divided by 255 three times",
+    1 / 65535: "divided by 255 and by 65535",
+}
+"""Typical scale errors: the factor by which values are off, and its cause."""
+
+
+def plain_factor(gains: Sequence[float], offsets: Sequence[float]) -> float | None:
+    """The value of white if no statistics were applied: 1 for values from 0 to 1, 255 for raw values."""
+    even = gains[0] > 0 and all(isclose(gain, gains[0], rel_tol=_CLOSE) for gain in gains)
+    through = all(abs(offset) <= _CLOSE * abs(255 * gain) for gain, offset in zip(gains, offsets, strict=True))
+    return gains[0] * 255 if even and through else None
+
+
+def recovered(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Numbers, Numbers]:
+    """The applied mean and standard deviation, for values from 0 to 1."""
+    pairs = list(zip(gains, offsets, strict=True))
+    return tuple(-offset / gain / 255 for gain, offset in pairs), tuple(1 / gain / 255 for gain, _ in pairs)
 
 
 def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
@@ -180,9 +176,9 @@ def own_slip(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
     # Means and deviations of images are between 0.02 and 1 of their range, so on either scale they overlap nowhere: the
     # ranges of values from 0 to 1 and of bytes, 2 to 255, are a factor of two apart.
     mean, std = recovered(gains, offsets)
-    if all(0.02 < 255 * one < 1 for one in (*mean, *std)):
+    if all(0.02 < 255 * number < 1 for number in (*mean, *std)):
         return FACTORS[255.0]
-    if all(2 < one < 255 for one in (*mean, *std)):
+    if all(2 < number < 255 for number in (*mean, *std)):
         return FACTORS[1 / 255]
     return None
 
@@ -207,6 +203,10 @@ def mixed_scales(gains: Sequence[float], offsets: Sequence[float]) -> str | None
     return None
 
 
+BIG_MEAN = "the mean is for values from 0 to 255, the standard deviation for values from 0 to 1"
+BIG_STD = "the mean is for values from 0 to 1, the standard deviation for values from 0 to 255"
+
+
 def _is_a_range(gains: Sequence[float], offsets: Sequence[float]) -> bool:
     """Whether black and white are -N and N, as for X-rays from -1024 to 1024; no deviation is written so."""
     white = offsets[0] + 255 * gains[0]
@@ -221,14 +221,21 @@ def _is_a_range(gains: Sequence[float], offsets: Sequence[float]) -> bool:
 def near_miss(gains: Sequence[float], offsets: Sequence[float]) -> tuple[Statistics, float, float] | None:
     """Known statistics of which all numbers but one were applied; the expected and the applied number."""
     applied = [number for part in recovered(gains, offsets) for number in part]
-    for one in KNOWN.values():
-        meant = [*one.mean, *one.std]
-        if len(applied) != len(meant) or one.symmetric or max(one.std) < _NO_DEVIATION:
+    for statistics in KNOWN.values():
+        meant = [*statistics.mean, *statistics.std]
+        if len(applied) != len(meant) or statistics.symmetric or max(statistics.std) < _NO_DEVIATION:
             continue
         off = [pair for pair in zip(meant, applied, strict=True) if abs(pair[0] - pair[1]) > _WRITTEN]
         if len(off) == 1 and abs(off[0][0] - off[0][1]) > _WRONG:
-            return one, *off[0]
+            return statistics, *off[0]
     return None
+
+
+_WRITTEN = 2e-4
+"""Tolerance between a measured number and the published one. Published numbers have three or four decimals: this is
+less than half of the third."""
+_WRONG = 1e-3
+"""How far a single number must be off to be a mistake: more than rounding to three decimals explains."""
 
 
 def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
@@ -237,32 +244,38 @@ def muddled(gains: Sequence[float], offsets: Sequence[float]) -> str | None:
     Only meaningful when no known statistics were applied correctly.
     """
     mean, std = recovered(gains, offsets)
-    telling = [one for one in KNOWN.values() if len(one.mean) == len(mean) and one.is_telling]
-    for one in telling:
-        if _same(mean, one.std) and _same(std, one.mean):
-            return f"mean and standard deviation of {one.name} are swapped"
-        if _same(mean, std) and (_same(mean, one.mean) or _same(mean, one.std)):
-            part = "mean" if _same(mean, one.mean) else "standard deviation"
-            return f"the {part} of {one.name} is used for both"
-        if _same(sorted(mean), sorted(one.mean)) and _same(sorted(std), sorted(one.std)):
-            return f"the statistics of {one.name} are permuted"
-        if _same(mean, one.mean) and _same(std, [each**2 for each in one.std]):
-            return f"values are divided by the variance of {one.name}, not by the standard deviation"
-        if _same(mean, one.mean) and _same(std, [1 / each for each in one.std]):
-            return f"values are multiplied by the standard deviation of {one.name}, not divided by it"
-        if _same(mean, [-each for each in one.mean]) and _same(std, one.std):
-            return f"the mean of {one.name} is added, not subtracted"
-    own = [one.name for one in telling if _same(mean, one.mean)]
-    other = [one.name for one in telling if _same(std, one.std)]
-    if own and other and len(mean) > 1:
-        return f"the mean is from {own[0]}, the standard deviation from {other[0]}"
+    telling = [
+        statistics for statistics in KNOWN.values() if len(statistics.mean) == len(mean) and statistics.is_telling
+    ]
+    for statistics in telling:
+        if _same(mean, statistics.std) and _same(std, statistics.mean):
+            return f"mean and standard deviation of {statistics.name} are swapped"
+        if _same(mean, std) and (_same(mean, statistics.mean) or _same(mean, statistics.std)):
+            part = "mean" if _same(mean, statistics.mean) else "standard deviation"
+            return f"the {part} of {statistics.name} is used for both"
+        if _same(sorted(mean), sorted(statistics.mean)) and _same(sorted(std), sorted(statistics.std)):
+            return f"the statistics of {statistics.name} are permuted"
+        if _same(mean, statistics.mean) and _same(std, [each**2 for each in statistics.std]):
+            return f"values are divided by the variance of {statistics.name}, not by the standard deviation"
+        if _same(mean, statistics.mean) and _same(std, [1 / each for each in statistics.std]):
+            return f"values are multiplied by the standard deviation of {statistics.name}, not divided by it"
+        if _same(mean, [-each for each in statistics.mean]) and _same(std, statistics.std):
+            return f"the mean of {statistics.name} is added, not subtracted"
+    of_mean = [statistics.name for statistics in telling if _same(mean, statistics.mean)]
+    of_std = [statistics.name for statistics in telling if _same(std, statistics.std)]
+    if of_mean and of_std and len(mean) > 1:
+        return f"the mean is from {of_mean[0]}, the standard deviation from {of_std[0]}"
     return _stacked(mean, std)
 
 
 def _stacked(mean: Numbers, std: Numbers) -> str | None:
     """Which two known RGB statistics were applied one after the other, if that explains all numbers."""
-    known = [one for one in KNOWN.values() if len(one.mean) == len(mean) > 1 and min(one.std) > _NO_DEVIATION]
-    for first, second in itertools.permutations(known, 2):
+    candidates = [
+        statistics
+        for statistics in KNOWN.values()
+        if len(statistics.mean) == len(mean) > 1 and min(statistics.std) > _NO_DEVIATION
+    ]
+    for first, second in itertools.permutations(candidates, 2):
         pairs = list(zip(first.mean, first.std, second.mean, strict=True))
         both = tuple(mean + std * then for mean, std, then in pairs)
         spread = tuple(std * then for std, then in zip(first.std, second.std, strict=True))
@@ -272,7 +285,7 @@ def _stacked(mean: Numbers, std: Numbers) -> str | None:
 
 
 def _same(some: Sequence[float], others: Sequence[float]) -> bool:
-    return all(abs(one - other) <= _WRITTEN for one, other in zip(some, others, strict=True))
+    return all(abs(number - other) <= _WRITTEN for number, other in zip(some, others, strict=True))
 
 
 def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequence[Statistics]) -> str:
@@ -280,9 +293,9 @@ def applied(gains: Sequence[float], offsets: Sequence[float], statistics: Sequen
     factor = plain_factor(gains, offsets)
     if factor is not None:
         return f"scale {_scale(factor / 255)}, not normalized"
-    found = read(gains, offsets, statistics)
-    factor = found.factor if found else 1
-    mean, std = (shown([factor * one for one in part]) for part in recovered(gains, offsets))
+    reading = read(gains, offsets, statistics)
+    factor = reading.factor if reading else 1
+    mean, std = (shown([factor * number for number in part]) for part in recovered(gains, offsets))
     return f"scale {_scale(factor / 255)}, mean {mean}, std {std}"
 
 

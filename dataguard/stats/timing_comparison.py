@@ -60,7 +60,7 @@ class Ratio:
 
 def paired(seconds: Sequence[float], others: Sequence[float]) -> Ratio | None:
     """The ratio of two settings that took turns, from their common rounds; None if those are too few."""
-    logs = [math.log(one / other) for one, other in zip(seconds, others, strict=False)]
+    logs = [math.log(time / other_time) for time, other_time in zip(seconds, others, strict=False)]
     if len(logs) < LEAST_ROUNDS:
         return None
     middle = _middle(logs)

@@ -57,16 +57,16 @@ def trend(points: Points, least: float, clear: float = 1.0) -> Trend | None:
 
 def common(trends: Iterable[Trend | None]) -> Trend | None:
     """The common trend of several workers: steady only if all are; None if one is unknown."""
-    found = list(trends)
-    known = [one for one in found if one is not None]
-    if not known or len(known) < len(found):
+    all_trends = list(trends)
+    measured = [each for each in all_trends if each is not None]
+    if not measured or len(measured) < len(all_trends):
         return None
-    return Trend(statistics.fmean(one.rate for one in known), all(one.steady for one in known))
+    return Trend(statistics.fmean(each.rate for each in measured), all(each.steady for each in measured))
 
 
-def _at(points: Points, place: float) -> float:
+def _at(points: Points, position: float) -> float:
     """The value at a point between readings, by linear interpolation."""
     for (before, low), (after, high) in pairwise(points):
-        if place < after:
-            return low + (high - low) * (place - before) / (after - before)
+        if position < after:
+            return low + (high - low) * (position - before) / (after - before)
     return points[-1][1]

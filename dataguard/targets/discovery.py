@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 
 from dataguard.settings.target_spelling import spelled_role
 from dataguard.targets.variants import Loader
@@ -39,7 +39,9 @@ class _Attribute(str):
 
 
 _WRAPPER = "_dataguard_wrapper"
-"""The attribute of a loader found inside a wrapper that is iterated in its place: the wrapper's class name."""
+"""The attribute of a loader found inside a wrapper that is iterated in its place: the wrapper."""
+_ITERATED = "_dataguard_iterated"
+"""The attribute of a loader that is read as training reads it: what is iterated in its place."""
 
 GUARDED = "_dataguard_base"
 """The attribute of a guarded loader's class that is the loader's own class."""
@@ -55,22 +57,35 @@ def is_loader(value: Any) -> bool:
 
 def wrapper_of(loader: Any) -> str | None:
     """The class name of the wrapper that is iterated in place of this loader; None without a wrapper."""
-    name: str | None = vars(loader).get(_WRAPPER)
-    return name
+    wrapper = vars(loader).get(_WRAPPER)
+    return type(wrapper).__name__ if wrapper is not None else None
+
+
+def through_wrapper(loader: Any) -> Any:
+    """The loader, from now on read through its wrapper, as training does, if that holds this loader and no other."""
+    wrapper = vars(loader).get(_WRAPPER)
+    if wrapper is not None and [inside for _, inside in _loaders_in(wrapper)] == [loader]:
+        vars(loader)[_ITERATED] = wrapper
+    return loader
+
+
+def iterated(loader: Any) -> Any:
+    """What to iterate to read a loader: itself, or its wrapper, see `through_wrapper`."""
+    return vars(loader).get(_ITERATED, loader)
 
 
 def wrapped_like(loader: Any, variant: Any) -> Any:
     """The variant of a loader, recorded with the same wrapper as the loader."""
-    if name := wrapper_of(loader):
-        vars(variant)[_WRAPPER] = name
+    if _WRAPPER in vars(loader):
+        vars(variant)[_WRAPPER] = vars(loader)[_WRAPPER]
     return variant
 
 
 def unguarded(loader: Any) -> Any:
     """The same loader without a guard, which watches a training and not a scan."""
-    own = getattr(type(loader), GUARDED, None)
-    if own is not None:
-        loader.__class__ = own
+    original = getattr(type(loader), GUARDED, None)
+    if original is not None:
+        loader.__class__ = original
     return loader
 
 
@@ -82,9 +97,12 @@ def is_product(value: Any) -> bool:
 
 
 def parts_of(product: Any) -> list[tuple[str, Any]]:
-    """Every loader (or, without any loader, every dataset) in a product by name; a single one has an empty name."""
+    """Every loader (or, without any loader, every dataset) in a product by name; a single one has an empty name.
+
+    A loader may be of a class of the project: see `is_own_loader`.
+    """
     parts = list(_walk(product, ()))
-    parts = [(path, part) for path, part in parts if is_loader(part)] or parts
+    parts = [(path, part) for path, part in parts if is_loader(part) or is_own_loader(part)] or parts
     paths = [path for path, _ in parts]
     if type(product) is tuple:
         paths = _with_splits(paths)
@@ -124,7 +142,7 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield path, product
     elif _is_wrapper(product):
         for steps, loader in _loaders_in(product):
-            vars(loader)[_WRAPPER] = type(product).__name__
+            vars(loader)[_WRAPPER] = product
             yield path + steps, loader
     elif isinstance(product, Dataset):
         yield path, product
@@ -134,7 +152,7 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     elif (entries := _entries(product)) is not None:
         for step, value in entries:
             yield from _walk(value, (*path, step))
-    elif _is_map_dataset(product):
+    elif _is_map_dataset(product) or is_own_loader(product):
         yield path, product
     else:  # a plain object, whose attributes are named like the keys of a dict
         yield from (((*path, str(steps[0]), *steps[1:]), loader) for steps, loader in _loaders_in(product))
@@ -164,8 +182,20 @@ def _items(collection: Any) -> Iterator[tuple[Any, Any]]:
 def _is_map_dataset(value: Any) -> bool:
     """Whether a DataLoader accepts it as a dataset: anything with `__len__` and `__getitem__`."""
     kind = type(value)
-    own = not isinstance(value, type) and not is_container(value)
-    return own and hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _gathers_loaders(value)
+    is_instance = not isinstance(value, type) and not is_container(value)
+    return is_instance and hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _gathers_loaders(value)
+
+
+def is_own_loader(value: Any) -> bool:
+    """Whether it is a loader of a class that does not derive from torch's: it iterates over a `dataset` that it holds.
+
+    So does a sampler, which yields indices; an iterator is used up by the first epoch.
+    """
+    if isinstance(value, type | Dataset | Sampler | Iterator | torch.nn.Module) or is_loader(value):
+        return False
+    if not hasattr(type(value), "__iter__") or is_container(value) or _is_map_dataset(value):
+        return False
+    return isinstance(dataset := getattr(value, "__dict__", {}).get("dataset"), Dataset) or _is_map_dataset(dataset)
 
 
 def is_container(value: Any) -> bool:
@@ -206,8 +236,8 @@ def _loaders_in(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
 def _hooks(module: Any) -> dict[str, Callable[[], Any]]:
     """The `*_dataloader` hooks that a LightningDataModule, or a class like it, overrides."""
     hooks = {stage: getattr(module, f"{stage}_dataloader", None) for stage in _STAGES}
-    own = {stage: hook for stage, hook in hooks.items() if callable(hook) and not _inherited(hook)}
-    return {} if isinstance(module, type) else own
+    overridden = {stage: hook for stage, hook in hooks.items() if callable(hook) and not _inherited(hook)}
+    return {} if isinstance(module, type) else overridden
 
 
 def _inherited(hook: Callable[..., Any]) -> bool:
@@ -231,10 +261,11 @@ def _called(module: Any, hooks: Mapping[str, Callable[[], Any]]) -> Iterator[tup
 
 
 class BatchStream(IterableDataset[Any]):
-    """The batches of each epoch: what `epoch` returns is iterated."""
+    """The batches of each epoch: what `epoch` returns is iterated. `own` is a loader of the project's own, if any."""
 
-    def __init__(self, epoch: Callable[[], Iterable[Any]]) -> None:
+    def __init__(self, epoch: Callable[[], Iterable[Any]], own: Any = None) -> None:
         self._epoch = epoch
+        self.own = own
 
     def __iter__(self) -> Iterator[Any]:
         """Raises TypeError for a loader in place of a batch."""
@@ -259,7 +290,8 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
         return {}
     if isinstance(product, Iterator):
         return {} if again is None else {"": _loader(again)}
-    return {"": _loader(lambda: product)} if hasattr(type(product), "__iter__") else {}
+    own = product if is_own_loader(product) else None
+    return {"": _loader(lambda: product, own)} if hasattr(type(product), "__iter__") else {}
 
 
 def _is_batch(value: Any, depth: int = 2) -> bool:
@@ -275,8 +307,13 @@ def _endless(make: Callable[[], Any]) -> Iterator[Any]:
         yield make()
 
 
-def _loader(epoch: Callable[[], Iterable[Any]]) -> Loader:
-    return DataLoader(BatchStream(epoch), batch_size=None, collate_fn=_unchanged)
+def _loader(epoch: Callable[[], Iterable[Any]], own: Any = None) -> Loader:
+    return DataLoader(BatchStream(epoch, own), batch_size=None, collate_fn=_unchanged)
+
+
+def own_loader_of(loader: Loader) -> Any:
+    """The project's own loader whose batches this one yields; None if it yields others."""
+    return loader.dataset.own if isinstance(loader.dataset, BatchStream) else None
 
 
 def _unchanged(batch: Any) -> Any:

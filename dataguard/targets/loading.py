@@ -20,7 +20,15 @@ from torch.utils.data import DataLoader
 from dataguard.core.incident import OWN, Frame, is_library
 from dataguard.core.model import UsageError
 from dataguard.settings.target_spelling import parsed, script_of, spelled_role, suggest
-from dataguard.targets.discovery import is_loader, is_product, parts_of, streams_of, unguarded, wrapped_like
+from dataguard.targets.discovery import (
+    is_loader,
+    is_own_loader,
+    is_product,
+    parts_of,
+    streams_of,
+    unguarded,
+    wrapped_like,
+)
 from dataguard.targets.script import Script, script
 from dataguard.targets.spelling import arguments_of, no_module, parameters_of
 from dataguard.targets.variants import Construction, Loader, overridden
@@ -70,14 +78,14 @@ class Target:
         with overridden(overrides) as construction:
             product, again = _produce(self, {**(given or {}), **_given_by_overrides(overrides)})
             parts = _parts(self, product, again)
-            loaders = {name: part if is_loader(part) else _loader_of_dataset(part) for name, part in parts.items()}
+            loaders = {name: _loader_of(part) for name, part in parts.items()}
         variants = {id(loader): wrapped_like(loader, construction.variant(loader)) for loader in loaders.values()}
         return {name: variants[id(loader)] for name, loader in loaders.items()}, construction
 
     def build(self, loader: str | None = None, given: Mapping[str, Any] | None = None, **overrides: Any) -> Loader:
         """Build a new instance of the loader with that name (default: the first); see `build_all`."""
-        known = [branch for branch in self.branches() if loader is None or branch.may_hold(loader)]
-        loaders = (known[0] if known else self).build_all(given, **overrides)
+        branches = [branch for branch in self.branches() if loader is None or branch.may_hold(loader)]
+        loaders = (branches[0] if branches else self).build_all(given, **overrides)
         if loader is not None and loader not in loaders:
             raise UsageError(f"{self.spelling} has no loader {loader!r}{suggest(loader, loaders)}")
         return loaders[next(iter(loaders)) if loader is None else loader]
@@ -140,7 +148,7 @@ def _attribute(owner: Any, step: str, spelling: str) -> Any:
     try:
         return getattr(owner, step)
     except AttributeError:
-        public = [known for known in dir(owner) if not known.startswith("_")]
+        public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
         hint = suggest(step, public, _candidates(owner))
         raise UsageError(f"{spelling}: {name} has no attribute {step!r}{hint}") from None
     # A property or a module's own __getattr__ can raise anything.
@@ -159,8 +167,8 @@ def _is_factory(value: Any) -> bool:
 
 
 def _is_candidate(owner: Any, name: str, value: Any) -> bool:
-    own = callable(value) and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
-    return not name.startswith("_") and (own or is_product(value))
+    is_users = callable(value) and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
+    return not name.startswith("_") and (is_users or is_product(value))
 
 
 def _error_summary(error: BaseException) -> str:
@@ -168,9 +176,9 @@ def _error_summary(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     frames = [frame for frame in frames_of(error) if "importlib" not in frame.file]
-    own = [frame for frame in frames if not is_library(frame.file)] or frames
-    placed = not own or isinstance(error, SyntaxError)
-    return message if placed else f"{message} at {own[-1].file}:{own[-1].line}"
+    users_frames = [frame for frame in frames if not is_library(frame.file)] or frames
+    placed = not users_frames or isinstance(error, SyntaxError)
+    return message if placed else f"{message} at {users_frames[-1].file}:{users_frames[-1].line}"
 
 
 def frames_of(error: BaseException) -> tuple[Frame, ...]:
@@ -205,6 +213,8 @@ def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dic
     """Every loader, or else every dataset, or else every stream of batches that the target returned, by name."""
     named = parts_of(product) or list(streams_of(product, again).items())
     if not named:
+        if product is None and target.source is None:
+            raise UsageError(f"{target.spelling} is None once its module is imported: name a function that returns it")
         verb = "is" if product is target.source else "returned"
         raise UsageError(f"{target.spelling} {verb} {_described(product)}, not {_KINDS}")
     before = f"{target.name}." if target.branch else ""
@@ -222,8 +232,8 @@ def _require_loaders(target: Target, product: Mapping[Any, Any]) -> None:
     """Raise UsageError for an entry whose key is the role of a loader, and whose value holds none."""
     for key, value in product.items():
         name = str(key)
-        known = value is None or is_product(value) or not spelled_role(name)  # a data module would be set up again
-        if not known and not parts_of(value) and not streams_of(value, None):
+        expected = value is None or is_product(value) or not spelled_role(name)  # a data module would be set up again
+        if not expected and not parts_of(value) and not streams_of(value, None):
             raise UsageError(f"{target.spelling}: {name!r} is {_described(value)}, not {_KINDS}")
 
 
@@ -249,6 +259,13 @@ def _first_type(collection: Any) -> str:
     """The type of the first item, with its module: a DataLoader of another library is none of torch's."""
     kind = type(next(iter(collection.values() if isinstance(collection, Mapping) else collection)))
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
+def _loader_of(part: Any) -> Loader:
+    """The loader itself; the batches of one that is not torch's; or a loader for a dataset."""
+    if is_own_loader(part):
+        return streams_of(part, None)[""]
+    return part if is_loader(part) else _loader_of_dataset(part)
 
 
 def _loader_of_dataset(dataset: Any) -> Loader:

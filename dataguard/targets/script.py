@@ -49,7 +49,7 @@ def as_rank_zero() -> Iterator[Callable[[], None]]:
     spawning = import_module("torch.multiprocessing.spawn")
     torch_multiprocessing = import_module("torch.multiprocessing")
     distributed = import_module("torch.distributed")
-    own = _OwnProcesses()
+    processes = _OwnProcesses()
     with ExitStack() as stack:
 
         def replace(owner: Any, name: str, other: Any) -> None:
@@ -63,10 +63,10 @@ def as_rank_zero() -> Iterator[Callable[[], None]]:
         replace(launched.elastic_launch, "__call__", _launched)
         if subprocess.Popen in _Popen.__mro__:  # and no stand-in of somebody else
             replace(subprocess, "Popen", _Popen)
-        replace(BaseProcess, "start", own.starting(BaseProcess.start))
-        replace(BaseProcess, "join", own.joining(BaseProcess.join))
+        replace(BaseProcess, "start", processes.starting(BaseProcess.start))
+        replace(BaseProcess, "join", processes.joining(BaseProcess.join))
         replace(distributed, "init_process_group", _joined(distributed))
-        yield own.run_first
+        yield processes.run_first
 
 
 def _spawned(function: Callable[..., Any], args: Sequence[Any] = (), *_: Any, **__: Any) -> Any:
@@ -258,8 +258,8 @@ class Script:
             except Ended:
                 pass
             except Exception as error:
-                own = [frame.f_locals for frame, _ in walk_tb(error.__traceback__) if _is_own(frame)]
-                self._found = _named(own, self._asked)
+                namespaces = [frame.f_locals for frame, _ in walk_tb(error.__traceback__) if _is_own(frame)]
+                self._found = _named(namespaces, self._asked)
                 if not self._found and _lacks_package(error):
                     hint = f"run it as `dataguard run -m pkg.{Path(self.path).stem}`"
                     raise UsageError(f"{self.path} is a module of a package: {hint}") from error
@@ -272,7 +272,7 @@ class Script:
         """Whether the script may continue past the first batch of a loader; if not, this never returns."""
         frames = list(_frames())
         evaluates = _evaluates(frame.f_code.co_name for frame in frames)
-        again = any(loader is known for _, known in self._asked)
+        again = any(loader is asked for _, asked in self._asked)
         self._asked.append(("val" if evaluates else "train", loader))
         loaders = self._held(frames)
         if evaluates and not again and not any("train" in name.lower() for name in loaders):
@@ -394,8 +394,8 @@ def _named(namespaces: Iterable[Mapping[str, Any]], asked: Iterable[tuple[str, L
     """Each loader in these variables once, by the first name it has; those that were asked for a batch, in any case."""
     loaders: dict[str, Loader] = {}
     for name, loader in (*(pair for space in namespaces for pair in _loaders_in(space)), *asked):
-        if not any(loader is known for known in loaders.values()):
-            number = sum(known.rstrip("0123456789") == name for known in loaders)
+        if not any(loader is named for named in loaders.values()):
+            number = sum(key.rstrip("0123456789") == name for key in loaders)
             loaders[f"{name}{number + 1}" if name in loaders else name] = loader
     return loaders
 

@@ -31,22 +31,17 @@ _FLAGS = ("train", "is_train", "training", "is_training")
 
 def loaders_file(module: str, attribute: str, given: Mapping[str, Any], missing: Sequence[str]) -> str:
     """The file for one factory: a loader for each split if it takes one, with `...` for what is missing."""
-    known = {name: repr(value) for name, value in given.items()} | dict.fromkeys(missing, OPEN)
+    arguments = {name: repr(value) for name, value in given.items()} | dict.fromkeys(missing, OPEN)
     calls = {
-        name: f"{attribute}({', '.join(f'{parameter}={value}' for parameter, value in {**known, **split}.items())})"
+        name: f"{attribute}({', '.join(f'{parameter}={value}' for parameter, value in {**arguments, **split}.items())})"
         for name, split in _splits(attribute, missing).items()
     }
     if all(part.isidentifier() for part in module.split(".")):
         imports = f"from {module} import {attribute.partition('.')[0]}"
     else:
         imports = f"from importlib import import_module\n\n{attribute} = import_module({module!r}).{attribute}"
-    return f"{imports}\n\n\n{function(calls)}"
-
-
-def function(calls: Mapping[str, str], before: str = "") -> str:
-    """The function that returns these expressions by the names of their loaders."""
     lines = "".join(f'        "{name}": {call},\n' for name, call in calls.items())
-    return f"def {FUNCTION}():\n{before}    return {{\n{lines}    }}\n"
+    return f"{imports}\n\n\ndef {FUNCTION}():\n    return {{\n{lines}    }}\n"
 
 
 def _splits(attribute: str, parameters: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -71,17 +66,17 @@ def arguments_of(source: Any, spelling: str, args: Mapping[str, Any], given: Map
     parameters = list(parameters_of(source))
     _require_known(spelling, args, parameters)
     bound = source.keywords if isinstance(source, partial) else {}
-    alone = {"rank": 0, "world_size": 1, "epoch": 0}
+    single_process = {"rank": 0, "world_size": 1, "epoch": 0}
     on_purpose = {name: value for name, value in given.items() if name != "seed" or name not in args}
-    needed = {**alone, "seed": 0, "num_workers": 2}
-    values = {name: value for name, value in alone.items() if name not in bound} | dict(args) | on_purpose
+    needed = {**single_process, "seed": 0, "num_workers": 2}
+    values = {name: value for name, value in single_process.items() if name not in bound} | dict(args) | on_purpose
     arguments, missing = dict(args), []
     for parameter in parameters:
         named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         required = _is_required(parameter)
-        known = {**needed, **values} if required else values
-        if named and parameter.name in FACTORY_PARAMETERS and parameter.name in known:
-            arguments[parameter.name] = known[parameter.name]
+        available = {**needed, **values} if required else values
+        if named and parameter.name in FACTORY_PARAMETERS and parameter.name in available:
+            arguments[parameter.name] = available[parameter.name]
         elif required and parameter.name not in arguments:
             missing.append(parameter.name)
     if missing:
@@ -211,8 +206,12 @@ def _siblings(module: str) -> list[str]:
     """The modules next to where this one was searched; for a top-level module, those of the project."""
     package = module.rpartition(".")[0]
     here = Path.cwd()
-    own = [entry for entry in sys.path if Path(entry).parent == here and not (here / entry / _VENV).exists()]
-    path = getattr(sys.modules.get(package), "__path__", None) if package else [str(here), str(here / "src"), *own]
+    users_folders = [entry for entry in sys.path if Path(entry).parent == here and not (here / entry / _VENV).exists()]
+    path = (
+        getattr(sys.modules.get(package), "__path__", None)
+        if package
+        else [str(here), str(here / "src"), *users_folders]
+    )
     return [f"{package}.{module.name}" if package else module.name for module in pkgutil.iter_modules(path or [])]
 
 

@@ -20,7 +20,6 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter, default_collate, default_convert
 
 Loader = DataLoader[Any]
-
 _NEEDS_WORKERS = {"prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout"}
 _ORDER = {"batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"}
 _INDEXED = {"shuffle", "sampler", "batch_sampler"}
@@ -41,7 +40,7 @@ class Construction:
     def variant(self, loader: Loader) -> Loader:
         """The loader with the overrides applied: itself if it was constructed with them, else a shallow copy."""
         workers = self.overrides.get("num_workers", loader.num_workers)
-        made, variant = any(loader is known for known in self.made) and loader.num_workers == workers, loader
+        made, variant = any(loader is original for original in self.made) and loader.num_workers == workers, loader
         if made:
             _shut_started(loader)
         else:
@@ -60,8 +59,8 @@ class Construction:
     def settle(self) -> None:
         """Take back the places that no class has wrapped anything around: they are found where they were left."""
         for loader in self.made:
-            slot, place = _slot(loader), self.places.get(id(loader))
-            if place is not None and vars(loader)[slot] is place:
+            slot, sampler_slot = _slot(loader), self.places.get(id(loader))
+            if sampler_slot is not None and vars(loader)[slot] is sampler_slot:
                 vars(loader)[slot] = self.places.pop(id(loader)).occupant
 
     def _reschedule(self, variant: Loader, loader: Loader) -> None:
@@ -70,13 +69,15 @@ class Construction:
         A subclass may have wrapped its index sampler, so that the one inside is replaced, or put another one there.
         """
         state, slot = vars(variant), _slot(variant)
-        place = self.places.get(id(loader)) if state[slot] is vars(loader).get(slot) else None
-        place = place if _holds([state[slot]], place) else None
-        scheduled = self.overrides["schedule"](place.occupant if place is not None else state[slot], slot != "sampler")
-        if place is None or state[slot] is place:
+        sampler_slot = self.places.get(id(loader)) if state[slot] is vars(loader).get(slot) else None
+        sampler_slot = sampler_slot if _holds([state[slot]], sampler_slot) else None
+        scheduled = self.overrides["schedule"](
+            sampler_slot.occupant if sampler_slot is not None else state[slot], slot != "sampler"
+        )
+        if sampler_slot is None or state[slot] is sampler_slot:
             state[slot] = scheduled
         else:
-            place.occupant = scheduled
+            sampler_slot.occupant = scheduled
 
 
 @contextmanager
@@ -223,10 +224,10 @@ def unwrapped(sampler: Any) -> Any:
     return sampler.occupant if type(sampler) is SamplerSlot else sampler
 
 
-def _holds(wrapper: Any, place: object, depth: int = 3) -> bool:
+def _holds(wrapper: Any, sampler_slot: object, depth: int = 3) -> bool:
     """Whether a wrapper of index samplers, or a short list of them, holds this place."""
     inner = wrapper[:16] if isinstance(wrapper, (list, tuple)) else getattr(wrapper, "__dict__", {}).values()
-    return any(part is place or (depth > 0 and _holds(part, place, depth - 1)) for part in inner)
+    return any(part is sampler_slot or (depth > 0 and _holds(part, sampler_slot, depth - 1)) for part in inner)
 
 
 class SamplerSlot:
@@ -257,11 +258,6 @@ class SamplerSlot:
         return getattr(self.occupant, name)
 
 
-def _started(loader: Loader) -> dict[str, Any]:
-    """The iterators that a loader holds: torch's, and those that were postponed for the loader it is a copy of."""
-    return {name: value for name, value in vars(loader).items() if isinstance(value, _BaseDataLoaderIter | _Postponed)}
-
-
 def _shut_started(loader: Loader) -> None:
     for started in _started(loader).values():
         if hasattr(started, "_shutdown_workers"):
@@ -277,6 +273,11 @@ def _postpone_started(loader: Loader) -> None:
         vars(loader)[name] = None if name == "_iterator" else _Postponed(loader)
     if "_initial_iter_for_state_dict" in vars(loader):  # StatefulDataLoader would continue with the removed iterator
         vars(loader)["_initial_iter_for_state_dict"] = False
+
+
+def _started(loader: Loader) -> dict[str, Any]:
+    """The iterators that a loader holds: torch's, and those that were postponed for the loader it is a copy of."""
+    return {name: value for name, value in vars(loader).items() if isinstance(value, _BaseDataLoaderIter | _Postponed)}
 
 
 class _Postponed:

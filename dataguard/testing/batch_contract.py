@@ -89,7 +89,7 @@ def _part(batch: Any, name: str, position: int) -> Any:
 
 def _fits(shape: tuple[int, ...], wanted: tuple[Any, ...]) -> bool:
     return len(shape) == len(wanted) and all(
-        size in (None, ...) or size == own for own, size in zip(shape, wanted, strict=True)
+        size in (None, ...) or size == given for given, size in zip(shape, wanted, strict=True)
     )
 
 

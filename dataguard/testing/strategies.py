@@ -18,6 +18,7 @@ from hypothesis.strategies import SearchStrategy
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dataguard.lab.batches.settings_strategy import loader_settings
+from dataguard.lab.core.records import streamed
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 
 __all__ = ["batches", "indices", "loader_settings", "samples"]
@@ -111,7 +112,7 @@ class _Reader:
     def _samples(self, places: Sequence[int]) -> list[Any]:
         if isinstance(self.dataset, IterableDataset):
             with seeded(SEED):
-                samples = list(islice(iter(self.dataset), max(places) + 1))
+                samples = list(islice(streamed(self.dataset), max(places) + 1))
             return [samples[index] for index in places]
         samples = []
         for index in places:
@@ -127,7 +128,7 @@ def _places(dataset: Dataset[Any]) -> SearchStrategy[int]:
 
     def available() -> SearchStrategy[int]:
         with seeded(SEED):
-            count = sum(1 for _ in islice(iter(dataset), STREAM_SAMPLES))
+            count = sum(1 for _ in islice(streamed(dataset), STREAM_SAMPLES))
         if not count:
             raise InvalidArgument(f"{type(dataset).__name__} is a stream that yields nothing")
         return st.integers(0, count - 1)

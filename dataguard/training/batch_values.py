@@ -20,19 +20,7 @@ from torch import Tensor
 
 from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.labels.declared_labels import class_names_of, stored
-from dataguard.lab.tokens.token_rows import roles_of
-
-MOST_LEAVES = 256
-"""Tensors and arrays of a batch that are looked at, so that a batch of thousands does not slow the loop."""
-MOST_DEPTH = 8
-"""Levels of lists and dicts that are looked into: a structure may contain itself."""
-MOST_SIGNATURES = 256
-"""How many signatures are remembered: loaders whose batches all differ must not fill the memory."""
-MOST_FIELDS = 8
-"""How many entries of a list or tuple count; a longer one holds samples, not fields."""
-_DEEPER = re.compile(r"(?<=.)\[\d+\]")
-
-_PLAIN = (str, bytes, int, float, bool, type(None))
+from dataguard.lab.tokens.token_roles import roles_of
 
 Arrays = list[tuple[str, Any]]
 """The tensors and arrays of a batch, each with its path."""
@@ -69,6 +57,11 @@ class Structure:
         return next(((path, min(before[path]), min(new)) for path, new in changed if new), None)
 
 
+MOST_SIGNATURES = 256
+"""How many signatures are remembered: loaders whose batches all differ must not fill the memory."""
+_DEEPER = re.compile(r"(?<=.)\[\d+\]")
+
+
 def signature(value: Any, depth: int = 0) -> Any:
     """What batches of one structure have in common, as a value that is quick to make and to compare."""
     kind = type(value)
@@ -82,6 +75,12 @@ def signature(value: Any, depth: int = 0) -> Any:
     if issubclass(kind, Tensor | np.ndarray):
         return kind, value.dtype, value.ndim
     return kind
+
+
+MOST_DEPTH = 8
+"""Levels of lists and dicts that are looked into: a structure may contain itself."""
+MOST_FIELDS = 8
+"""How many entries of a list or tuple count; a longer one holds samples, not fields."""
 
 
 def arrays_of(batch: Any) -> Arrays:
@@ -108,16 +107,9 @@ def _gather(value: Any, path: str, depth: int, arrays: Arrays) -> None:
         arrays += [(step, leaf) for step, leaf in leaves if isinstance(leaf, Tensor | np.ndarray)]
 
 
-LABELS = ("label", "labels", "target", "targets", "y", "class", "class_id", "category")
-"""Keys of labels in batches that are dicts."""
-_KEYS = tuple(f"[{key!r}]" for key in LABELS)
-IGNORED = -100
-"""The ignore index of torch's cross entropy."""
-FEWEST_LABELS = 32
-"""Values that must be seen before a leaf counts as the labels that the dataset declares classes for: more report
-later."""
-_HALF_EXPONENTS = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}
-"""The exponent bits of 16-bit floats; all are set in NaN and Inf."""
+MOST_LEAVES = 256
+"""Tensors and arrays of a batch that are looked at, so that a batch of thousands does not slow the loop."""
+_PLAIN = (str, bytes, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +155,10 @@ def _is_finite(leaf: Tensor) -> bool:
         return bool(np.isfinite(values.sum())) or bool(np.isfinite(values).all())
 
 
+_HALF_EXPONENTS = {torch.float16: 0x7C00, torch.bfloat16: 0x7F80}
+"""The exponent bits of 16-bit floats; all are set in NaN and Inf."""
+
+
 def _array(leaf: Any) -> np.ndarray:
     if not isinstance(leaf, Tensor):
         return np.asarray(leaf)
@@ -175,6 +171,10 @@ def _rows(bad: np.ndarray) -> tuple[int, ...]:
     if not bad.ndim:
         return (0,)
     return tuple(np.flatnonzero(bad.reshape(len(bad), -1).any(axis=1)).tolist())
+
+
+LABELS = ("label", "labels", "target", "targets", "y", "class", "class_id", "category")
+"""Keys of labels in batches that are dicts."""
 
 
 @dataclass(slots=True)
@@ -227,6 +227,13 @@ class Labels:
         return all_values >= FEWEST_LABELS and all_valid > 0.5 * all_values
 
 
+IGNORED = -100
+"""The ignore index of torch's cross entropy."""
+FEWEST_LABELS = 32
+"""Values that must be seen before a leaf counts as the labels that the dataset declares classes for: more report
+later."""
+
+
 def _integers(arrays: Arrays, key: str | int | None) -> Iterator[tuple[str, Any]]:
     """The integer leaves with the place or key of a label: the second field of a tuple, or a key such as `labels`."""
     for path, leaf in arrays:
@@ -235,16 +242,15 @@ def _integers(arrays: Arrays, key: str | int | None) -> Iterator[tuple[str, Any]
             yield path, leaf
 
 
+_KEYS = tuple(f"[{key!r}]" for key in LABELS)
+
+
 def is_integer(leaf: Any) -> bool:
     """Whether a tensor or array holds integers in the memory of this machine."""
     if isinstance(leaf, np.ndarray):
         return leaf.dtype.kind in "iu"
     real = leaf.is_floating_point() or leaf.is_complex() or leaf.dtype == torch.bool
     return not real and leaf.device.type == "cpu" and leaf.layout == torch.strided
-
-
-MOST_EPOCHS = 8
-"""How many epochs the report lists: the last ones, which fit into a line."""
 
 
 class LossMask:
@@ -277,3 +283,7 @@ class LossMask:
         shares = [f"{self.learned[epoch] / count:.0%}" for epoch, count in sorted(self.labels.items()) if count]
         more = "… " if len(shares) > MOST_EPOCHS else ""
         return f"{more}{', '.join(shares[-MOST_EPOCHS:])} of the labels count for the loss, by epoch" if shares else ""
+
+
+MOST_EPOCHS = 8
+"""How many epochs the report lists: the last ones, which fit into a line."""

@@ -86,9 +86,9 @@ class Order:
         self.drawn += 1
         if self.drawn <= PREFIX_BATCHES:
             self._prefix.append(self._digest)
-            self._look(plain)
+            self._follow_values(plain)
 
-    def _look(self, plain: list[Any]) -> None:
+    def _follow_values(self, plain: list[Any]) -> None:
         if len(self._distinct) < ORDERED:
             self.first += plain
             self._distinct.update(plain)
@@ -195,6 +195,14 @@ Digests = dict[str, list[int]]
 """By path: the digests of the first batches."""
 
 
+def digest_of(leaf: Any) -> int | None:
+    """The digest of a tensor or array of numbers; None on a device, where reading it would wait for that."""
+    if isinstance(leaf, Tensor) and (leaf.device.type != "cpu" or leaf.is_sparse):
+        return None
+    values = np.ascontiguousarray(array_of(leaf))
+    return xxh3_64_intdigest(values.data) if values.dtype.kind in "fiub" else None
+
+
 class StreamEpochs:
     """The first batches of two epochs, until two have differed or were judged."""
 
@@ -210,10 +218,9 @@ class StreamEpochs:
         if number == 0:
             self._digests = {}
         for path, leaf in arrays_of(batch):
-            if not isinstance(leaf, Tensor) or (leaf.device.type == "cpu" and not leaf.is_sparse):
-                values = np.ascontiguousarray(array_of(leaf))
-                if values.dtype.kind in "fiub":
-                    self._digests.setdefault(path, []).append(xxh3_64_intdigest(values.data))
+            digest = digest_of(leaf)
+            if digest is not None:
+                self._digests.setdefault(path, []).append(digest)
 
     def end(self, epoch: int, loader: Any) -> Finding | None:
         """The finding about an epoch that was read to its end, if it repeats the order of the one before."""
@@ -234,8 +241,10 @@ def _is_varied(digests: list[int]) -> bool:
 
 def _may_fork(loader: Any) -> bool:
     """Whether reading in a fork does what training does; ranks may talk to each other while one reads its stream."""
-    alone = loader.num_workers > 0 or not (torch.distributed.is_available() and torch.distributed.is_initialized())
-    return start_method(loader) == "fork" and alone
+    undisturbed = loader.num_workers > 0 or not (
+        torch.distributed.is_available() and torch.distributed.is_initialized()
+    )
+    return start_method(loader) == "fork" and undisturbed
 
 
 def _order(loader: Any) -> StreamOrder:

@@ -16,7 +16,8 @@ from dataguard.training.epoch_order import PREFIX_BATCHES, Order, Orders, Pass, 
 from dataguard.training.randomness.changed_samples import ChangedSamples
 from dataguard.training.randomness.replays import Replays
 from dataguard.training.rank_agreement import Ranks
-from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Options, Where
+from dataguard.training.resumed_run import Progress
+from dataguard.training.violations import Alarm, ContractViolation, ContractWarning, Options, ViolatingBatch
 
 FIRST_BATCHES = 4
 """How many batches are checked in full, whatever that takes: defects of every batch show at once."""
@@ -49,6 +50,8 @@ class Watch:
         self.changed = None if hasattr(dataset, "set_epoch") else ChangedSamples()
         """None of a dataset that may change its samples on purpose."""
         self.ranks = Ranks(options.rank_timeout) if options.ranks else None
+        self.progress: Progress | None = None
+        """Where the run is, if it is to be compared after a restart."""
         self.is_training = False
         """Whether a pass was training."""
         self.resumes = False
@@ -92,6 +95,11 @@ class Watch:
             self._gated(record)
         return init
 
+    def save_progress(self) -> None:
+        """A checkpoint is saved now, from which another run may continue."""
+        if self.progress is not None:
+            self._gated(self.progress.save)
+
     def see(self, now: Pass, batch: Any) -> None:
         """Look at a batch that is about to be given to the loop."""
         self._gated(lambda: self._see(now, batch))
@@ -102,13 +110,13 @@ class Watch:
             now.ended = True
             self._gated(lambda: self._end(now))
 
-    def _gated(self, look: Callable[[], None]) -> None:
+    def _gated(self, examine: Callable[[], None]) -> None:
         """Let violations through; any other exception is a bug of the guard, which must not end a training."""
         if self.broken is not None:
             return
         started = time.perf_counter()
         try:
-            look()
+            examine()
         except (ContractViolation, ContractWarning):
             raise
         except Exception:  # noqa: BLE001 - as above
@@ -124,12 +132,16 @@ class Watch:
         self.batches += 1
         allowed = self._affords_check()
         if not self.structure.is_known(batch) and (allowed or not self.structure.is_full):
-            self._compare_structure(batch, Where(now.epoch, number, indices, batch))
+            self._compare_structure(batch, ViolatingBatch(now.epoch, number, indices, batch))
         if allowed:
-            self._check_values(batch, Where(now.epoch, number, indices, batch))
+            self._check_values(batch, ViolatingBatch(now.epoch, number, indices, batch))
+        if self.progress is not None and now.gradients:
+            finding = self.progress.see(now, batch, indices, now.planned)
+            if finding:
+                self.alarm.report("DG209", finding)
         if now.training and now.is_single(_length(batch) if indices is None else len(indices)):
             finding = Finding(f"batch {number} of epoch {now.epoch} holds a single sample")
-            self.alarm.report("DG403", finding, Where(now.epoch, number, indices, batch))
+            self.alarm.report("DG403", finding, ViolatingBatch(now.epoch, number, indices, batch))
         if now.gradients and indices and now.order is not None:
             if now.order.comparable and self.replays.rows.see(now.serial, indices, batch):
                 self._judge_replays(now)
@@ -139,6 +151,8 @@ class Watch:
                 self._judge_order(now, now.order)
         if now.gradients and now.stream is not None:
             self.stream_epochs.see(number, batch)
+        if now.gradients and self.ranks:
+            self.ranks.see(number, batch)
 
     def _affords_check(self) -> bool:
         """Whether the values of this batch may be checked."""
@@ -154,14 +168,14 @@ class Watch:
         if cut.order is not None:
             self.orders.keep(cut.order, cut.epoch, ended=False)
 
-    def _compare_structure(self, batch: Any, where: Where) -> None:
+    def _compare_structure(self, batch: Any, where: ViolatingBatch) -> None:
         changed = self.structure.changed(batch, arrays_of(batch))
         if changed:
             path, before, after = changed
             message = f"batch{path} of {where} is {_spelled(after)}; it was {_spelled(before)}"
             self.alarm.report("DG305", Finding(message, _samples(where)), where)
 
-    def _check_values(self, batch: Any, where: Where) -> None:
+    def _check_values(self, batch: Any, where: ViolatingBatch) -> None:
         started = time.perf_counter()
         arrays = arrays_of(batch)
         bad, wrong = list(non_finite(arrays)), list(self.labels.wrong(arrays))
@@ -207,12 +221,17 @@ class Watch:
             self.alarm.report("DG307", Finding(message, evidence))
 
     def _compare_ranks(self, batches: int, epoch: int, *, read: bool) -> None:
-        finding = self.ranks and self.ranks.disagreement(batches, epoch, read=read)
-        if finding:
-            self.alarm.report("DG203", finding)
+        for code, finding in self.ranks.compare(batches, epoch, read=read) if self.ranks else ():
+            self.alarm.report(code, finding)
 
     def _end(self, now: Pass) -> None:
         self.epochs += 1
+        if self.progress is not None and now.gradients:
+            finding = self.progress.end(now)
+            if finding:
+                self.alarm.report("DG209", finding)
+        if self.ranks and now.gradients:
+            self.ranks.end(now.epoch)
         if now.planned is None:
             self._compare_ranks(now.delivered, now.epoch, read=True)
         if self.options.max_wait is not None:
@@ -239,7 +258,7 @@ class Watch:
                 self.orders.keep(now.order, now.epoch, ended=True)
 
 
-def _samples(where: Where, wrong: InvalidValues | None = None) -> dict[str, Any]:
+def _samples(where: ViolatingBatch, wrong: InvalidValues | None = None) -> dict[str, Any]:
     """The samples of a batch that a finding is about, or its rows if the indices are unknown."""
     indices = where.indices
     if wrong is None:

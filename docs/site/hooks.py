@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -48,7 +49,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, f"source/{name}.md", content=text, inclusion=InclusionLevel.NOT_IN_NAV))
     style = Path(__file__).with_name(STYLE).read_text(encoding="utf-8")
     files.append(File.generated(config, STYLE, content=style))
+    files.append(File.generated(config, "llms.txt", content=_listed(pages, config)))
     return files
+
+
+def _listed(pages: Sequence[File], config: MkDocsConfig) -> str:
+    """The list of pages for language models: for each its address, its title and its first sentences (llmstxt.org)."""
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}", "", "## Pages", ""]
+    for page in pages:
+        title, _, text = HEAD.sub("", page.content_string).strip().partition("\n")
+        first = " ".join(next((part for part in text.split("\n\n") if part.strip()[:1].isalpha()), "").split())
+        address = f"{(config.site_url or '').rstrip('/')}/{page.url.removeprefix('./')}"
+        lines.append(f"- [{title.lstrip('# ')}]({address}){f': {first[:_LONGEST]}' if first else ''}")
+    return "\n".join(lines) + "\n"
+
+
+_LONGEST = 200
+"""Characters of a page that are quoted in the list."""
 
 
 def _side_by_side(line: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,51 @@ def test_a_training_script_is_the_target(
     assert main.main(["init", "--", "--data", "a b"]) == 0
     assert "found the loaders of train.py (and 1 more: `dataguard init --list`)" in capsys.readouterr().out
     assert resolve().targets == ("run train.py --data 'a b'",)
+
+
+@pytest.mark.scan
+def test_a_target_that_never_ran_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parser = "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('-d', '--data', required=True)\n"
+    script = f"{parser}parser.add_argument('out')\nparser.parse_args()\n{TRAINING}"
+    (tmp_path / "train.py").write_text(script)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    assert main.main(["init"]) == 1
+    assert "removed again. Pass the arguments of the script after --: `dataguard init -- -d ... ...`" in (
+        capsys.readouterr().err
+    )
+    assert (tmp_path / "pyproject.toml").read_text() == PROJECT
+
+
+@pytest.mark.scan
+def test_the_parts_of_a_monorepo_fail_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = "return DataLoader(range(12), batch_size=11)"
+    broken = {"speech": "open('/mnt/missing/index')", "text": "import missing_of_monorepo"}
+    for part in ("speech", "text", "vision"):
+        (tmp_path / part).mkdir()
+        lines = f"    {broken[part]}\n" if part == "speech" else ""
+        head = f"{broken[part]}\n" if part == "text" else ""
+        (tmp_path / part / "data_of_monorepo.py").write_text(
+            f"{head}from torch.utils.data import DataLoader\ndef {part}_train_loader():\n{lines}    {made}\n"
+        )
+    assert main.main(["init", "--no-scan"]) == 0
+    capsys.readouterr()
+    (tmp_path / "dataguard.toml").write_text(
+        (tmp_path / "dataguard.toml")
+        .read_text()
+        .replace("# [roles]", "overrides.vision_train.expect.DG403 = 'known'\n")
+    )
+    assert main.main(["scan", "--select", "DG403,DG207", "--format", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    statuses = {(result["loader"], result["code"]): result["status"] for result in report["results"]}
+    assert statuses["speech_train", "DG001"] == statuses["text_train", "DG001"] == "failed"
+    assert statuses["text_train", "DG207"] == "skipped"
+    assert statuses["vision_train", "DG403"] == "expected"
 
 
 @pytest.mark.scan

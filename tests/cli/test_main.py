@@ -140,7 +140,7 @@ class TestUsage:
             (("scan", TARGET, "--budget", "-1"), "budget: expected a positive number of seconds"),
             (("scan", TARGET, "--start-method", "forc"), "did you mean 'fork'?"),
             (("scan", TARGET, "--fail-on", "warn"), "did you mean 'warning'?"),
-            (("scan", TARGET, "--expect", "DG101"), "a reason is required"),
+            (("scan", TARGET, "--expect", "DG101"), "--expect DG101: expected CODE=REASON, such as"),
             (("scan", TARGET, "--role", "train"), "--role train: expected LOADER=ROLE"),
             (("scan", TARGET, "--role", "=train"), "expected LOADER=ROLE"),
             (("scan", TARGET, "--role", "a=training"), "did you mean 'train'?"),
@@ -154,7 +154,8 @@ class TestUsage:
             (("explain", "DG999"), "unknown check 'DG999'"),
             (("explain", "clone-worker-rng"), "did you mean 'cloned-worker-rng'?"),
             (("explain", "qqqqqqqqq"), "`dataguard list` shows all checks"),
-            (("scna",), "scna"),
+            (("scna",), "no command 'scna'; did you mean 'scan'?"),
+            (("check",), "`dataguard.check(loader)`"),
         ],
     )
     def test_what_is_wrong_is_said_before_anything_runs(
@@ -360,6 +361,10 @@ class TestListAndExplain:
     def test_explain_lists_the_checks_of_a_prefix(self, run: Run) -> None:
         lines = run("explain", "dg4")[1].splitlines()
         assert [line.split()[0] for line in lines] == ["DG401", "DG406"]
+
+    def test_explain_searches_names_and_summaries(self, run: Run) -> None:
+        lines = run("explain", "cloned")[1].splitlines()
+        assert [line.split()[0] for line in lines if line.startswith("DG")] == ["DG101"]
 
     def test_explain_takes_several(self, run: Run) -> None:
         out = run("explain", "DG101", "ragged-collate")[1]

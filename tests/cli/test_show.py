@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from dataguard.cli.show import MOST_SAMPLES
 from dataguard.core.figures import Wanted
 from dataguard.core.model import UsageError
 from dataguard.engine import show
-from dataguard.lab.subject import Repro
+from dataguard.lab.subject import Repro, _unfound
 from dataguard.render.formats import renderer
 from dataguard.render.sample_picture import LEAST_WIDTH
 from dataguard.report import SampleViews
@@ -139,8 +140,21 @@ def test_wrong_requests_are_refused(capsys: pytest.CaptureFixture[str], tmp_path
 def test_the_command_for_samples(indices: tuple[Any, ...], options: dict[str, Any], command: str) -> None:
     assert Repro("pkg:make", "val").samples(*indices, **options) == command
     assert Repro("pkg:make", "a\n'b").samples(1) == r"dataguard show pkg:make 1 --loader $'a\u000a\'b'"
-    words = Repro("pkg:make", "make", ("src",)).samples(1)
-    assert words == "PYTHONPATH=src dataguard show pkg:make 1"
+    in_src = Repro("pkg:make", "make", ("src",))
+    assert in_src.samples(1) == "PYTHONPATH=src dataguard show pkg:make 1"
+    assert in_src.scan("DG101", "") == "PYTHONPATH=src dataguard scan pkg:make --select DG101"
+
+
+def test_a_command_names_the_folders_where_it_would_not_look_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "module_of_repro.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("module_of_repro")
+    assert _unfound("module_of_repro:make", ()) == (str(tmp_path),)
+    assert _unfound("torch.utils.data:DataLoader", ()) == ()
+    assert _unfound("sample_datasets.dg101_cloned_worker_rng:bad", ("tests",)) == ("tests",)
+    assert _unfound("loader=dataguard.settings.target_spelling:object_1", ("tests",)) == ()
 
 
 def test_the_command_for_samples_of_a_loader_in_hand() -> None:
@@ -155,3 +169,15 @@ def test_a_png_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="Is a directory"):
         put(lambda **_: b"png", str(tmp_path))
+
+
+@pytest.mark.scan
+def test_the_files_and_rows_that_a_sample_comes_from_are_shown() -> None:
+    (masked,) = show("sample_datasets.dg512_desynced_target:good", Wanted((3,))).samples
+    assert masked.sources
+    (window,) = show('tests.loaders.fitted:fitted_on_all(which="windows")', Wanted((5,)), loader="val").samples
+    assert window.sources == (
+        ("sample[0]", "dataset.rows, rows 5 to 28"),
+        ("sample[1]", "dataset.rows, rows 29 to 34"),
+    )
+    assert "from  sample[0]  dataset.rows, rows 5 to 28" in renderer("show", "text")(SampleViews("a:b", "x", (window,)))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from sample_datasets import _tokens
 from sample_datasets.dg410_doubly_shifted_labels import Sentences, loader, padded_and_shifted
 
 
@@ -55,3 +57,14 @@ def with_model() -> DataLoader[Any]:
     import transformers.modeling_utils  # noqa: F401 - what code with a model loads
 
     return without_model()
+
+
+def stacked(texts: Sequence[Tensor]) -> dict[str, Tensor]:
+    """A batch as a tokenizer made it, which is not kept."""
+    return _tokens.Padded(_tokens.unpadded, _tokens.Tokenizer())(texts)
+
+
+def with_evaluation() -> dict[str, DataLoader[Any]]:
+    """Only the loader of evaluation holds the tokenizer."""
+    padded = _tokens.Padded(_tokens.unpadded, _tokens.Tokenizer())
+    return {"train": _tokens.loader(_tokens.whole, stacked), "val": _tokens.loader(_tokens.whole, padded)}

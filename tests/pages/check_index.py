@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from dataguard.core.model import Check
-from dataguard.render.check_pages import explanation, grouped
+from dataguard.render.check_pages import explanation, grouped, plain_name
 from tests.ecosystem.entries import ENTRIES, REAL, VERDICTS
 from tests.ecosystem.page import RESEARCH
 
@@ -49,7 +49,7 @@ def _catalogue(known: Mapping[str, Check]) -> str:
         for check in map(known.__getitem__, codes):
             summary = check.doc.summary.replace("|", "\\|")
             runs = f"needs {NEEDS[check.code]}" if check.code in NEEDS else "yes"
-            link = f"[{check.id}]({check.stem}.md)"
+            link = f"[{check.code}-{plain_name(check)}]({check.stem}.md)"
             parts.append(f"| {link} | {check.severity.value} | {summary} | {runs} | {met[check.code] or ''} |\n")
     return "".join(parts)
 

@@ -44,6 +44,17 @@ def test_a_scan_of_which_nothing_is_left_is_raised() -> None:
         dataguard.check("breaking_ours:good", select=("DG301",))
 
 
-def test_a_wrong_target_still_ends_the_scan() -> None:
+def test_a_wrong_target_is_one_result_if_there_are_others() -> None:
+    wrong = f"{GOOD[:-4]}godo"
+    report = dataguard.scan(wrong, GOOD, select=("DG301",))
+    statuses = {(one.loader, one.code): one.status for one in report.results}
+    assert statuses == {
+        ("godo", "DG001"): Status.FAILED,
+        ("godo", "DG301"): Status.SKIPPED,
+        ("good", "DG301"): Status.PASSED,
+    }
+    (finding,) = report.failed[0].findings
+    assert "has no attribute 'godo'" in finding.message
+    assert finding.repro == f"dataguard scan {wrong} --select DG001"
     with pytest.raises(UsageError, match="no attribute 'godo'"):
-        dataguard.scan(GOOD, f"{GOOD[:-4]}godo", select=("DG301",))
+        dataguard.scan(wrong, wrong.replace("godo", "gud"), select=("DG301",))

@@ -38,6 +38,9 @@ def test_what_fails_anyway_is_not_blamed_on_the_start_method() -> None:
     assert found.status is Status.FAILED
     assert not found.findings[0].message.startswith("under")
     assert (found.findings[0].repro or "").endswith("--select DG101")
+    source = found.findings[0].source
+    assert source is not None
+    assert "default_rng" in source.lines[1]
 
 
 def test_what_is_a_warning_here_is_an_error_elsewhere() -> None:

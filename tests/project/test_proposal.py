@@ -129,8 +129,61 @@ def test_several_factories_are_one_target(tmp_path: Path) -> None:
     two = FACTORY.replace("make_loaders", "make_train") + FACTORY.replace("make_loaders", "make_val")
     best = offered(tmp_path, data=two)[0]
     assert best.target == "dataguard_loaders:loaders"
-    assert '"train": make_train()' in (best.file or "")
+    assert '"train": make_train,' in (best.file or "")
     assert not best.unfinished
+
+
+@pytest.mark.parametrize(
+    ("files", "best"),
+    [
+        (
+            {"speech/data": FACTORY.replace("make_loaders", "speech_loaders"), "text/data": FACTORY},
+            ("speech=speech.data:speech_loaders", "text=text.data:make_loaders"),
+        ),
+        (
+            {"text/small": FACTORY.replace("make_l", "small_l"), "vision/small": FACTORY.replace("make_l", "small_l")},
+            ("text.small=text.small:small_loaders", "vision.small=vision.small:small_loaders"),
+        ),
+        (
+            {"text/__init__": "", "text/data": FACTORY, "text/more": FACTORY},
+            ("text.data.make_loaders=text.data:make_loaders", "text.more.make_loaders=text.more:make_loaders"),
+        ),
+    ],
+)
+def test_the_parts_of_a_monorepo_are_targets_of_their_own(
+    tmp_path: Path, files: dict[str, str], best: tuple[str, ...]
+) -> None:
+    assert offered(tmp_path, **files)[0].targets == best
+    assert offered(tmp_path, **files)[0].file is None
+
+
+def test_what_another_function_returns_is_no_target_of_its_own(tmp_path: Path) -> None:
+    both = FACTORY.replace("make_loaders", "make_train") + "def make_loaders(): return make_train(), make_train()\n"
+    assert targets(tmp_path, data=both)[0] == "data:make_loaders"
+
+
+MODULE = """
+import lightning
+from torch.utils.data import DataLoader
+class Weather(lightning.LightningDataModule):
+    def train_dataloader(self): return DataLoader(range(8))
+"""
+
+
+@pytest.mark.parametrize("cell", ["# In[1]:", "# In [ ]:", "# %%", "# +"])
+def test_a_notebook_comes_after_what_the_package_offers(tmp_path: Path, cell: str) -> None:
+    files = {"src/weather/module": MODULE, "notebooks/train": f"{cell}\n{TRAINING}"}
+    best, notebook = offered(tmp_path, **files)
+    assert (best.target, best.pythonpath) == ("weather.module:Weather", ("src",))
+    assert notebook.target == "run notebooks/train.py"
+    assert targets(tmp_path, **files, train=TRAINING)[0] == "run train.py"
+
+
+@pytest.mark.parametrize("script", ["train", "src/weather/train"])
+def test_a_script_finds_the_package_of_a_src_layout(tmp_path: Path, script: str) -> None:
+    files = {"src/weather/module": MODULE, script: f"from weather.module import Weather\n{TRAINING}"}
+    best = offered(tmp_path, **files)[0]
+    assert (best.target, best.pythonpath) == (f"run {script}.py", ("src",))
 
 
 def test_what_only_the_user_knows_is_left_open(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ def test_every_setting_has_an_option() -> None:
         "pythonpath": "pytest has an ini key of this name",
         "checks": "a set is kept to by a whole project: it belongs into its file",
         "contract": "a table of what only the user knows; it belongs into a file",
+        "overrides": "tables of settings, one for a target; they belong into a file",
         "hypothesis": "hypothesis has options of its own",
         "pictures": "pytest draws no report",
     }

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from junitparser import Error, Failure, JUnitXml, Skipped
 from markdown_it import MarkdownIt
 
-from dataguard.core.model import Finding, Location, Severity, Status
+from dataguard.core.model import Finding, Location, Result, Severity, SourceLines, Status
 from dataguard.render.ci.github import render as github
 from dataguard.render.ci.junit import render as junit
 from dataguard.render.ci.markdown import LARGEST
@@ -71,9 +71,11 @@ RULE = an_object(
     fullDescription=MESSAGE,
     help=an_object({"text": TEXT, "markdown": TEXT}),
 )
+LINE = {"type": "integer", "minimum": 1}
 PLACE = an_object(
     {"artifactLocation": an_object({"uri": {"pattern": "^[^/\\\\ ][^\\\\ ]*$"}, "uriBaseId": {"const": "%SRCROOT%"}})},
-    region=an_object({"startLine": {"type": "integer", "minimum": 1}}),
+    region=an_object({"startLine": LINE}, snippet=MESSAGE),
+    contextRegion=an_object({"startLine": LINE, "endLine": LINE, "snippet": MESSAGE}),
 )
 LOGICAL = an_object({"name": TEXT, "fullyQualifiedName": TEXT, "kind": {"enum": ["resource", "member"]}})
 RESULT = an_object(
@@ -264,7 +266,7 @@ class TestGithub:
         levels = [match[1] for line in lines if (match := self.COMMAND.fullmatch(line)) and "file=" in line]
         assert levels == ["error"] * 4 + ["warning", "notice"]
         assert sum("DG401-ragged-collate[train]::" in line for line in lines) == 1
-        assert any("(3, 224, 223) (and 6 more)%0Afix: " in line for line in lines)
+        assert any("(3, 224, 223) (and 6 more)%0Aat: " in line for line in lines)
 
     def test_the_report_is_above_in_a_group(self) -> None:
         text = github(full(), DOCS)
@@ -388,3 +390,17 @@ def test_severities_are_levels() -> None:
     for severity in Severity:
         report = replace(empty(), results=(replace(report_of(Finding("x")).results[0], severity=severity),))
         assert run_of(report)["results"][0]["level"] == severity.value
+
+
+def test_what_to_write_is_there_whole_beside_its_line() -> None:
+    line = f"for row in islice(rows[{'0 + ' * 60}1:], worker, None, workers):  # 100%"
+    finding = Finding(
+        "all workers read all", {"fix here": line}, Location("data.py", 8), source=SourceLines(7, ("", "b"))
+    )
+    failed = Result("DG201", "unsharded-workers", Severity.ERROR, "train", Status.FAILED, (finding,))
+    report = replace(empty(), results=(failed,))
+    (written,) = json.loads(sarif(report, {}))["runs"][0]["results"]
+    assert written["message"]["text"] == f"all workers read all [train]\nfix: {line}"
+    place = written["locations"][0]["physicalLocation"]
+    assert (place["region"]["snippet"]["text"], place["contextRegion"]["startLine"]) == ("b", 7)
+    assert f"fix: {line.replace('%', '%25')}" in github(report, {})

@@ -31,6 +31,7 @@ from dataguard.core.model import (
     Location,
     NotTested,
     Severity,
+    SourceLines,
     Status,
     UsageError,
 )
@@ -201,6 +202,18 @@ class TestText:
             "✗ DG101 train  workers 0 and 1 draw the same values",
             "✗ DG101 val    workers 0 and 2 draw the same values",
         )
+
+    def test_a_place_is_quoted_once(self) -> None:
+        quoted = SourceLines(7, ("def f():", "\treturn " + "x" * 90 + " ::error::y", ""))
+        found = [Finding(words, at=Location("a.py", 8, words), source=quoted) for words in ("one", "two")]
+        for form in ("text", "html"):
+            assert RENDER[form](report_of(*found), {}, width=60).count("8      return xxx") == 1
+        assert "return" not in RENDER["text"](report_of(*found), {}, verbosity=-1)
+
+    def test_markdown_quotes_the_place(self) -> None:
+        quoted = SourceLines(7, ("def f():", "    return 1"))
+        text = RENDER["markdown"](report_of(Finding("one", at=Location("a.py", 8, "f"), source=quoted)), {})
+        assert "```text\n  7  def f():\n> 8      return 1\n```" in text
 
     def test_a_long_message_ends_at_a_word(self) -> None:
         text = RENDER["text"](
@@ -443,6 +456,8 @@ def test_what_could_not_be_tested_is_not_called_not_applicable() -> None:
     for words in ("not run (1)", "not tested (1)", "not applicable (1)", "1 not run · 1 not tested · 1 not applicable"):
         assert words in text
     assert "<h2>Not tested</h2>" in RENDER["html"](report, DOCS)
+    several = replace(report, results=tuple(replace(results[0], code=code) for code in ("DG901", "DG902", "DG903")))
+    assert "3 checks not tested: no model is named" in RENDER["text"](several, DOCS)
 
 
 def test_checks_that_fail_for_one_cause_are_one_finding() -> None:

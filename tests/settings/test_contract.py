@@ -28,6 +28,9 @@ VALUES: dict[str, Any] = {
     "views": "shared",
     "reused_batches": True,
     "group": "case_id",
+    "target": "y",
+    "known_future": ["holiday"],
+    "aligned": ["state", "action"],
     "sample_rate": 16000,
     "tokens": "x",
     "labels": "[1]",
@@ -37,6 +40,9 @@ VALUES: dict[str, Any] = {
     "pad": 0,
     "vocab_size": 32000,
     "packing": "separate",
+    "save": "pkg.mod:save",
+    "load": "pkg.mod:load",
+    "learned": "reply",
 }
 """What the keys of the contract take."""
 
@@ -74,6 +80,7 @@ def test_a_key_that_no_check_reads_is_refused() -> None:
         ({"value_range": 255}, "expected minimum and maximum"),
         ({"memory_gb": "64 GB"}, "expected gigabytes of memory"),
         ({"memory_gb": 0}, "expected gigabytes of memory"),
+        ({"save": "pkg.mod:save"}, r"contract\.load is missing"),
     ],
 )
 def test_what_the_contract_says_is_looked_at(contract: dict[str, Any], message: str) -> None:

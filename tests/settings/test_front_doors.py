@@ -47,6 +47,7 @@ FILES_ONLY = {
     "checks": "a set is kept to by a whole project: it belongs into its file",
     "contract": "a table of many shapes: a file says it better than an option",
     "hypothesis": "hypothesis' own options say it under pytest, and a file anywhere",
+    "overrides": "a table for each target: a file says it better than an option",
 }
 """The settings that no option sets, and why."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 import pytest
 
 from dataguard.checks import CATALOGUE as EVERY
-from dataguard.core.model import Severity, Status, UsageError
+from dataguard.core.model import RUNNING, Severity, Status, UsageError
 from dataguard.engine import scan
 from dataguard.settings.settings import (
-    RUNNING,
     UNREADABLE,
     Settings,
     chosen,
@@ -49,6 +49,7 @@ GOOD: dict[str, tuple[Any, Any]] = {
     "roles": ({"a": "train"}, {"a": "train"}),
     "contract": ({"num_classes": 10}, {"num_classes": 10}),
     "hypothesis": ({"seed": 3, "database": ".examples"}, {"seed": 3, "database": ".examples"}),
+    "overrides": ({"val": {"import-timeout": 9}}, {"val": {"import_timeout": 9.0}}),
 }
 NEEDED = {key: {"model": "a:net"} for key in ("loss", "step")}
 """What a key is refused without."""
@@ -166,6 +167,8 @@ def test_every_key_can_stand_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         [hypothesis]
         seed = 3
         database = ".examples"
+        [overrides.val]
+        import-timeout = 9
     """
     expected = {key: parsed for key, (_, parsed) in GOOD.items()} | {"baseline": str(tmp_path / "known.json")}
     assert resolve(write(tmp_path / "any.toml", text)) == Settings(**expected)
@@ -315,6 +318,38 @@ def test_a_name_that_resembles_no_loader_may_belong_to_another_target(settings: 
     require_known(settings, ("train", "val"))
 
 
+def test_a_target_has_settings_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "dataguard.toml"
+    file.write_text(
+        'targets = ["speech=a:b", "text=c:d"]\nbudget = 50\nroles = {"text.all" = "val", other = "test"}\n'
+        'expect = {"DG401[text.all]" = "ragged"}\n'
+        '[overrides.speech]\nbudget = 9\nstart-method = "spawn"\nroles = {main = "train"}\nexpect = {DG403 = "one"}\n'
+    )
+    settings = resolve(file)
+    speech, text = settings.of_target("speech=a:b"), settings.of_target("text=c:d")
+    assert (speech.budget, speech.start_method, text.budget, text.start_method) == (9, "spawn", 50, None)
+    assert (speech.roles["main"], text.roles["all"], text.roles["other"]) == ("train", "val", "test")
+    assert (speech.expect["DG403"], text.expect["DG401[all]"]) == ("one", "ragged")
+    assert "main" not in text.roles
+    assert "all" not in speech.roles
+    asked = resolve(file, budget=5, roles={"main": "test"}).of_target("speech=a:b")
+    assert (asked.budget, asked.roles["main"], asked.expect["DG403"]) == (5, "test", "one")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("[overrides.speach]\nbudget = 9", "overrides.speach: no target of this name; did you mean 'speech'"),
+        ("[overrides.speech]\nselect = 'DG1'", "overrides.speech: unknown key 'select'"),
+        ("[overrides.speech]\nbudget = -1", "overrides.speech.budget: expected"),
+    ],
+)
+def test_wrong_settings_of_a_target_are_errors(tmp_path: Path, table: str, message: str) -> None:
+    (tmp_path / "dataguard.toml").write_text(f'targets = ["speech=a:b"]\n{table}\n')
+    with pytest.raises(UsageError, match=re.escape(message)):
+        resolve(tmp_path / "dataguard.toml")
+
+
 def of_set(name: str | None) -> dict[str, Severity]:
     """The checks of a set, where one is of the first, two came with a second and one with a third."""
     arrived = (("DG901", "2026.1", "error"), ("DG902", "2026.2", "note"), ("DG903", "2026.2", "error"))
@@ -364,3 +399,10 @@ def test_folders_to_import_from_are_beside_their_file(tmp_path: Path, monkeypatc
     assert resolve().pythonpath == (".",)
     monkeypatch.chdir(tmp_path.parent)
     assert resolve(tmp_path / "project" / "dataguard.toml").import_path[0] == str(tmp_path / "project" / "src")
+
+
+@pytest.mark.parametrize("code", ["DG209", "DG412", "DG422"])
+def test_checks_of_what_damages_training_are_errors_in_every_set(code: str) -> None:
+    for name in (None, "2026.4"):
+        (check,) = [one for one in chosen(EVERY, Settings(checks=name)) if one.code == code]
+        assert check.severity is Severity.ERROR

@@ -55,5 +55,6 @@ def lab(
         settings=SimpleNamespace(contract=contract or {}),
         facts=SimpleNamespace(kind="map", batched=True, collate="default_collate"),
         dataset=SimpleNamespace(**{"location": None, "class_names": (), "table": lambda _: None, **dataset}),
+        places=SimpleNamespace(value=lambda *_: None),
         repro=Repro("pkg:make", "make"),
     )

@@ -173,7 +173,7 @@ def anonymous(text: str) -> str:
     """Without the folders of this machine."""
     for folder, name in (
         (ROOT, "/project"),
-        (sysconfig.get_path("purelib"), "/site-packages"),
+        *((folder, "/site-packages") for folder in sys.path if folder.endswith("site-packages")),
         (sysconfig.get_path("stdlib"), f"/lib/python{sys.version_info.major}.{sys.version_info.minor}"),
         (tempfile.gettempdir(), "/tmp"),
     ):

@@ -12,39 +12,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from dataguard.core.model import Check, Coverage, DataguardError, Finding, Judgement
+from dataguard.lab.dataset.places import CulpritPlaces
 from tests.support import recording_text
 from tests.support.plain_json import Digests, NotPlain, decoded, encoded, parts_of
 
 FOLDER = Path(__file__).parents[1] / "recordings"
 ROOT = str(Path(__file__).parents[2])
-_PARTS = {"part", "labs", "some labs"}
-LONG = 200
-"""Characters of arguments from which on their digest stands for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a judge made of a lab: its findings, and what it returned, or the exception that it raised."""
-
-    findings: tuple[Finding, ...]
-    outcome: Any
-
-
-def verdict_of(judge: Callable[[Any], Judgement], lab: Any) -> Verdict:
-    """The verdict of a judge, of which only the exceptions that an engine expects are part."""
-    findings: list[Finding] = []
-    judgement = judge(lab)
-    try:
-        while True:
-            findings.append(next(judgement))
-    except StopIteration as stop:
-        return Verdict(tuple(findings), stop.value)
-    except DataguardError as error:
-        return Verdict(tuple(findings), error)
+@cache
+def recordings(stem: str) -> dict[str, Recording]:
+    """The recordings of a check by face."""
+    path = FOLDER / f"{stem}.json"
+    known = recording_text.read(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {face: Recording(face, one["reads"], one["verdict"]) for face, one in known.items()}
 
 
 @dataclass(frozen=True)
@@ -112,6 +97,9 @@ class Recording:
         return {}
 
 
+_PARTS = {"part", "labs", "some labs"}
+
+
 def _with(thing: Any, fields: Sequence[str], value: Any) -> Any:
     """The same with another value in a field, or in a field of a field."""
     first, *rest = fields
@@ -141,9 +129,25 @@ def _played(recording: Recording, path: str) -> Any:
     return answer
 
 
+PLACES = (".places", ".streams.reset_at")
+"""Where a lab looks for the line of a finding: a recording without a finding has none, and no verdict depends on it."""
+
+
+def _unplaced(path: str) -> Any:
+    """No place: a part whose methods return None, and whose other attributes are None."""
+    places = {
+        name: None if isinstance(found, property) else lambda *_, **__: None
+        for name, found in vars(CulpritPlaces).items()
+        if name[0] != "_"
+    }
+    return SimpleNamespace(**places) if path == ".places" else places.get(path.removeprefix(".places."), lambda _: None)
+
+
 def _answer(recording: Recording, path: str) -> Any:
     if path in recording.changed:
         return recording.changed[path]
+    if path not in recording.reads and path.startswith(PLACES):
+        return _unplaced(path)
     if path not in recording.reads:
         raise AttributeError(f"not recorded for {recording.face}: {path}")
     read = recording.reads[path]
@@ -162,6 +166,10 @@ def _call(args: tuple[Any, ...], kwargs: dict[str, Any], digests: Digests | None
     return f"({hashlib.sha256(words.encode()).hexdigest()[:16] if len(words) > LONG else words})"
 
 
+LONG = 200
+"""Characters of arguments from which on their digest stands for them."""
+
+
 def _argument(value: Any, digests: Digests | None) -> Any:
     """An argument as JSON; labs by their paths."""
     if isinstance(value, Played | Recorder):
@@ -171,6 +179,45 @@ def _argument(value: Any, digests: Digests | None) -> Any:
     if isinstance(value, dict):
         return {str(name): _argument(one, digests) for name, one in value.items()}
     return encoded(value, digests)
+
+
+def recording(
+    judge: Callable[[Any], Judgement], write: Callable[[Any, dict[str, Any]], None]
+) -> Callable[[Any], Judgement]:
+    """The same judge; `write` is called with the lab and what was read of it after each judgement."""
+
+    def recorded(lab: Any) -> Judgement:
+        reads: dict[str, Any] = {}
+        verdict = verdict_of(judge, Recorder(lab, "", reads, {}))
+        write(lab, reads)
+        yield from verdict.findings
+        if isinstance(verdict.outcome, Exception):
+            raise verdict.outcome
+        looked: Coverage = verdict.outcome
+        return looked
+
+    return recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a judge made of a lab: its findings, and what it returned, or the exception that it raised."""
+
+    findings: tuple[Finding, ...]
+    outcome: Any
+
+
+def verdict_of(judge: Callable[[Any], Judgement], lab: Any) -> Verdict:
+    """The verdict of a judge, of which only the exceptions that an engine expects are part."""
+    findings: list[Finding] = []
+    judgement = judge(lab)
+    try:
+        while True:
+            findings.append(next(judgement))
+    except StopIteration as stop:
+        return Verdict(tuple(findings), stop.value)
+    except DataguardError as error:
+        return Verdict(tuple(findings), error)
 
 
 class Recorder:
@@ -222,22 +269,10 @@ class Recorder:
         return next(one for one in self._parts if one._thing is thing)
 
 
-def recording(
-    judge: Callable[[Any], Judgement], write: Callable[[Any, dict[str, Any]], None]
-) -> Callable[[Any], Judgement]:
-    """The same judge; `write` is called with the lab and what was read of it after each judgement."""
-
-    def recorded(lab: Any) -> Judgement:
-        reads: dict[str, Any] = {}
-        verdict = verdict_of(judge, Recorder(lab, "", reads, {}))
-        write(lab, reads)
-        yield from verdict.findings
-        if isinstance(verdict.outcome, Exception):
-            raise verdict.outcome
-        looked: Coverage = verdict.outcome
-        return looked
-
-    return recorded
+def save(check: Check, recordings: Mapping[str, Any]) -> None:
+    """Write the recordings of a check by face."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{check.stem}.json").write_text(recording_text.written(recordings), encoding="utf-8")
 
 
 def shown(verdict: Verdict) -> Any:
@@ -247,17 +282,3 @@ def shown(verdict: Verdict) -> Any:
 
 def _shown_outcome(outcome: Any) -> Any:
     return [type(outcome).__name__, str(outcome)] if isinstance(outcome, Exception) else encoded(outcome)
-
-
-def save(check: Check, recordings: Mapping[str, Any]) -> None:
-    """Write the recordings of a check by face."""
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{check.stem}.json").write_text(recording_text.written(recordings), encoding="utf-8")
-
-
-@cache
-def recordings(stem: str) -> dict[str, Recording]:
-    """The recordings of a check by face."""
-    path = FOLDER / f"{stem}.json"
-    known = recording_text.read(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {face: Recording(face, one["reads"], one["verdict"]) for face, one in known.items()}

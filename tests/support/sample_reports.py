@@ -13,9 +13,21 @@ import pytest
 
 from dataguard.checks import CATALOGUE as REAL
 from dataguard.core.figures import Figure
-from dataguard.core.model import Check, Coverage, Doc, Finding, Judgement, Location, Result, Severity, Status
+from dataguard.core.model import (
+    Check,
+    Coverage,
+    Doc,
+    Finding,
+    Judgement,
+    Location,
+    Result,
+    Severity,
+    SourceLines,
+    Status,
+)
 from dataguard.report import Report
 
+LONG_CALL = "self.crop(self.images[index], self.rng.integers(0, 8, size=2), mode='`reflect`')  # \x1b[1m größer"
 CLONED_RNG = Doc(
     summary="Workers draw the same random numbers.",
     symptom="Validation accuracy stalls although augmentation is strong; nothing is raised.",
@@ -125,6 +137,7 @@ def full() -> Report:
             "equal_draws": list(range(40)),
         },
         at=Location(str(here / "mypkg" / "data.py"), 41, "Crops.__getitem__"),
+        source=SourceLines(40, ("    def __getitem__(self, index):", f"        return {LONG_CALL}", "")),
         repro="python -m dataguard scan mypkg.data:make_loaders --select DG101 --seed 0 --workers 2 --samples 256",
     )
     ragged = [

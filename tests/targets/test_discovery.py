@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler
 
 from dataguard.core.model import Status, UsageError
 from dataguard.engine import scan
@@ -72,6 +72,19 @@ class Adapter:
         return iter(self.base_dataloader)
 
 
+class Own:
+    """A loader that derives from no other, which iterates over its dataset."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return 5
+
+    def __iter__(self):
+        return (torch.stack([torch.tensor(self.dataset[place + step]) for step in (0, 1)]) for place in range(0, 10, 2))
+
+
 class Vocabulary(Plain):
     """Has a length and an index, and is still no dataset when a loader stands beside it."""
 
@@ -128,6 +141,11 @@ PRODUCTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "combined list": (lambda: Combined([loader(), loader()]), ["0", "1"]),
     "combined list of one": (lambda: Combined([loader()]), ["make"]),
     "combined dict": (lambda: Combined({"a": loader(), "b": loader()}), ["a", "b"]),
+    "own loader": (lambda: Own(Ten()), ["make"]),
+    "own loader beside others": (lambda: {"source": loader(), "target": Own(Plain())}, ["source", "target"]),
+    "own loader in a pair": (lambda: (loader(), Own(Ten())), ["train", "val"]),
+    "own loader and datasets": (lambda: {"train": Own(Ten()), "data": Ten()}, ["train"]),
+    "loader and sampler": (lambda: (loader(), DistributedSampler(Ten(), 2, 0)), ["make"]),
     "adapter": (lambda: Adapter(loader()), ["make"]),
     "dict of adapters": (lambda: {"train": Adapter(loader())}, ["train"]),
     "many samples beside a loader": (lambda: (loader(), [object()] * 100_000, {i: i for i in range(10_000)}), ["make"]),

@@ -113,6 +113,16 @@ def test_what_a_script_raises_is_said_of_the_script(place: Path) -> None:
 
 
 @pytest.mark.scan
+def test_spawned_workers_of_a_script_without_a_main_guard_are_a_finding_whatever_is_selected(place: Path) -> None:
+    loader = "DataLoader([1, 2], num_workers=1, multiprocessing_context='spawn')"
+    report = ran(place, f"train_loader = {loader}\nfor batch in train_loader: note('trained')")
+    assert failed(report) == [("DG104", "train_loader")]
+    (finding,) = report.failed[0].findings
+    assert finding.message.endswith("they import the script, which starts workers itself")
+    assert "__name__ == '__main__'" in finding.evidence["fix here"]
+
+
+@pytest.mark.scan
 def test_threads_that_a_script_leaves_are_mentioned(place: Path) -> None:
     script = """
     import threading

@@ -20,10 +20,10 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import dataguard
-from dataguard.core.model import Status, UsageError
+from dataguard.core.model import Finding, Location, Status, UsageError
 from dataguard.training import ContractViolation, ContractWarning
 from dataguard.training.guard import Guard, guard
-from dataguard.training.violations import CODES, watched
+from dataguard.training.violations import CODES, described, watched
 from tests.support.training_loops import Items, codes, pair, train
 
 pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata calls it
@@ -230,6 +230,13 @@ def test_a_violation_warns_once_at_the_line_of_the_loop() -> None:
     )
 
 
+def test_a_violation_with_a_place_quotes_its_line() -> None:
+    line = described.__code__.co_firstlineno
+    text = described("DG206", "train", Finding("one", at=Location(__file__, 1, "f")))
+    assert f"\nat f in {__file__}:1\n> 1  " in text
+    assert "> " not in described("DG206", "train", Finding("one", at=Location(described.__code__.co_filename, line)))
+
+
 def test_a_violation_raises_with_its_finding() -> None:
     loader = guard(DataLoader(Items(with_nan), batch_size=8), on_violation="raise", name="train", all_values=True)
     with pytest.raises(ContractViolation, match=r"DG501-non-finite-sample\[train\]") as caught:
@@ -358,8 +365,10 @@ def test_the_report_says_what_was_looked_at() -> None:
     assert {result.code: result.status.value for result in report.results} == {
         "DG101": "skipped",
         "DG102": "skipped",
+        "DG202": "skipped",
         "DG203": "skipped",
         "DG206": "passed",
+        "DG209": "skipped",
         "DG305": "passed",
         "DG307": "skipped",
         "DG403": "passed",

@@ -1,4 +1,4 @@
-"""DG203 live: two ranks with gloo that read as many batches, or not."""
+"""DG202 and DG203 live: two ranks with gloo that read as many batches, and other ones, or not."""
 
 from __future__ import annotations
 
@@ -39,21 +39,23 @@ def shard(count: int) -> Callable[[int], DataLoader]:
     return make
 
 
-def _rank(rank: int, folder: Path, make: Callable[[int], Any], seconds: float, answers: Any) -> None:
+def _rank(rank: int, folder: Path, make: Callable[[int], Any], seconds: float, code: str, answers: Any) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
     loader = guard(make(rank), name="train", ranks=True, rank_timeout=seconds, on_violation="record")
-    train(loader, 2)
+    train(loader, 3 if code == "DG202" else 2)
     report = guard.report()
-    (result,) = [result for result in report.results if result.code == "DG203"]
+    assert report.notes[0].startswith(f"train, rank {rank}: ")
+    (result,) = [result for result in report.results if result.code == code]
     answers.put((rank, [finding.message for finding in result.findings], result.status.value, dict(result.exercised)))
     dist.destroy_process_group()
 
 
-def ranks(folder: Path, make: Callable[[int], Any], seconds: float = 60.0) -> list[Any]:
+def ranks(folder: Path, make: Callable[[int], Any], seconds: float = 60.0, code: str = "DG203") -> list[Any]:
     """What each of two ranks reports of its loader."""
     answers = CONTEXT.Queue()
     processes = [
-        CONTEXT.Process(target=_rank, args=(rank, folder, make, seconds, answers), daemon=True) for rank in range(2)
+        CONTEXT.Process(target=_rank, args=(rank, folder, make, seconds, code, answers), daemon=True)
+        for rank in range(2)
     ]
     for process in processes:
         process.start()
@@ -70,6 +72,21 @@ def ranks(folder: Path, make: Callable[[int], Any], seconds: float = 60.0) -> li
 )
 def test_ranks_that_agree(make: Callable[[int], Any], tmp_path: Path) -> None:
     assert ranks(tmp_path, make) == [(rank, [], "passed", {"epochs": 2}) for rank in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("make", "epochs"),
+    [(lambda _: DataLoader(Stream(8), 4), 3), (lambda _: DataLoader(Items(pair, 8), 4), 2)],
+    ids=["stream", "map-style"],
+)
+def test_ranks_that_read_the_same_batches(make: Callable[[int], Any], epochs: int, tmp_path: Path) -> None:
+    for _, messages, status, _ in ranks(tmp_path, make, code="DG202"):
+        assert messages == [f"ranks 0 and 1 read the same batches in epoch {epoch}" for epoch in range(epochs)]
+        assert status == "failed"
+
+
+def test_ranks_that_read_shards_of_their_own(tmp_path: Path) -> None:
+    assert ranks(tmp_path, shard(16), code="DG202") == [(rank, [], "passed", {"epochs": 2}) for rank in range(2)]
 
 
 def test_uneven_lengths_are_found_before_the_first_batch(tmp_path: Path) -> None:

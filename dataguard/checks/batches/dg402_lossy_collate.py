@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dataguard.checks.batches.pairing import mispaired, misread, missing
+from dataguard.checks.batches.pairing import mispaired, misread, missing, name_of
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import is_aliased, moving_leaves
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.collate_trials import Collation
+    from dataguard.lab.culprit.line_trace import Traced
     from dataguard.lab.lab import Lab
-
-_HARMLESS = "collate_fn writes into samples that the dataset stores; workers lose this at the end of each epoch"
 
 
 @check("DG402", "lossy-collate", Severity.ERROR)
@@ -24,7 +26,7 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
 
     Symptom: a loss that falls slowly or not at all, or metrics at chance level: inputs are paired with wrong labels.
     Cause: collate_fn, or `__getitems__`, sorts or filters one part of the samples and not the others, drops samples,
-        truncates fractions, or writes into samples that the dataset stores.
+        fills one field with another, truncates fractions, or writes into samples that the dataset stores.
     Fix: sort and filter whole samples before unpacking them; copy before writing; return database rows in the order of
         the indices.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
@@ -37,64 +39,112 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     repro = None if None in collation.indices else lab.repro.samples(*collation.indices, batch=True)
     facts = lab.facts
     lasting = not facts.num_workers or facts.persistent or facts.spawns
-    found = list(_lost(collation)) or list(_apart(collation))
-    found += [*_changed(collation), *(_mutated(lab, collation) if lasting else ())]
-    if found and is_aliased(lab):
+    faults = list(_lost(lab, collation)) or list(_apart(lab, collation))
+    faults += [*_changed(lab, collation), *(_mutated(lab, collation) if lasting else ())]
+    if faults and is_aliased(lab):
         raise NotApplicable("all samples share one buffer: see DG308")
-    for message, evidence in found:
+    for fault in faults:
         order = None if None in collation.indices else list(collation.shown)
-        yield Finding(message, without_empty({**evidence, "collated samples": order}), repro=repro)
+        evidence = without_empty({**fault.evidence, "collated samples": order})
+        yield Finding(fault.message, evidence, line_at(fault.line), repro)
     wrong = misread(getitems) if getitems else None
     if getitems and wrong:
-        returned = [" or ".join(map(str, place)) or "another sample" for place in getitems.given]
+        returned = [" or ".join(map(str, indices)) or "another sample" for indices in getitems.given]
         requested = [str(index) for index in getitems.asked]
         line = lab.repro.samples(*getitems.asked, batch=True)
-        yield Finding(f"__getitems__ {wrong}", {"requested": requested, "returned": returned}, repro=line)
-    leaves = {one.leaf for form in collation.forms.values() for one in form.recognized}
-    if not (leaves or found or getitems):
+        asked = getitems.asked
+        yield Finding(
+            f"__getitems__ {wrong}",
+            {
+                "fix here": "return one sample for each index, in the order of the indices",
+                "requested": requested,
+                "returned": returned,
+            },
+            line_at(lab.batches.lines.of_getitems, asked),
+            line,
+        )
+    leaves = {recognized.leaf for form in collation.forms.values() for recognized in form.recognized}
+    if not (leaves or faults or getitems):
         if facts.default_collate:
             raise NotApplicable("torch's collate_fn keeps the order of samples, whose values are random or equal")
         if lab.batches.random_leaves.others:
             raise NotApplicable("collate_fn mixes or changes samples at random, so no row of the batch is a sample")
         raise Undecided("no row of the batch matches a sample: samples are mixed, regenerated, or all equal")
-    looked = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": observed.reads}
-    return Coverage(looked, _HARMLESS if collation.mutated and not lasting else None)
+    exercised = {"samples": count, "batches": len(collation.forms), "leaves": len(leaves), "reads": observed.reads}
+    return Coverage(exercised, _HARMLESS if collation.mutated and not lasting else None)
 
 
-def _name(collation: Collation, sample: int) -> str:
-    index = collation.indices[sample]
-    return f"sample {sample} of a stream" if index is None else f"dataset[{index!r}]"
+_HARMLESS = "collate_fn writes into samples that the dataset stores; workers lose this at the end of each epoch"
 
 
-def _apart(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
-    pair = mispaired(collation)
-    if pair:
-        one, two = (_name(collation, sample) for sample in pair.samples)
-        message = f"row {pair.row} of batch{pair.leaf} is {one}, but row {pair.row} of batch{pair.other} is {two}"
-        yield message, {"batch": f"{counted(len(pair.order), 'samples')}, {pair.form}"}
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What a batch does to samples, as the rest of a finding, and how its line is observed."""
+
+    message: str
+    evidence: Mapping[str, object]
+    line: Callable[[], Traced | None]
 
 
-def _lost(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
+def _lost(lab: Lab, collation: Collation) -> Iterator[_Fault]:
     gone = missing(collation)
     if gone:
-        names = ", ".join(_name(collation, sample) for sample in gone.samples[:4])
+        names = ", ".join(name_of(collation, sample) for sample in gone.samples[:4])
         names += ", ..." if len(gone.samples) > 4 else ""
         rows = f"{counted(gone.rows, 'rows')} of batch{gone.leaf} for {counted(len(collation.indices), 'samples')}"
         fault = f"replaces {names} with copies of other samples" if gone.repeated else f"drops {names}"
-        yield f"collate_fn {fault}", {"rows": rows, "samples lost": len(gone.samples)}
+        yield _Fault(
+            f"collate_fn {fault}",
+            {"fix here": "keep a row for each sample", "rows": rows, "samples lost": len(gone.samples)},
+            lambda: (
+                lab.batches.lines.of_rows(gone.leaf, collation.indices)
+                if gone.repeated
+                else lab.batches.lines.of_loss(gone.samples, collation.indices)
+            ),
+        )
 
 
-def _mutated(lab: Lab, collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
+def _apart(lab: Lab, collation: Collation) -> Iterator[_Fault]:
+    pair = mispaired(collation)
+    if pair:
+        first, second = (name_of(collation, sample) for sample in pair.samples)
+        message = f"row {pair.row} of batch{pair.leaf} is {first}, but row {pair.row} of batch{pair.other} is {second}"
+        order = [collation.indices[position] for position in pair.order]
+        yield _Fault(
+            message,
+            {
+                "fix here": "sort or filter whole samples, before they are taken apart",
+                "batch": f"{counted(len(pair.order), 'samples')}, {pair.form}",
+            },
+            lambda: lab.batches.lines.of_order((pair.leaf, pair.other), order),
+        )
+
+
+def _changed(lab: Lab, collation: Collation) -> Iterator[_Fault]:
+    for path, cast in collation.truncated.items():
+        message = f"sample{path} is truncated: {cast}, where all samples are equal"
+        yield _Fault(message, {"fix here": "keep the dtype: .float()"}, partial(_line_of_cast, lab, path, collation))
+    for path, cast in collation.overflowed.items():
+        message = f"sample{path} overflows: {cast}, where large numbers wrap around"
+        yield _Fault(message, {"fix here": "keep the dtype: .long()"}, partial(_line_of_cast, lab, path, collation))
+    for path, other in collation.replaced.items():
+        message = f"batch{path} holds sample{other}, and sample{path} is nowhere in the batch"
+        line = partial(lab.batches.lines.of_leaf, path, collation.indices)
+        yield _Fault(message, {"fix here": f"make batch{path} of sample{path}"}, line)
+
+
+def _line_of_cast(lab: Lab, path: str, collation: Collation) -> Traced | None:
+    return lab.batches.lines.of_cast(path, collation.indices)
+
+
+def _mutated(lab: Lab, collation: Collation) -> Iterator[_Fault]:
     moving = moving_leaves(lab) if collation.mutated else ()
     mutated = {path: index for path, index in collation.mutated.items() if path not in moving}
     if mutated:
         path, index = next(iter(mutated.items()))
         message = f"collate_fn writes into dataset[{index!r}]{path}: the next read returns the modified value"
-        yield message, {"modified leaves": [f"sample{path}" for path in mutated]}
-
-
-def _changed(collation: Collation) -> Iterator[tuple[str, dict[str, object]]]:
-    for path, cast in collation.truncated.items():
-        yield f"sample{path} is truncated: {cast}, where all samples are equal", {}
-    for path, cast in collation.overflowed.items():
-        yield f"sample{path} overflows: {cast}, where large numbers wrap around", {}
+        evidence = {
+            "fix here": "write into a copy: copy.deepcopy(sample)",
+            "modified leaves": [f"sample{path}" for path in mutated],
+        }
+        yield _Fault(message, evidence, lambda: lab.batches.lines.of_writing(index))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import cut, rewritten
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
@@ -40,14 +41,17 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
         raise Undecided("the stream was not read to its end, so its last batches are unknown: use --all")
     single = _first_single(sizes)
     ranks = () if single is not None else _ranks(lab)
-    looked = Coverage({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))
+    coverage = Coverage({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))
     by_rank = ((number, share, _single_batch(share, facts)) for number, share in enumerate(ranks))
     of_rank = next((rank for rank in by_rank if rank[2]), None)
     if single is None and of_rank is None:
-        return looked
+        return coverage
     if reason := _harmless(lab):
-        return replace(looked, note=f"a batch holds a single sample, but {reason}")
-    evidence: dict[str, Any] = {"drop_last": facts.drop_last}
+        return replace(coverage, note=f"a batch holds a single sample, but {reason}")
+    at = facts.batch_sampler_at or facts.made_at
+    whole = rewritten(lab, at, cut) if not facts.batch_sampler_at else None
+    fix = whole or ("leave the last batch out" if facts.batch_sampler_at else "drop_last=True")
+    evidence: dict[str, Any] = {"fix here": fix, "drop_last": facts.drop_last}
     if of_rank is None:
         message = f"batch {single} of {len(sizes)} holds a single sample"
         evidence |= {"samples per epoch": sum(sizes), "batch size": max(sizes), "batches of one sample": sizes.count(1)}
@@ -58,8 +62,8 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
             "samples per worker": list(share.samples),
             "batch size": max(share.sizes, default=facts.batch_size),
         }
-    yield Finding(message, evidence)
-    return looked
+    yield Finding(message, evidence, at)
+    return coverage
 
 
 def _first_single(sizes: Sequence[int]) -> int | None:

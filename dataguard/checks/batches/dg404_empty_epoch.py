@@ -23,8 +23,8 @@ def dg404_empty_epoch(lab: Lab) -> Judgement:
         whenever it is iterated.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
-    looked: dict[str, int] = {}
-    empty = _empty(lab, looked)
+    exercised: dict[str, int] = {}
+    empty = _empty(lab, exercised)
     if empty:
         facts = lab.facts
         yield Finding(
@@ -40,13 +40,13 @@ def dg404_empty_epoch(lab: Lab) -> Judgement:
                 }
             ),
         )
-    return Coverage(looked)
+    return Coverage(exercised)
 
 
-def _empty(lab: Lab, looked: dict[str, int]) -> str | None:
+def _empty(lab: Lab, exercised: dict[str, int]) -> str | None:
     """Which epoch yields no batch, as a message."""
     try:
-        looked |= lab.epoch.exercised
+        exercised |= lab.epoch.exercised
     except EmptyEpoch as empty:
         if empty.stops:
             raise
@@ -56,7 +56,7 @@ def _empty(lab: Lab, looked: dict[str, int]) -> str | None:
         return f"the second epoch yields no batch, after {first} in the first"
     if lab.ranks.declared:
         ranks = lab.ranks.shards().ranks
-        looked["ranks"] = len(ranks)
+        exercised["ranks"] = len(ranks)
         if not any(share.batches for share in ranks):
             return f"none of {len(ranks)} ranks yields a batch"
     return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_forms import float_indices
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
     for sample in epoch.samples:
         for leaf in sample.leaves:
             types.setdefault(leaf.path, set()).add(leaf.type_name)
-    found: dict[str, LeafRecord] = {}
+    double: dict[str, LeafRecord] = {}
     beside: set[str] = set()
     for batch in epoch.batches:
         float64 = [leaf for leaf in batch.leaves if leaf.dtype == "float64" and leaf.shape]
@@ -52,33 +53,36 @@ def dg406_double_precision_batch(lab: Lab) -> Judgement:
         largest = max((_elements(leaf) for leaf in batch.leaves), default=0)
         for leaf in float64:
             if _is_target(leaf.path) or (len(leaf.shape or ()) > 1 and _elements(leaf) >= MAIN_SHARE * largest):
-                found.setdefault(leaf.path, leaf)
+                double.setdefault(leaf.path, leaf)
             else:
                 beside.add(leaf.path)
     note = f"float64 beside the data: {', '.join(f'batch{path}' for path in sorted(beside)[:4])}" if beside else None
-    indices = float_indices(lab) if found else None
-    if indices in found:  # they are to be integers, and not float32
-        del found[indices]
+    indices = float_indices(lab) if double else None
+    if indices in double:  # they are to be integers, and not float32
+        del double[indices]
         note = f"batch{indices} holds class indices as floats: see DG503"
-    if found:
-        path, leaf = next(iter(found.items()))
-        origin = _origin(lab, leaf)
+    if double:
+        path, leaf = next(iter(double.items()))
+        source = _source(lab, leaf)
+        from_dataset = source is not None and source.dtype in ("float64", None)
         yield Finding(
-            message=f"batch{path} of shape {leaf.shape} is float64{origin}",
+            message=f"batch{path} of shape {leaf.shape} is float64{_origin(source)}",
             evidence=without_empty(
                 {
-                    "float64 leaves": [f"batch{one}" for one in found][:16],
-                    "float64 beside the data": [f"batch{one}" for one in sorted(beside)[:16]],
+                    "fix here": _CASTS.get(source.kind if source else leaf.kind, _CAST_OF_VALUE),
+                    "float64 leaves": [f"batch{path}" for path in double][:16],
+                    "float64 beside the data": [f"batch{path}" for path in sorted(beside)[:16]],
                 }
             ),
+            at=line_at(lab.batches.lines.of_double, path) or (lab.dataset.location if from_dataset else None),
         )
-    return Coverage(epoch.exercised, None if found else note)
+    return Coverage(epoch.exercised, None if double else note)
 
 
 def _is_target(path: str) -> bool:
     """Whether a leaf is the second of a pair, or has the key of a target, or of a part of one."""
-    *outer, own = _KEY.findall(path) or [""]
-    return path == "[1]" or bool(_TARGET.search(own) or (_PART.search(own) and any(map(_TARGET.search, outer))))
+    *outer, last = _KEY.findall(path) or [""]
+    return path == "[1]" or bool(_TARGET.search(last) or (_PART.search(last) and any(map(_TARGET.search, outer))))
 
 
 def _elements(leaf: LeafRecord) -> int:
@@ -86,11 +90,19 @@ def _elements(leaf: LeafRecord) -> int:
     return math.prod(leaf.shape) if leaf.shape and leaf.dtype else 0
 
 
-def _origin(lab: Lab, leaf: LeafRecord) -> str:
-    """Where the type comes from: the sample, or collate_fn."""
+_CASTS = {"Tensor": ".float()", "ndarray": ".astype(numpy.float32)"}
+_CAST_OF_VALUE = "torch.tensor(value, dtype=torch.float32)"
+
+
+def _source(lab: Lab, leaf: LeafRecord) -> LeafRecord | None:
+    """The leaf of a sample at the same path."""
     samples = lab.epoch.samples
     leaves: Iterable[LeafRecord] = samples[0].leaves if samples else ()
-    source = next((one for one in leaves if one.path == leaf.path), None)
+    return next((sample_leaf for sample_leaf in leaves if sample_leaf.path == leaf.path), None)
+
+
+def _origin(source: LeafRecord | None) -> str:
+    """Where the type comes from: the sample, or collate_fn."""
     if source is None:
         return ""
     if source.dtype == "float64":

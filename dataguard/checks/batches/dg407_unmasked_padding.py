@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
+    from dataguard.lab.batches.padding import Padded
     from dataguard.lab.lab import Lab
-
-_LACKING = "the batch has no lengths or mask"
 
 
 @check("DG407", "unmasked-padding", Severity.WARNING)
@@ -25,32 +25,64 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
     """
     padding = lab.batches.padding
-    looked = {"samples": padding.samples, "padded leaves": len(padding.padded)}
+    exercised = {"samples": padding.samples, "padded leaves": len(padding.padded)}
     if not padding.padded:
         raise NotApplicable("no padded leaf seen in the batch")
-    masked = next((one for one in padding.padded if one.full_mask), None)
+    masked = next((padded for padded in padding.padded if padded.full_mask), None)
     if masked is not None:
         short, row = min((length, row) for row, length in enumerate(masked.lengths))
         yield Finding(
             message=f"batch{masked.full_mask} is 1 everywhere, but row {row} of batch{masked.leaf} has length {short} "
             f"and is padded to {masked.longest}",
-            evidence={"lengths": list(masked.lengths), "padding value": masked.fill},
-        )
-        return Coverage(looked)
-    ambiguous = [one for one in padding.padded if not (one.lengths_from or one.distinct)]
-    if ambiguous:
-        one = ambiguous[0]
-        short, row = min((length, row) for row, length in enumerate(one.lengths))
-        lacking = f"batch{one.full_lengths} is {one.longest} everywhere" if one.full_lengths else _LACKING
-        yield Finding(
-            message=f"row {row} of batch{one.leaf} has length {short} and is padded with {one.fill} to {one.longest}, "
-            f"but {lacking}",
             evidence={
-                "padded leaves": [f"batch{other.leaf}" for other in ambiguous],
-                "lengths": list(one.lengths),
-                "padded from": one.source if one.source.startswith("batch") else f"sample{one.source}",
-                "padding value": f"{one.fill}, which the data also contain",
+                "fix here": f"make batch{masked.full_mask} of the lengths before padding",
+                "lengths": list(masked.lengths),
+                "padding value": masked.fill,
             },
+            at=line_at(
+                lambda: lab.batches.lines.of_leaf(str(masked.full_mask), lab.batches.observed.collation.indices)
+            ),
         )
-    explicit = any(one.lengths_from for one in padding.padded)
-    return Coverage(looked, None if ambiguous or explicit else "only the padding value shows the lengths")
+        return Coverage(exercised)
+    ambiguous = [
+        padded for padded in padding.padded if not padded.lengths_from and (padded.measured_late or not padded.distinct)
+    ]
+    if ambiguous:
+        leaf = ambiguous[0]
+        short, row = min((length, row) for row, length in enumerate(leaf.lengths))
+        yield Finding(
+            message=f"row {row} of batch{leaf.leaf} has length {short} and is padded with {leaf.fill} to "
+            f"{leaf.longest}, but {_lacking(leaf)}",
+            evidence={
+                "fix here": _fix(leaf),
+                "padded leaves": [f"batch{other.leaf}" for other in ambiguous if other.leaf != leaf.value_mask],
+                "lengths": list(leaf.lengths),
+                "padded from": leaf.source if leaf.source.startswith("batch") else f"sample{leaf.source}",
+                "padding value": leaf.fill if leaf.distinct else f"{leaf.fill}, which the data also contain",
+            },
+            at=line_at(
+                lambda: lab.batches.lines.of_leaf(
+                    leaf.value_mask or leaf.full_lengths or leaf.leaf, lab.batches.observed.collation.indices
+                )
+            ),
+        )
+    explicit = any(padded.lengths_from for padded in padding.padded)
+    return Coverage(exercised, None if ambiguous or explicit else "only the padding value shows the lengths")
+
+
+def _lacking(leaf: Padded) -> str:
+    """Why the batch does not say what is padding."""
+    if leaf.value_mask:
+        return f"batch{leaf.value_mask} is 0 wherever batch{leaf.leaf} is {leaf.fill}, which samples contain as well"
+    if leaf.full_lengths:
+        return f"batch{leaf.full_lengths} is {leaf.longest} everywhere"
+    if leaf.other_lengths:
+        names = ", ".join(f"batch{name}" for name in leaf.other_lengths)
+        return f"the lengths in {names} are others, and the batch has no mask"
+    return f"the batch has no lengths or mask of batch{leaf.leaf}"
+
+
+def _fix(leaf: Padded) -> str:
+    if leaf.value_mask or leaf.full_lengths:
+        return f"make batch{leaf.value_mask or leaf.full_lengths} of the lengths before padding"
+    return f"return the lengths of batch{leaf.leaf}, taken before padding"

@@ -24,14 +24,16 @@ def dg408_device_tensor_in_worker(lab: Lab) -> Judgement:
     if not lab.facts.num_workers:
         raise NotApplicable("num_workers=0: samples are created in the main process")
     epoch = lab.epoch
-    samples = ((f"sample{leaf.path}", leaf.device, one.worker) for one in epoch.samples for leaf in one.leaves)
-    batches = ((f"batch{leaf.path}", leaf.device, one.worker) for one in epoch.batches for leaf in one.leaves)
-    found = {path: (device, worker) for path, device, worker in (*samples, *batches) if device and worker is not None}
-    if found:
-        path, (device, worker) = next(iter(found.items()))
+    samples = ((f"sample{leaf.path}", leaf.device, sample.worker) for sample in epoch.samples for leaf in sample.leaves)
+    batches = ((f"batch{leaf.path}", leaf.device, batch.worker) for batch in epoch.batches for leaf in batch.leaves)
+    on_device = {
+        path: (device, worker) for path, device, worker in (*samples, *batches) if device and worker is not None
+    }
+    if on_device:
+        path, (device, worker) = next(iter(on_device.items()))
         yield Finding(
             message=f"{path} is on {device} in worker {worker}",
-            evidence={"leaves": list(found)[:16], "start method": lab.facts.start_method},
+            evidence={"leaves": list(on_device)[:16], "start method": lab.facts.start_method},
         )
     elif not lab.facts.cuda:
         raise NotTested("no CUDA device")

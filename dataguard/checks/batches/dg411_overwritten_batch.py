@@ -29,15 +29,19 @@ def dg411_overwritten_batch(lab: Lab) -> Judgement:
     if facts.batched and facts.default_collate:
         raise NotApplicable("default_collate allocates each batch")
     observed = lab.batches.overwritten
-    alone = not facts.num_workers and facts.role in EVALUATION
-    if observed.leaves and not alone:
+    used_at_once = not facts.num_workers and facts.role in EVALUATION
+    if observed.leaves and not used_at_once:
         source = facts.collate if facts.batched else facts.dataset
         while_used = "while it is in use" if facts.num_workers else "as soon as it is fetched"
         yield Finding(
             message=f"batch {observed.later} overwrites batch{observed.leaves[0]} of batch 0, {while_used}: {source} "
             "reuses its memory",
-            evidence={"leaves": [f"batch{path}" for path in observed.leaves], "batches taken": observed.batches},
-            at=None if facts.batched else lab.dataset.location,
+            evidence={
+                "fix here": "allocate this memory for each batch, or return a copy of it (.clone())",
+                "leaves": [f"batch{path}" for path in observed.leaves],
+                "batches taken": observed.batches,
+            },
+            at=lab.batches.overwriting_line(observed.leaves) or (None if facts.batched else lab.dataset.location),
             repro=lab.repro.scan("DG411", ""),
             ambiguous=not facts.num_workers,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ def dg412_wrong_mixture_weight(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{mixture.targets} gives a sample the weight {weight:.2f} in a row that holds {share:.0%} of it",
             evidence={
+                "fix here": f"weigh {mixture.targets} by the share that is mixed, in the order of the inputs",
                 "rows": len(mixture.rows),
                 "median difference in the worse half": round(mixture.error, 3),
                 "confirmed by": f"one input of ones and others of zeros, mixed by {lab.facts.collate}",
             },
+            at=line_at(lab.batches.lines.of_both, *mixture.leaves),
             repro=lab.repro.scan("DG412", ""),
         )
     return Coverage({"rows": len(mixture.rows)})

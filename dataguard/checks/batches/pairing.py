@@ -1,7 +1,8 @@
 """Whether a batch keeps all its samples, and the leaves of each in the same row.
 
 `mispaired` and `missing` judge collations of recognizable samples, in order and reversed; `misread` judges
-`__getitems__`; `with_last` adds the sample with which windows are cut short. Standard library only.
+`__getitems__`; `with_last` adds the sample with which windows are cut short; `name_of` names a sample in a message.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -66,56 +67,56 @@ def mispaired(collation: Collation) -> Mispair | None:
     of_batch = _of_batch(collation)
     for name in FORMS:
         forms = [form for (_, form_name), form in collation.forms.items() if form_name == name]
-        found = [_mispairs(form, name, of_batch) for form in forms]
-        for pair in found[0] if found else ():
-            if all(pair in others for others in found):
-                return found[0][pair]
+        by_seed = [_mispairs(form, name, of_batch) for form in forms]
+        for pair in by_seed[0] if by_seed else ():
+            if all(pair in others for others in by_seed):
+                return by_seed[0][pair]
     return None
 
 
 def _of_batch(collation: Collation) -> frozenset[str]:
     """The leaves that give every row the same sample, whatever the order: they are of the batch, as its length is."""
-    found = [
-        {(one.leaf, one.rows[0]) for one in form.recognized if len(one.rows) > 1 and len(set(one.rows)) == 1}
+    constant = [
+        {(leaf.leaf, leaf.rows[0]) for leaf in form.recognized if len(leaf.rows) > 1 and len(set(leaf.rows)) == 1}
         for (_, name), form in collation.forms.items()
         if name in FORMS
     ]
-    return frozenset(leaf for leaf, _ in set.intersection(*found)) if found else frozenset()
+    return frozenset(leaf for leaf, _ in set.intersection(*constant)) if constant else frozenset()
 
 
 def _mispairs(form: Form, name: str, left_out: Collection[str]) -> dict[tuple[bytes, bytes], Mispair]:
-    sources = dict.fromkeys(one.source for one in form.recognized if one.leaf not in left_out)
-    found = {}
+    sources = dict.fromkeys(leaf.source for leaf in form.recognized if leaf.leaf not in left_out)
+    mispaired_sources = {}
     for pair in combinations(sources, 2):
         tried = list(_tried(form, pair, name))
         if tried and all(tried):
-            found[pair] = next(one for one in tried if one)
-    return found
+            mispaired_sources[pair] = next(mispair for mispair in tried if mispair)
+    return mispaired_sources
 
 
 def _tried(form: Form, sources: tuple[bytes, bytes], name: str) -> Iterator[Mispair | None]:
     """All pairs of leaves that carry these sources in the same number of rows; None for a pair whose rows all match."""
-    first, second = ([one for one in form.recognized if one.source == source] for source in sources)
-    for one in first:
-        for two in second:
-            if len(one.rows) == len(two.rows):
-                yield None if _has_permutation(one.rows, two.rows, form) else _apart(one, two, form, name)
+    first, second = ([leaf for leaf in form.recognized if leaf.source == source] for source in sources)
+    for leaf in first:
+        for other in second:
+            if len(leaf.rows) == len(other.rows):
+                yield None if _has_permutation(leaf.rows, other.rows, form) else _apart(leaf, other, form, name)
 
 
-def _has_permutation(one: Rows, two: Rows, form: Form) -> bool:
+def _has_permutation(rows: Rows, others: Rows, form: Form) -> bool:
     """Whether a leaf of the batch holds the permutation that maps the rows of one leaf to those of the other."""
-    ways = [order for order in form.orders if len(order) == len(one)]
+    ways = [order for order in form.orders if len(order) == len(rows)]
     return any(
-        all(these[place] & those[row] for row, place in enumerate(order))
+        all(these[position] & those[row] for row, position in enumerate(order))
         for order in ways
-        for these, those in ((one, two), (two, one))
+        for these, those in ((rows, others), (others, rows))
     )
 
 
-def _apart(one: RecognizedLeaf, two: RecognizedLeaf, form: Form, name: str) -> Mispair | None:
-    for row, (mine, theirs) in enumerate(zip(one.rows, two.rows, strict=True)):
+def _apart(leaf: RecognizedLeaf, other: RecognizedLeaf, form: Form, name: str) -> Mispair | None:
+    for row, (mine, theirs) in enumerate(zip(leaf.rows, other.rows, strict=True)):
         if not mine & theirs:
-            return Mispair(one.leaf, two.leaf, row, (min(mine), min(theirs)), form.positions, name)
+            return Mispair(leaf.leaf, other.leaf, row, (min(mine), min(theirs)), form.positions, name)
     return None
 
 
@@ -125,10 +126,12 @@ def missing(collation: Collation) -> Missing | None:
     A sample that yields nothing even alone was filtered on purpose, and so was one that is lost in every order, because
     of its content. What changes with the seed is random.
     """
-    if not collation.alone:
+    if not collation.collates_singly:
         return None
-    for look in (_lost, _replaced):
-        by_form = {form: look(found, collation) for form, found in collation.forms.items() if form[1] in FORMS}
+    for find in (_lost, _replaced):
+        by_form = {
+            form: find(batch_form, collation) for form, batch_form in collation.forms.items() if form[1] in FORMS
+        }
         steady = all(by_form[0, name] == by_form[1, name] for name in FORMS)
         first, second = (by_form[0, name] for name in FORMS)
         if steady and first and second and first.samples != second.samples:
@@ -140,9 +143,11 @@ def _lost(form: Form, collation: Collation) -> Missing | None:
     """Samples of which nothing remains except what they share with others."""
     lost, where = [], None
     for sample in form.positions:
-        gone = [one for one in form.recognized if not any(sample in row for row in one.rows)]
+        gone = [leaf for leaf in form.recognized if not any(sample in row for row in leaf.rows)]
         shared = [
-            one for one in form.recognized if one not in gone and len(collation.equal_samples[one.source][sample]) > 1
+            leaf
+            for leaf in form.recognized
+            if leaf not in gone and len(collation.equal_samples[leaf.source][sample]) > 1
         ]
         if gone and len(gone) + len(shared) == len(form.recognized):
             lost.append(sample)
@@ -152,10 +157,10 @@ def _lost(form: Form, collation: Collation) -> Missing | None:
 
 def _replaced(form: Form, collation: Collation) -> Missing | None:
     """Samples missing from all leaves of a source that has as many rows as there are samples."""
-    for source in dict.fromkeys(one.source for one in form.recognized):
-        leaves = [one for one in form.recognized if one.source == source]
-        lost = [sample for sample in form.positions if not any(sample in row for one in leaves for row in one.rows)]
-        if lost and any(len(one.rows) == len(form.positions) for one in leaves):
+    for source in dict.fromkeys(leaf.source for leaf in form.recognized):
+        leaves = [leaf for leaf in form.recognized if leaf.source == source]
+        lost = [sample for sample in form.positions if not any(sample in row for leaf in leaves for row in leaf.rows)]
+        if lost and any(len(leaf.rows) == len(form.positions) for leaf in leaves):
             return Missing(tuple(sorted(lost)), leaves[0].leaf, len(leaves[0].rows), repeated=True)
     return None
 
@@ -163,12 +168,18 @@ def _replaced(form: Form, collation: Collation) -> Missing | None:
 def misread(getitems: GetitemsReads) -> str | None:
     """What `__getitems__` does wrong, as the rest of a message."""
     if getitems.parts:
-        one, first = getitems.parts[0]
-        two, second = next(part for part in getitems.parts if part[1] != first)
-        return f"mixes samples: sample{one} is from dataset[{first!r}], sample{two} from dataset[{second!r}]"
+        path, first = getitems.parts[0]
+        other, second = next(part for part in getitems.parts if part[1] != first)
+        return f"mixes samples: sample{path} is from dataset[{first!r}], sample{other} from dataset[{second!r}]"
     if len(getitems.given) != len(getitems.asked):
         return f"returns {counted(len(getitems.given), 'samples')} for {counted(len(getitems.asked), 'indices')}"
     for asked, given in zip(getitems.asked, getitems.given, strict=True):
         if asked not in given:
             return f"returns dataset[{given[0]!r}] where dataset[{asked!r}] was requested"
     return None
+
+
+def name_of(collation: Collation, sample: int) -> str:
+    """A collated sample in a message, by its index or, in a stream, by its position."""
+    index = collation.indices[sample]
+    return f"sample {sample} of a stream" if index is None else f"dataset[{index!r}]"

@@ -51,28 +51,28 @@ class Drift:
 
 def drifts(readings: Readings, epoch: Sequence[SampleRecord]) -> dict[str, Drift]:
     """The leaves that change, each with the sample that changes most; counters and timestamps are left out."""
-    found = {}
+    drifting = {}
     for leaf in dict.fromkeys(path for answer in readings.forward.passes[0] for path in answer.digests):
         forward, backward = _series(readings.forward, leaf), _series(readings.backward, leaf)
-        own = all(one[: len(two)] == two for one, two in zip(forward, backward, strict=True))
-        if (own and not is_random(_known(forward))) or _is_counter(readings, leaf, forward, epoch):
+        own_reads = all(ahead[: len(back)] == back for ahead, back in zip(forward, backward, strict=True))
+        if (own_reads and not is_random(_as_bytes(forward))) or _is_counter(readings, leaf, forward, epoch):
             continue
         item = max(range(len(forward)), key=lambda number: len({*forward[number], *backward[number]}))
-        found[leaf] = Drift(leaf, item, forward[item], Cause.OWN if own else Cause.OTHERS)
-    return found
+        drifting[leaf] = Drift(leaf, item, forward[item], Cause.OWN if own_reads else Cause.OTHERS)
+    return drifting
 
 
 def seeded_leaves(readings: Readings) -> dict[str, list[Index]]:
     """The leaves that depend on the random state and on nothing else that varies, with their indices."""
-    found: dict[str, list[Index]] = {}
+    seeded: dict[str, list[Index]] = {}
     states = readings.forward.passes
     same_state = readings.forward.same_state
-    for place, index in enumerate(readings.items):
-        for path, digest in same_state[0][place].digests.items():
-            constant = all(answers[place].digests.get(path) == digest for answers in same_state)
-            if constant and any(answers[place].digests.get(path) != digest for answers in states):
-                found.setdefault(path, []).append(index)
-    return found
+    for position, index in enumerate(readings.items):
+        for path, digest in same_state[0][position].digests.items():
+            constant = all(answers[position].digests.get(path) == digest for answers in same_state)
+            if constant and any(answers[position].digests.get(path) != digest for answers in states):
+                seeded.setdefault(path, []).append(index)
+    return seeded
 
 
 def moving_leaves(lab: Lab) -> Collection[str]:
@@ -96,7 +96,7 @@ def reads_agree(lab: Lab) -> bool:
     if readings is None:
         return False
     passes = [*readings.forward.same_state, *readings.backward.same_state]
-    return all([answer.digests for answer in one] == [answer.digests for answer in passes[0]] for one in passes)
+    return all([answer.digests for answer in answers] == [answer.digests for answer in passes[0]] for answers in passes)
 
 
 def is_aliased(lab: Lab) -> bool:
@@ -108,15 +108,17 @@ def is_aliased(lab: Lab) -> bool:
 def unsteady(lab: Lab) -> frozenset[str]:
     """The leaves that vary under the same random state, so that two equal reads of one prove nothing."""
     readings = lab.dataset.readings
-    leaves = {path for run in (readings.forward, readings.backward) for one in run.passes[0] for path in one.digests}
-    varying = (path for path in leaves if is_random(_known(_series(readings.forward, path))))
-    return frozenset([*varying, *(path for path in leaves if is_random(_known(_series(readings.backward, path))))])
+    leaves = {
+        path for run in (readings.forward, readings.backward) for answer in run.passes[0] for path in answer.digests
+    }
+    varying = (path for path in leaves if is_random(_as_bytes(_series(readings.forward, path))))
+    return frozenset([*varying, *(path for path in leaves if is_random(_as_bytes(_series(readings.backward, path))))])
 
 
 def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
     """The leaves that change because reading a sample modifies the stored data, with those data."""
     readings = lab.dataset.readings
-    found = {}
+    mutated = {}
     for leaf, drift in drifts(readings, lab.epoch.samples).items():
         if not drift.keeps_changing or not repeatable(lab, drift):
             continue
@@ -125,8 +127,8 @@ def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
             whole = is_input(leaf, readings.forward.passes[0]) and len(set(drift.series)) == len(drift.series)
             changes = tuple(change for change in changes if change.rows) if whole else ()
         if changes:
-            found[leaf] = drift, changes
-    return found
+            mutated[leaf] = drift, changes
+    return mutated
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +148,19 @@ def shifts(lab: Lab) -> dict[str, Shift]:
     """
     readings = lab.dataset.readings
     drifting = drifts(readings, lab.epoch.samples)
-    found: dict[str, Shift] = {}
-    for one, two in _pairs(readings):
-        changed = [path for path in drifting if one.digests.get(path) != two.digests.get(path)]
-        same = [leaf for leaf in one.leaves if one.digests[leaf.path] == two.digests.get(leaf.path)]
+    shifted: dict[str, Shift] = {}
+    for first, second in _pairs(readings):
+        changed = [path for path in drifting if first.digests.get(path) != second.digests.get(path)]
+        same = [leaf for leaf in first.leaves if first.digests[leaf.path] == second.digests.get(leaf.path)]
         steady = [leaf for leaf in same if leaf.path not in drifting]
         for path in changed:
             identifying = [leaf.path for leaf in steady if _identifies(readings.forward.passes[0], leaf.path)]
             inputs = [leaf for leaf in identifying if not _follows_reads(readings, leaf)]
-            inputs = [leaf for leaf in inputs if all(_is_label(label, leaf, one) for label in changed)]
-            if inputs and path not in found:
-                found[path] = Shift(drifting[path], _leaf(one, path), _leaf(two, path), inputs[0])
-    sources = mutations(lab) if found else {}
-    return {path: shift for path, shift in found.items() if path not in sources and repeatable(lab, shift.drift)}
+            inputs = [leaf for leaf in inputs if all(_is_label(label, leaf, first) for label in changed)]
+            if inputs and path not in shifted:
+                shifted[path] = Shift(drifting[path], _leaf(first, path), _leaf(second, path), inputs[0])
+    sources = mutations(lab) if shifted else {}
+    return {path: shift for path, shift in shifted.items() if path not in sources and repeatable(lab, shift.drift)}
 
 
 def repeatable(lab: Lab, drift: Drift) -> bool:
@@ -168,12 +170,12 @@ def repeatable(lab: Lab, drift: Drift) -> bool:
     """
     first = _series(lab.dataset.readings.forward, drift.leaf, same_state=False)
     backward = _series(lab.dataset.readings.backward, drift.leaf, same_state=False)
-    apart = [all(map(ne, one, two)) for one, two in zip(first, backward, strict=True)]
-    between = not is_random(_known(first)) or apart.count(True) > 1
+    apart = [all(map(ne, series, other)) for series, other in zip(first, backward, strict=True)]
+    between = not is_random(_as_bytes(first)) or apart.count(True) > 1
     for number in range(1, FEWEST_RUNS):
         if _series(lab.dataset.reread(number), drift.leaf, same_state=False) != first:
             return False
-        if not between and number * log_odds(_known(first)) < CERTAIN:
+        if not between and number * log_odds(_as_bytes(first)) < CERTAIN:
             return True
     if between:
         return True
@@ -200,8 +202,8 @@ def _series(run: Run, leaf: str, *, same_state: bool = True) -> tuple[tuple[byte
     return tuple(tuple(answer.digests.get(leaf) for answer in answers) for answers in zip(*passes, strict=True))
 
 
-def _known(series: Sequence[Sequence[bytes | None]]) -> tuple[tuple[bytes, ...], ...]:
-    return tuple(tuple(digest or b"" for digest in one) for one in series)
+def _as_bytes(series: Sequence[Sequence[bytes | None]]) -> tuple[tuple[bytes, ...], ...]:
+    return tuple(tuple(digest or b"" for digest in digests) for digests in series)
 
 
 def _is_counter(
@@ -215,9 +217,9 @@ def _is_counter(
 
 def _follows_reads(readings: Readings, leaf: str) -> bool:
     """Whether the values of a leaf come in one order, whichever indices are requested."""
-    one = [answer.digests.get(leaf) for answers in readings.forward.passes for answer in answers]
-    two = [answer.digests.get(leaf) for answers in readings.backward.passes for answer in reversed(answers)]
-    return one[: len(two)] == two
+    forward = [answer.digests.get(leaf) for answers in readings.forward.passes for answer in answers]
+    backward = [answer.digests.get(leaf) for answers in readings.backward.passes for answer in reversed(answers)]
+    return forward[: len(backward)] == backward
 
 
 def _is_distinct(readings: Readings, leaf: str) -> bool:
@@ -229,7 +231,7 @@ def _repeats(leaf: str, epoch: Sequence[SampleRecord]) -> bool:
     """Whether a leaf has few distinct values, like a class, among the samples of one worker."""
     seen: dict[int | None, list[bytes]] = {}
     for sample in epoch:
-        digests = [one.digest for one in sample.leaves if one.path == leaf]
+        digests = [record.digest for record in sample.leaves if record.path == leaf]
         seen.setdefault(sample.worker, []).extend(digests)
     return any(len(set(digests)) < MOST_DISTINCT * len(digests) for digests in seen.values())
 

@@ -72,14 +72,14 @@ class Table:
     @property
     def values(self) -> set[int] | None:
         """Its distinct values, if all are integers and few; else None."""
-        counts = [one.counts for one in self.numbers if one.whole]
+        counts = [numbers.counts for numbers in self.numbers if numbers.whole]
         whole = len(counts) == len(self.numbers) and None not in counts
-        return {value for one in counts for value in one or ()} if whole else None
+        return {value for values in counts for value in values or ()} if whole else None
 
     @property
     def rows(self) -> list[Row]:
         """Its rows in all batches."""
-        return [row for one in self.numbers for row in one.rows] if self.rank == 2 else []
+        return [row for numbers in self.numbers for row in numbers.rows] if self.rank == 2 else []
 
     @property
     def named(self) -> bool:
@@ -112,28 +112,28 @@ def tables(lab: Lab) -> list[Table]:
     members: dict[tuple[int | None, int], list[ValueSummary]] = defaultdict(list)
     for sample in samples_of(epoch.value_summaries):
         members[sample.worker, sample.batch].append(sample)
-    found: dict[str, list[tuple[Numbers, list[ValueSummary]]]] = defaultdict(list)
+    by_path: dict[str, list[tuple[Numbers, list[ValueSummary]]]] = defaultdict(list)
     for batch in epoch.batches:
-        place = (batch.worker, batch.batch)
-        if place not in batches or batch.incident:
+        batch_key = (batch.worker, batch.batch)
+        if batch_key not in batches or batch.incident:
             continue
         strings = any(leaf.kind == "str" for leaf in batch.leaves)
         largest = max((leaf.size for leaf in batch.leaves), default=0)
-        for numbers in batches[place].numbers:
+        for numbers in batches[batch_key].numbers:
             small = SMALLER * numbers.size <= largest or strings or (len(numbers.shape) > 2 and numbers.size < largest)
-            small = small or _is_beside_rows(numbers, batches[place].numbers)
+            small = small or _is_beside_rows(numbers, batches[batch_key].numbers)
             if small and numbers.shape and numbers.shape[0] == batch.size:
-                found[numbers.path].append((numbers, members[place]))
+                by_path[numbers.path].append((numbers, members[batch_key]))
     return [
-        Table(path, [numbers for numbers, _ in seen], [one.index for one in seen[0][1]])
-        for path, seen in found.items()
+        Table(path, [numbers for numbers, _ in seen], [summary.index for summary in seen[0][1]])
+        for path, seen in by_path.items()
         if len({len(numbers.shape) for numbers, _ in seen}) == 1
     ]
 
 
 def _is_beside_rows(numbers: Numbers, all_of_them: Sequence[Numbers]) -> bool:
     """Whether the only other leaf is rows of a few floats, larger than this one."""
-    others = [one for one in all_of_them if one is not numbers]
+    others = [other for other in all_of_them if other is not numbers]
     return len(others) == 1 and others[0].is_float and len(others[0].shape) == 2 and numbers.size < others[0].size
 
 
@@ -155,18 +155,18 @@ def fits(table: Table, form: str, classes: int | None) -> bool:
     return table.is_float
 
 
-def inferred(lab: Lab, found: Sequence[Table]) -> int | None:
+def inferred(lab: Lab, label_tables: Sequence[Table]) -> int | None:
     """The number of classes, inferred from the only leaf that may be a label.
 
     It has a column for each class, or each of the indices many times. Floats count as indices only beside images, or
     with the name of a label, because counts in forecasting look the same.
     """
-    table = found[0] if len(found) == 1 else None
+    table = label_tables[0] if len(label_tables) == 1 else None
     if table is None or not is_presumed_label(lab, table.path):
         return None
     if table.rank == 2 and table.width != 1:
         return table.width
-    values, entries = table.values or set(), sum(one.shape[0] for one in table.numbers)
+    values, entries = table.values or set(), sum(numbers.shape[0] for numbers in table.numbers)
     clear = not table.is_float or table.named or any(len(leaf.shape or ()) > 2 for leaf in lab.epoch.samples[0].leaves)
     often = FEWEST_PER_VALUE if table.width == 1 and not table.is_float else MEAN_PER_VALUE
     every = values == set(range(len(values))) and entries >= often * len(values)
@@ -177,17 +177,17 @@ def float_indices(lab: Lab) -> str | None:
     """The path of labels that hold class indices as floats, which DG503 reports; None without such labels."""
     if not lab.facts.batched or lab.settings.contract.get("target_form"):
         return None
-    classes, found = classes_of(lab), tables(lab)
-    count = classes.count if classes else inferred(lab, found)
-    wrong = misread_among(lab, found, count) if count else None
+    classes, label_tables = classes_of(lab), tables(lab)
+    count = classes.count if classes else inferred(lab, label_tables)
+    wrong = misread_among(lab, label_tables, count) if count else None
     return wrong[0].path if wrong and wrong[0].is_float and wrong[0].width in (None, 1) else None
 
 
-def misread_among(lab: Lab, found: Sequence[Table], classes: int) -> tuple[Table, str] | None:
+def misread_among(lab: Lab, label_tables: Sequence[Table], classes: int) -> tuple[Table, str] | None:
     """The first leaf that every loss misreads, and why; None if a loss accepts one as it is."""
-    if any(_is_usual(table, classes) for table in found):
+    if any(_is_usual(table, classes) for table in label_tables):
         return None
-    return next(((table, wrong) for table in found if (wrong := misread(lab, table, classes))), None)
+    return next(((table, wrong) for table in label_tables if (wrong := misread(lab, table, classes))), None)
 
 
 def _is_usual(table: Table, classes: int) -> bool:
@@ -242,9 +242,9 @@ def _was_an_index(lab: Lab, table: Table) -> bool:
 
 def _were_indices(lab: Lab, table: Table, classes: int) -> bool:
     """Whether collate_fn mixes class indices of three classes or more into more values than there are classes."""
-    labels = next((one for one in candidates(lab) if one.path == table.path), None)
+    labels = next((candidate for candidate in candidates(lab) if candidate.path == table.path), None)
     several = labels is not None and len(labels.values) >= FEWEST_VALUES and not labels.outside(classes, ())
-    return several and len({value for one in table.numbers for value in one.values}) > classes
+    return several and len({value for numbers in table.numbers for value in numbers.values}) > classes
 
 
 def _were_probabilities(lab: Lab, table: Table) -> bool:
@@ -253,9 +253,9 @@ def _were_probabilities(lab: Lab, table: Table) -> bool:
     Integer rows are multilabel targets, for example of overlaid sounds.
     """
     summaries = samples_of(lab.epoch.value_summaries)
-    numbers = [one for sample in summaries for one in sample.numbers if one.path == table.path]
-    single = all(one.shape == (table.width,) and one.low >= 0 and _is_one(sum(one.values)) for one in numbers)
-    mixed = all(row.least >= 0 for row in table.rows) and not all(one.whole for one in table.numbers)
+    numbers = [leaf for sample in summaries for leaf in sample.numbers if leaf.path == table.path]
+    single = all(leaf.shape == (table.width,) and leaf.low >= 0 and _is_one(sum(leaf.values)) for leaf in numbers)
+    mixed = all(row.least >= 0 for row in table.rows) and not all(leaf.whole for leaf in table.numbers)
     return bool(numbers) and single and mixed
 
 
@@ -265,16 +265,16 @@ def _is_one(total: float) -> bool:
 
 def divided(lab: Lab, classes: int) -> Mapping[str, str]:
     """The masks whose class indices were divided by 255, by path, with a message."""
-    found: dict[str, set[int]] = defaultdict(set)
+    divided_indices: dict[str, set[int]] = defaultdict(set)
     whole: set[str] = set()
     for path, numbers in _masks(lab):
         if numbers.divided and numbers.counts is not None:
-            found[path] |= set(numbers.counts)
+            divided_indices[path] |= set(numbers.counts)
         elif numbers.high > 0:
             whole.add(path)
     return {
         path: f"holds class indices divided by 255, up to {max(values) / 255:.3g}"
-        for path, values in found.items()
+        for path, values in divided_indices.items()
         if path not in whole and max(values - {VOID}) < classes
     }
 
@@ -284,6 +284,8 @@ def _masks(lab: Lab) -> Iterator[tuple[str, Numbers]]:
     for sample in samples_of(lab.epoch.value_summaries):
         for numbers in sample.numbers:
             height_width = numbers.shape[-2:]
-            images = (one for one in sample.numbers if one.shape[-2:] == height_width and one.size > numbers.size)
+            images = (
+                image for image in sample.numbers if image.shape[-2:] == height_width and image.size > numbers.size
+            )
             if numbers.is_float and len(numbers.shape) in (2, 3) and any(images):
                 yield numbers.path, numbers

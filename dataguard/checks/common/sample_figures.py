@@ -56,9 +56,9 @@ def non_finite(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
     """The first samples with NaN or Inf in an image."""
     del findings
     bad = [
-        one
-        for one in lab.epoch.samples
-        if any((leaf.nan or leaf.inf) and len(leaf.shape or ()) > 1 for leaf in one.leaves)
+        sample
+        for sample in lab.epoch.samples
+        if any((leaf.nan or leaf.inf) and len(leaf.shape or ()) > 1 for leaf in sample.leaves)
     ]
     yield from _samples(lab, bad, "The first samples that contain NaN or Inf.")
 
@@ -66,7 +66,7 @@ def non_finite(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
 def blank(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
     """The first samples whose images have a single colour."""
     del findings
-    yield from _samples(lab, [one for one in lab.epoch.samples if one.blank], "The first blank samples.")
+    yield from _samples(lab, [sample for sample in lab.epoch.samples if sample.blank], "The first blank samples.")
 
 
 def of_file(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
@@ -78,6 +78,6 @@ def of_file(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
 
 
 def _samples(lab: Lab, chosen: Sequence[SampleRecord], words: str) -> Iterator[Pictures]:
-    indices = list(dict.fromkeys(one.index for one in chosen if one.index is not None))[:MOST_SAMPLES]
+    indices = list(dict.fromkeys(sample.index for sample in chosen if sample.index is not None))[:MOST_SAMPLES]
     if indices:
         yield from beside_original(lab, indices, View(), words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import rewritten, unlimited
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
@@ -27,37 +28,44 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
     ends = lab.dataset.ends
-    looked = {"reads": ends.reads}
+    exercised = {"reads": ends.reads}
     if ends.first_failing is not None or ends.beyond[0].incident:
-        return Coverage(looked)
+        return Coverage(exercised)
     equals = {answer.index: _equal(answer, ends) for answer in ends.beyond if not answer.incident}
     if _is_last(ends, lab.facts.batch_size):
         yield Finding(
             message=f"dataset[{ends.length}] is one more sample, which no loader reads: len(dataset) is {ends.length}",
             evidence={
+                "fix here": "let __len__ count the last sample, too",
                 "past the end": {f"dataset[{answer.index}]": _shown(answer) for answer in ends.beyond[:2]},
                 "likely cause": "__len__ is 1 too small (off by one)",
             },
+            at=lab.places.length("dataset") or lab.dataset.location,
             repro=lab.repro.samples(ends.length),
             ambiguous=True,
         )
-        return Coverage(looked)
+        return Coverage(exercised)
     if None in equals.values():  # a single equal sample may be chance: silence in audio, a title frame
-        return Coverage(looked, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end")
+        return Coverage(
+            exercised, note=f"dataset[{ends.length}] does not raise IndexError: iteration runs past the end"
+        )
     if lab.dataset.content_repeats:
         raise NotApplicable("the index already wraps around inside the range: see DG303")
     asked = any(isinstance(index, int) and index >= ends.length for index in lab.epoch.indices)
     clamped = set(equals.values()) == {ends.length - 1} and len(equals) > 1
+    at = lab.places.limited_index or lab.dataset.location
     yield Finding(
         message=f"dataset[{ends.length}] returns dataset[{equals[ends.length]}], but len(dataset) is {ends.length}",
         evidence={
+            "fix here": rewritten(lab, at, unlimited) or "raise IndexError for an index past the end",
             "past the end": {f"dataset[{index}]": f"dataset[{equal}]" for index, equal in equals.items()},
             "likely cause": "the index is clamped" if clamped else "the index wraps around",
         },
+        at=at,
         repro=lab.repro.samples(ends.length),
         ambiguous=not (asked or lab.facts.bare),  # a sampler keeps to the range
     )
-    return Coverage(looked)
+    return Coverage(exercised)
 
 
 def _is_last(ends: Ends, batch_size: int | None) -> bool:
@@ -66,10 +74,10 @@ def _is_last(ends: Ends, batch_size: int | None) -> bool:
     A dataset may leave one out to fill its batches.
     """
     one_more, next_one = ends.beyond[:2]
-    known, paths = {answer.shapes for answer in ends.inside}, ends.identifying
+    shapes, paths = {answer.shapes for answer in ends.inside}, ends.identifying
     new = all(one_more.digests.get(path) not in {inside.digests.get(path) for inside in ends.inside} for path in paths)
     fills = batch_size not in (None, 1) and ends.length % batch_size == 0
-    alike = len(known) == 1 and one_more.shapes in known and next_one.shapes not in known
+    alike = len(shapes) == 1 and one_more.shapes in shapes and next_one.shapes not in shapes
     return bool(paths) and new and alike and not fills
 
 

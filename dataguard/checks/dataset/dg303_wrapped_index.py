@@ -41,6 +41,7 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
             f"{'inputs' if period.unequal else 'samples'}",
             evidence=without_empty(
                 {
+                    "fix here": f"return {period.period} from {period.where}.__len__, the number of samples",
                     "period": period.period,
                     "len(dataset)": period.length,
                     "each sample occurs": f"{times:.3g} times",
@@ -49,7 +50,7 @@ def dg303_wrapped_index(lab: Lab) -> Judgement:
                     "pairs compared": period.pairs,
                 }
             ),
-            at=lab.dataset.location,
+            at=lab.places.length(period.where) or lab.dataset.location,
             repro=lab.repro.samples(0, period.period) if period.where == "dataset" else None,
         )
     return Coverage({"reads": semantics.reads}, note)

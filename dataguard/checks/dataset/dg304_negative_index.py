@@ -33,7 +33,7 @@ def dg304_negative_index(lab: Lab) -> Judgement:
     if unlike:
         # A label that is computed from the index does not make it a different sample.
         input_differs = any(is_input(leaf, [last]) for leaf in unlike)
-        equal = [one.index for one in ends.inside if not one.incident and one.digests == negative.digests]
+        equal = [answer.index for answer in ends.inside if not answer.incident and answer.digests == negative.digests]
         same_shapes = [leaf.shape for leaf in last.leaves] == [leaf.shape for leaf in negative.leaves]
         if input_differs and (equal or (same_shapes and semantics.far.incident is not None and not semantics.seeded)):
             if lab.dataset.content_repeats:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.labels import is_named
+from dataguard.checks.common.labels import ENTRY, is_named
 from dataguard.core.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
 
-_ENTRY = re.compile(r"(?<=.)\[\d+\]")
-"""A place in a list inside a sample, or in one of a batch."""
 _SCALAR = re.compile(r"^(int|float)\d+$")
 _STEP = re.compile(r"\[(?:'[^']*'|[^\]]*)\]|\.\w+")
 """One step of a path: a key, a place in a sequence, or an attribute."""
@@ -40,28 +38,28 @@ def dg305_shifting_structure(lab: Lab) -> Judgement:
     epoch = lab.epoch
     kept, promoted = without_promoted(epoch.samples)
     forms = Counter(sample.form for sample in kept)
-    looked = Coverage({**epoch.exercised, "structures": len(forms)})
+    coverage = Coverage({**epoch.exercised, "structures": len(forms)})
     if len(forms) < 2:
-        return replace(looked, note=f"sample{promoted[0]} is int or float, and promoted") if promoted else looked
+        return replace(coverage, note=f"sample{promoted[0]} is int or float, and promoted") if promoted else coverage
     if not lab.facts.batched:
-        return Coverage(looked.exercised, note="samples differ in structure, but are not batched")
+        return Coverage(coverage.exercised, note="samples differ in structure, but are not batched")
     mixed = _mixed(lab)
     if mixed is None:
         yield _finding(lab, kept, forms, "fails on a batch of both")
-        return looked
+        return coverage
     batches = [batch for batch, _ in mixed]
     for batch, samples in (
-        mixed if lab.facts.default_collate else [one for one in mixed if _order_matters(one[0], batches)]
+        mixed if lab.facts.default_collate else [pair for pair in mixed if _order_matters(pair[0], batches)]
     ):
         path, _ = difference(*unlike(samples))
         arrived = [leaf.type_name for leaf in batch.leaves if leaf.path == path]
         yield _finding(lab, samples, forms, f"returns {arrived[0]} for both" if arrived else "drops it")
-        return looked
+        return coverage
     for batch, samples in mixed:
         if outcome := hidden_key(batch, samples):
             yield replace(_finding(lab, samples, forms, outcome), ambiguous=True)
-            return looked
-    return Coverage(looked.exercised, note="samples differ in structure, but collate_fn handles that")
+            return coverage
+    return Coverage(coverage.exercised, note="samples differ in structure, but collate_fn handles that")
 
 
 def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
@@ -69,14 +67,14 @@ def unlike(samples: Sequence[SampleRecord]) -> list[SampleRecord]:
     return next(([samples[0], sample] for sample in samples if sample.form != samples[0].form), [])
 
 
-def difference(one: SampleRecord, two: SampleRecord) -> tuple[str, str]:
+def difference(first: SampleRecord, second: SampleRecord) -> tuple[str, str]:
     """The first leaf in which two samples differ, and its kind in each; entries of lists come and go."""
-    first, second = ({leaf.path: leaf for leaf in sample.leaves} for sample in (one, two))
-    for path in sorted(dict.fromkeys((*first, *second)), key=lambda path: bool(_ENTRY.search(path))):
-        kinds = [_kind(leaves.get(path)) for leaves in (first, second)]
+    by_path, others = ({leaf.path: leaf for leaf in sample.leaves} for sample in (first, second))
+    for path in sorted(dict.fromkeys((*by_path, *others)), key=lambda path: bool(ENTRY.search(path))):
+        kinds = [_kind(leaves.get(path)) for leaves in (by_path, others)]
         if kinds[0] != kinds[1]:
-            return path, f"{kinds[0]} at index {one.index} and {kinds[1]} at index {two.index}"
-    return "", f"nested differently at index {one.index} and at index {two.index}"
+            return path, f"{kinds[0]} at index {first.index} and {kinds[1]} at index {second.index}"
+    return "", f"nested differently at index {first.index} and at index {second.index}"
 
 
 def without_promoted(samples: Sequence[SampleRecord]) -> tuple[list[SampleRecord], list[str]]:
@@ -94,12 +92,16 @@ def without_promoted(samples: Sequence[SampleRecord]) -> tuple[list[SampleRecord
     labelled = any(map(is_named, kinds))
     shifting = [
         path
-        for path, found in kinds.items()
-        if found == {"int", "float"} and not is_named(path) and (labelled or (path[-2:] == "']" and len(arrays) > 1))
+        for path, kinds_of_leaf in kinds.items()
+        if kinds_of_leaf == {"int", "float"}
+        and not is_named(path)
+        and (labelled or (path[-2:] == "']" and len(arrays) > 1))
     ]
     if not shifting:
         return list(samples), []
-    kept = [replace(one, leaves=tuple(leaf for leaf in one.leaves if leaf.path not in shifting)) for one in samples]
+    kept = [
+        replace(sample, leaves=tuple(leaf for leaf in sample.leaves if leaf.path not in shifting)) for sample in samples
+    ]
     return kept, shifting
 
 
@@ -114,9 +116,9 @@ def hidden_key(batch: BatchRecord | MixedPair, samples: Sequence[SampleRecord]) 
 
     It lists the samples' dicts as they are, or the values that there are, so that nothing says whose they are.
     """
-    one, two = unlike(samples)
-    path, kinds = difference(one, two)
-    lacking = two if any(leaf.path == path for leaf in one.leaves) else one
+    first, second = unlike(samples)
+    path, kinds = difference(first, second)
+    lacking = second if any(leaf.path == path for leaf in first.leaves) else first
     steps = _STEP.findall(path)
     prefixes = ["".join(steps[:count]) for count in range(1, len(steps) + 1)]
     key = next((prefix for prefix in prefixes if not any(_within(leaf, prefix) for leaf in lacking.leaves)), "")
@@ -125,8 +127,8 @@ def hidden_key(batch: BatchRecord | MixedPair, samples: Sequence[SampleRecord]) 
     tails = "|".join(re.escape("".join(steps[start:])) for start, step in enumerate(steps) if step[1] == "'")
     if any(re.search(rf"\[\d+\]({tails})$", leaf.path) for leaf in batch.leaves):
         return "leaves that to whoever reads the batch"
-    known = {_ENTRY.sub("", leaf.path) for sample in samples for leaf in sample.leaves}
-    if any(_ENTRY.sub("", leaf.path) not in known for leaf in batch.leaves):
+    sample_paths = {ENTRY.sub("", leaf.path) for sample in samples for leaf in sample.leaves}
+    if any(ENTRY.sub("", leaf.path) not in sample_paths for leaf in batch.leaves):
         return None  # a mask, or numbers of samples
     having = [leaf for sample in samples for leaf in sample.leaves if leaf.path == path]
     listed = {entry[1] for leaf in batch.leaves if (entry := re.match(rf"{re.escape(key)}\[(\d+)\]", leaf.path))}
@@ -140,13 +142,14 @@ def _within(leaf: LeafRecord, prefix: str) -> bool:
 
 
 def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], outcome: str) -> Finding:
-    one, two = unlike(samples)
-    path, kinds = difference(one, two)
+    first, second = unlike(samples)
+    path, kinds = difference(first, second)
     return Finding(
         message=f"sample{path} is {kinds}: {lab.facts.collate} {outcome}",
         evidence={"structures": len(forms), "rarest structure": f"{min(forms.values())} of {forms.total()} samples"},
         at=lab.dataset.location,
-        repro=None if one.index is None else lab.repro.samples(one.index, two.index, batch=True),
+        repro=None if first.index is None else lab.repro.samples(first.index, second.index, batch=True),
+        sample=second.index,
     )
 
 

@@ -24,21 +24,23 @@ def dg306_shifting_label(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#map-style-datasets
     """
     readings = lab.dataset.readings
-    found = shifts(lab)
-    if found:
-        leaf, shift = next(iter(found.items()))
+    shifted = shifts(lab)
+    if shifted:
+        leaf, shift = next(iter(shifted.items()))
         index, changed = item_of(readings, shift.drift), lab.dataset.changed_attributes
         yield Finding(
             message=f"sample{leaf} of index {index} is {shown(shift.before)} in one read and {shown(shift.after)} in "
             f"another, while sample{shift.input} stays the same: it depends on {shift.drift.cause.value}",
             evidence=without_empty(
                 {
-                    "labels that change": [f"sample{path}" for path in found],
+                    "fix here": "look the label up by index, in a table that __init__ fills",
+                    "labels that change": [f"sample{path}" for path in shifted],
                     "frozen RNGs": "all that were found",
-                    "changed by reading": [place.what for place in changed],
+                    "changed by reading": [attribute.what for attribute in changed],
                 }
             ),
-            at=changed[0] if changed else None,
+            at=changed[0] if changed else lab.dataset.shifting_line(index),
             repro=lab.repro.samples(index, *(other for other in readings.items if other != index), index),
+            sample=index,
         )
     return Coverage(readings.exercised)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Cause, drifts, item_of, mutations
+from dataguard.checks.common.rewrites import copied_before, out_of_place, rewritten
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity
 
@@ -34,27 +35,30 @@ def dg307_mutated_source(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html
     """
     readings = lab.dataset.readings
-    found = mutations(lab)
-    if found:
-        leaf, (drift, changes) = next(iter(found.items()))
+    mutated = mutations(lab)
+    if mutated:
+        leaf, (drift, changes) = next(iter(mutated.items()))
         index, change = item_of(readings, drift), changes[0]
         values = len(set(drift.series))
         moved = observed_or_none(partial(lab.dataset.rounding, index, leaf)) or math.inf
         rounds = f", by at most {moved:.0e} of its largest value" if moved <= ROUNDING else ""
-        forgets = "" if any(one.shared for one in changes) else _forgets(lab)
+        forgets = "" if any(each.shared for each in changes) else _forgets(lab)
+        at = Location(*change.at, change.path) if change.at else Location(what=change.path)
         yield Finding(
             message=f"sample{leaf} of index {index} has {values} different values in {len(drift.series)} reads with "
             f"the same random state: reading it modifies {change.path}{rounds}{forgets}",
             evidence={
-                "leaves": [f"sample{path}" for path in found],
-                "changed by reading": [one.path for one in changes[:8]],
+                "fix here": rewritten(lab, at, out_of_place, copied_before) or "change a copy of what is stored",
+                "leaves": [f"sample{path}" for path in mutated],
+                "changed by reading": [each.path for each in changes[:8]],
                 "frozen RNGs": "all that were found",
             },
-            at=Location(*change.at, change.path) if change.at else Location(what=change.path),
+            at=at,
             repro=lab.repro.samples(index, index, index),
+            sample=index,
             ambiguous=bool(rounds or forgets),
         )
-    return Coverage(readings.exercised, None if found else _latent(lab))
+    return Coverage(readings.exercised, None if mutated else _latent(lab))
 
 
 def _forgets(lab: Lab) -> str:
@@ -69,8 +73,8 @@ def _forgets(lab: Lab) -> str:
 def _latent(lab: Lab) -> str | None:
     """A note behind a pass: a sample that settles after its first read, or one that depends on other reads."""
     moved = drifts(lab.dataset.readings, lab.epoch.samples)
-    own = [leaf for leaf, drift in moved.items() if drift.cause is Cause.OWN]
-    if own:
-        return f"sample{own[0]} changes in a later read, but no stored data were seen to change"
+    by_own_reads = [leaf for leaf, drift in moved.items() if drift.cause is Cause.OWN]
+    if by_own_reads:
+        return f"sample{by_own_reads[0]} changes in a later read, but no stored data were seen to change"
     others = [leaf for leaf, drift in moved.items() if drift.cause is Cause.OTHERS]
     return f"sample{others[0]} depends on {Cause.OTHERS.value}" if others else None

@@ -24,14 +24,17 @@ def dg308_aliased_samples(lab: Lab) -> Judgement:
     overwritten = readings.forward.overwritten
     if overwritten:
         first = overwritten[0]
+        changed = {overwrite.earlier for overwrite in overwritten}
         yield Finding(
             message=f"sample{first.leaf} of index {first.earlier} changes when index {first.later} is read: both "
             "share memory",
             evidence={
-                "leaves": [f"sample{leaf}" for leaf in dict.fromkeys(one.leaf for one in overwritten)],
-                "samples that change": f"{len({one.earlier for one in overwritten})} of {len(readings.items)}",
+                "fix here": "fill a new object for each sample, or return a copy of it (.clone(), .copy())",
+                "leaves": [f"sample{leaf}" for leaf in dict.fromkeys(overwrite.leaf for overwrite in overwritten)],
+                "samples that change": f"{len(changed)} of {len(readings.items)}",
             },
-            at=lab.dataset.location,
+            at=lab.dataset.overwriting_line(first),
             repro=lab.repro.samples(first.earlier, first.later),
+            sample=first.later,
         )
     return Coverage(readings.exercised)

@@ -26,18 +26,21 @@ def dg310_hash_order(lab: Lab) -> Judgement:
         a number from a string, use `zlib.crc32(name.encode())`.
     Links: https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED
     """
-    one = lab.dataset.rebuilt()
-    if not one.iterated:
+    forward = lab.dataset.rebuilt()
+    if not forward.iterated:
         raise NotApplicable("no iteration over a set of strings and no hash of a string seen")
-    two = lab.dataset.rebuilt(sets_backward=True)
-    found = compare(one.answers, two.answers, lambda: lab.dataset.rebuilt(again=True).answers, partial(unsteady, lab))
-    if found:
-        place = next((entry for entry in one.iterated if entry), None)
+    backward = lab.dataset.rebuilt(sets_backward=True)
+    change = compare(
+        forward.answers, backward.answers, lambda: lab.dataset.rebuilt(again=True).answers, partial(unsteady, lab)
+    )
+    if change:
+        location = next((entry for entry in forward.iterated if entry), None)
         yield Finding(
-            message=f"{found.subject} when the order of a set of strings (hash seed) changes",
-            evidence=found.evidence
-            | without_empty({"set or hash used at": [f"{at[0]}:{at[1]}" for at in one.iterated if at]}),
-            at=Location(*place) if place else lab.dataset.location,
-            repro=f"for seed in 1 2 3 4; do PYTHONHASHSEED=$seed {lab.repro.samples(found.index)}; done",
+            message=f"{change.subject} when the order of a set of strings (hash seed) changes",
+            evidence=change.evidence
+            | without_empty({"set or hash used at": [f"{at[0]}:{at[1]}" for at in forward.iterated if at]}),
+            at=Location(*location) if location else lab.dataset.location,
+            repro=f"for seed in 1 2 3 4; do PYTHONHASHSEED=$seed {lab.repro.samples(change.index)}; done",
+            sample=change.index,
         )
-    return Coverage({"samples": len(one.answers), "orders": 2})
+    return Coverage({"samples": len(forward.answers), "orders": 2})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import unsteady
-from dataguard.core.model import Coverage, Finding, Judgement, Location, NotTested, Severity, Undecided, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, NotTested, Severity, Undecided, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import SampleRecord
@@ -41,13 +41,15 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
     """
     sample, substitutes = lab.dataset.sample_sources, lab.dataset.substitutes
-    looked = {"files": len(sample.sources), "substitutes": len(substitutes)}
-    for substitute in substitutes:
+    exercised = {"files": len(sample.sources), "substitutes": len(substitutes)}
+    for number, substitute in enumerate(substitutes):
         if substitute.endlessly:
             name = substitute.source.shown
             fact = f"dataset[{sample.whole.index}] never returns if {name} cannot be read: it tries endlessly"
-            yield Finding(fact, {"file": substitute.source.name}, Location(*substitute.endlessly))
-            return Coverage(looked)
+            yield Finding(
+                fact, {"fix here": _LIMIT, "file": substitute.source.name}, lab.dataset.substituting_line(number)
+            )
+            return Coverage(exercised)
     replaced = [substitute for substitute in substitutes if is_replaced(sample, substitute)]
     for substitute in replaced:
         if substitute.opened:
@@ -70,20 +72,24 @@ def dg312_substituted_sample(lab: Lab) -> Judgement:
             message=f"{fact} and raises nothing",
             evidence=without_empty(
                 {
+                    "fix here": "let the error rise, or return None and leave that out in collate_fn",
                     "file": substitute.source.name if substitute.source.is_file else None,
                     "read instead": instead[:4],
                     "leaves": [f"sample{path}" for path in unlike(sample, substitute.answer)],
                 }
             ),
-            at=lab.dataset.location,
+            at=lab.dataset.substituting_line(substitutes.index(substitute)),
         )
         break
-    return Coverage(looked, note=note)
+    return Coverage(exercised, note=note)
+
+
+_LIMIT = "raise after a few attempts"
 
 
 def unlike(sample: SampleSources, answer: Answer) -> list[str]:
     """The leaves that are no longer what they are in every read of the whole sample."""
-    stable = {path: one for path, one in sample.whole.digests.items() if sample.again.digests.get(path) == one}
+    stable = {path: digest for path, digest in sample.whole.digests.items() if sample.again.digests.get(path) == digest}
     return [path for path, digest in stable.items() if answer.digests.get(path) != digest]
 
 

@@ -41,8 +41,8 @@ class Change:
 
 
 def compare(
-    one: Sequence[Answer],
-    two: Sequence[Answer],
+    answers: Sequence[Answer],
+    others: Sequence[Answer],
     again: Callable[[], Sequence[Answer]],
     unsteady: Callable[[], frozenset[str]] = frozenset,
 ) -> Change | None:
@@ -51,33 +51,41 @@ def compare(
     `again` repeats the reads of the first one, and `unsteady` returns the leaves that vary from read to read: what
     varies anyway is ignored, also where it is equal by chance. Both are called only if something differs.
     """
-    if all(_unlike(first, second) == () for first, second in zip(one, two, strict=True)):
+    if all(_unlike(first, second) == () for first, second in zip(answers, others, strict=True)):
         return None
-    unstable = unsteady() | varying(one, again())
-    found = []
-    for first, second in zip(one, two, strict=True):
+    unstable = unsteady() | varying(answers, again())
+    changed = []
+    for first, second in zip(answers, others, strict=True):
         leaves = set(first.digests) - unstable
         unlike = tuple(leaf for leaf in _unlike(first, second) if leaf in leaves)
         if unlike and not first.incident and not second.incident:
-            identifying = {leaf for leaf in leaves if len({answer.digests.get(leaf) for answer in one}) > len(one) / 2}
-            found.append((first.index, unlike, identifying <= set(unlike)))
-    return Change(*found[0][:2], len(found), len(one), found[0][2]) if found else None
+            identifying = {
+                leaf for leaf in leaves if len({answer.digests.get(leaf) for answer in answers}) > len(answers) / 2
+            }
+            changed.append((first.index, unlike, identifying <= set(unlike)))
+    return Change(*changed[0][:2], len(changed), len(answers), changed[0][2]) if changed else None
 
 
-def _unlike(one: Answer, two: Answer) -> tuple[str, ...]:
+def _unlike(answer: Answer, other: Answer) -> tuple[str, ...]:
     """The leaves in which two answers differ."""
-    first, second = one.digests, two.digests
+    first, second = answer.digests, other.digests
     return tuple(path for path in {**first, **second} if first.get(path) != second.get(path))
 
 
-def varying(one: Sequence[Answer], again: Sequence[Answer]) -> frozenset[str]:
+def varying(answers: Sequence[Answer], again: Sequence[Answer]) -> frozenset[str]:
     """The leaves that differ between two processes that should agree."""
-    return frozenset(leaf for first, other in zip(one, again, strict=True) for leaf in _unlike(first, other))
+    return frozenset(leaf for first, other in zip(answers, again, strict=True) for leaf in _unlike(first, other))
 
 
-def is_reordered(one: Sequence[Answer], two: Sequence[Answer], ignored: frozenset[str]) -> bool:
-    """Whether the second process gives samples of the first one, labels and all. Some leaves are `ignored`."""
-    common = frozenset.intersection(*(frozenset(answer.digests) - ignored for answer in (*one, *two)))
-    identifying = any(len({answer.digests[leaf] for answer in one}) > len(one) / 2 for leaf in common)
-    known, moved = ({tuple(answer.digests[leaf] for leaf in sorted(common)) for answer in part} for part in (one, two))
-    return identifying and moved <= known
+def is_reordered(answers: Sequence[Answer], others: Sequence[Answer], ignored: frozenset[str]) -> bool:
+    """Whether the second process gives samples of the first one, labels and all. Some leaves are `ignored`.
+
+    The first one may have read an index several times.
+    """
+    common = frozenset.intersection(*(frozenset(answer.digests) - ignored for answer in (*answers, *others)))
+    indices = len({answer.index for answer in answers})
+    identifying = any(len({answer.digests[leaf] for answer in answers}) > indices / 2 for leaf in common)
+    contents, other_contents = (
+        {tuple(answer.digests[leaf] for leaf in sorted(common)) for answer in part} for part in (answers, others)
+    )
+    return identifying and other_contents <= contents

@@ -36,9 +36,9 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
         rotate the files once and clear the tag.
     Links: https://pillow.readthedocs.io/en/stable/reference/ImageOps.html#PIL.ImageOps.exif_transpose
     """
-    found = lab.files.orientations
-    looked = {"files": found.files, "orientations": len(found.trials)}
-    reversed_trials = [trial for trial in found.trials if trial.misrotated]
+    observed = lab.files.orientations
+    exercised = {"files": observed.files, "orientations": len(observed.trials)}
+    reversed_trials = [trial for trial in observed.trials if trial.misrotated]
     if reversed_trials:
         trial = reversed_trials[0]
         yield file_finding(
@@ -48,11 +48,11 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
             f"EXIF orientation {trial.orientation} is applied in the wrong direction",
             {"EXIF orientation": trial.orientation, "compared with": "the same image stored upright and upside down"},
         )
-        return Coverage(looked)
-    ignoring = [trial for trial in found.trials if trial.ignored and not trial.changed]
-    if not found.rotated:
+        return Coverage(exercised)
+    ignoring = [trial for trial in observed.trials if trial.ignored and not trial.changed]
+    if not observed.rotated:
         latent = "no image has an EXIF rotation; if one had, it would be ignored"
-        return Coverage(looked, latent if ignoring else None)
+        return Coverage(exercised, latent if ignoring else None)
     wrong = [trial for trial in ignoring if not trial.companion]
     if any(trial.inconsistent for trial in wrong):
         raise Undecided(
@@ -60,18 +60,18 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
         )
     if wrong:
         trial = wrong[0]
-        count = sum(count for _, count in found.rotated)
+        count = sum(count for _, count in observed.rotated)
         yield file_finding(
             lab,
             trial.index,
             f"{trial.ignored[0]} shows {shown(trial.name)} {AS_STORED[trial.orientation]}: "
-            f"EXIF orientation is ignored ({count} of {found.files} files need rotation)",
+            f"EXIF orientation is ignored ({count} of {observed.files} files need rotation)",
             {
                 "EXIF orientation": trial.orientation,
-                "files by EXIF orientation": {str(orientation): count for orientation, count in found.rotated},
+                "files by EXIF orientation": {str(orientation): count for orientation, count in observed.rotated},
                 "confirmed by": "the same file with orientation 1 gives the same sample",
             },
         )
     as_stored = ignoring and not wrong
     note = "EXIF orientation is ignored, but other files of the sample match the stored image" if as_stored else None
-    return Coverage(looked, note)
+    return Coverage(exercised, note)

@@ -30,8 +30,8 @@ def dg513_unreadable_sample(lab: Lab) -> Judgement:
         raise NotTested("the loader's own __iter__ needs complete batches, so no sample can be skipped: see DG001")
     epoch = lab.epoch
     groups: dict[tuple[object, ...], list[Unreadable]] = {}
-    for one in epoch.unreadable:
-        groups.setdefault((one.error_type, one.where), []).append(one)
+    for unreadable in epoch.unreadable:
+        groups.setdefault((unreadable.error_type, unreadable.where), []).append(unreadable)
     requested = (epoch.read or 0) + len(epoch.unreadable)
     for group in groups.values():
         yield _finding(lab, group, requested)
@@ -47,7 +47,8 @@ def _finding(lab: Lab, group: Sequence[Unreadable], requested: int) -> Finding:
             {
                 "unreadable": f"{len(group)} of {requested} samples",
                 "samples": [
-                    without_empty({"index": one.shown, "file": one.file, "reason": one.reason}) for one in group
+                    without_empty({"index": unreadable.shown, "file": unreadable.file, "reason": unreadable.reason})
+                    for unreadable in group
                 ],
             }
         ),

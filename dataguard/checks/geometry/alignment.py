@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.sample_figures import beside_original
 from dataguard.core.figures import Pictures, View
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Finding, NotApplicable, Undecided
 from dataguard.settings.parsers import EVALUATION
 
@@ -32,7 +34,11 @@ FEWEST_FOLLOWING = 0.7
 """The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
 
-def mask_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+Compared = tuple[list[Finding], dict[str, int], list[str]]
+"""Findings, how much was looked at, and the leaves that were compared."""
+
+
+def mask_findings(lab: Lab) -> Compared:
     """Findings about masks and other dense targets misaligned with their closest image, and how much was seen.
 
     Raises NotApplicable where there are none, and Undecided where they cannot be compared.
@@ -45,27 +51,30 @@ def mask_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
         if all(mask.values is None or mask.values.edge_share > MOST_BETWEEN for mask in charts.masks):
             raise NotApplicable("the sample holds only values computed from the mask, not the mask itself")
         raise Undecided("no draw shows enough of both the image and its mask to compare them")
-    return [_misaligned(lab, charts, mask, shift) for mask, shift in misaligned_masks(lab)], charts.exercised
+    findings = [_misaligned(lab, charts, mask, shift) for mask, shift in misaligned_masks(lab)]
+    return findings, charts.exercised, [f"{charts.root}{mask.path}" for mask in _compared(charts)]
 
 
-def box_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+def box_findings(lab: Lab) -> Compared:
     """The same about boxes and points, compared with where their image comes from in each draw."""
     charts = lab.geometry.boxes
-    return [_not_following(lab, charts, one) for one in unfollowing_tables(lab)], charts.exercised
+    findings = [_not_following(lab, charts, table) for table in unfollowing_tables(lab)]
+    return findings, charts.exercised, [f"{charts.root}{table.path}" for table in charts.tables]
 
 
-def aspect_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+def aspect_findings(lab: Lab) -> Compared:
     """The same about boxes and points in image files of other shapes."""
-    found = [
+    findings = [
         Finding(
-            message=f"sample{one.path}: {_wrong_aspect(one)}",
-            evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": one.moved},
+            message=f"sample{table.path}: {_wrong_aspect(table)}",
+            evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": table.moved},
             at=lab.dataset.location,
-            repro=None if one.index is None else lab.repro.samples(one.index),
+            repro=None if table.index is None else lab.repro.samples(table.index),
+            sample=table.index,
         )
-        for one in lab.geometry.box_aspect
+        for table in lab.geometry.box_aspect
     ]
-    return found, {"leaves": len(found)} if found else {}
+    return findings, {"leaves": len(findings)} if findings else {}, []
 
 
 def _wrong_aspect(table: BoxAspect) -> str:
@@ -75,12 +84,45 @@ def _wrong_aspect(table: BoxAspect) -> str:
     return f"{what} have their {table.axis} divided by the {'height' if table.axis == 'x' else 'width'} of their image"
 
 
-def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
+def dense_findings(lab: Lab) -> Compared:
+    """The same about masks and other dense targets, whether they are read from a file or made of coordinates."""
+    try:
+        return mask_findings(lab)
+    except NotApplicable as reason:
+        try:
+            return drawn_findings(lab)
+        except NotApplicable:
+            raise reason from None
+
+
+def drawn_findings(lab: Lab) -> Compared:
+    """The same about masks and heatmaps that are made of coordinates, such as polygons: those that stay the same."""
+    charts = lab.geometry.drawn_targets
+    if not charts.targets:
+        raise NotApplicable("images do not move between draws, or no target of their shape would show it")
+    findings = [
+        Finding(
+            message=f"{charts.root}{target.path} stays where it is when {charts.root}{target.image} moves",
+            evidence={
+                "image": target.moved,
+                "same target in": f"{target.stayed} of {target.pairs} pairs of draws",
+            },
+            at=lab.dataset.location,
+            repro=None if charts.collated or target.index is None else lab.repro.samples(target.index),
+        )
+        for target in charts.targets
+        if target.stayed == target.pairs >= FEWEST_FLIPPED and not target.followed
+    ]
+    exercised = {"draws": charts.draws, "leaves": len(charts.targets)}
+    return findings, exercised, [f"{charts.root}{target.path}" for target in charts.targets]
+
+
+def pair_findings(lab: Lab) -> Compared:
     """The same about two leaves that show one part of one image in two sizes."""
     try:
         pairs = lab.geometry.sized_pairs
     except NotApplicable:
-        return [], {}
+        return [], {}, []
     flipped = [pair for pair in pairs if pair.misaligned >= FEWEST_FLIPPED]
     findings = [
         Finding(
@@ -91,12 +133,14 @@ def pair_findings(lab: Lab) -> tuple[list[Finding], dict[str, int]]:
                 "misaligned in": f"{pair.misaligned} of {pair.draws} draws",
                 "charted via": pair.source,
             },
-            at=lab.dataset.location,
+            at=observed_or_none(partial(lab.geometry.line_of_sizes, pair)) or lab.dataset.location,
             repro=None if pair.index is None else lab.repro.samples(pair.index, batch=pair.collated),
+            sample=pair.index,
         )
         for pair in flipped
     ]
-    return findings, {"draws": max(pair.draws for pair in pairs), "leaves": 2 * len(pairs)} if pairs else {}
+    exercised = {"draws": max(pair.draws for pair in pairs), "leaves": 2 * len(pairs)} if pairs else {}
+    return findings, exercised, [f"{pair.root}{name}" for pair in pairs for name in (pair.large, pair.small)]
 
 
 def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:
@@ -108,9 +152,9 @@ def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:
 def unfollowing_tables(lab: Lab) -> Sequence[BoxAlignment]:
     """The boxes and points that do not follow their image. Raises NotApplicable if they are kept on purpose."""
     charts = lab.geometry.boxes
-    follows = [one for one in charts.tables if one.found >= FEWEST_FOLLOWING * one.comparable]
+    follows = [table for table in charts.tables if table.found >= FEWEST_FOLLOWING * table.comparable]
     # Boxes that do not follow are kept on purpose where other boxes of the sample do.
-    if not follows and lab.facts.role in EVALUATION and not any(one.moved for one in charts.tables):
+    if not follows and lab.facts.role in EVALUATION and not any(table.moved for table in charts.tables):
         raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
     return () if follows else charts.tables
 
@@ -133,7 +177,7 @@ def _worst(mask: MaskLeaf) -> Shift | None:
 def _misaligned(lab: Lab, charts: ChartedMasks, mask: MaskLeaf, shift: Shift) -> Finding:
     image, other = f"{charts.root}{mask.image}", f"{charts.root}{mask.path}"
     where = "" if shift.index is None else f" of dataset[{shift.index}]"
-    beyond = sum(one.distance > one.tolerance for one in mask.shifts)
+    beyond = sum(each.distance > each.tolerance for each in mask.shifts)
     return Finding(
         message=f"{image}{where} is {shift.image}, {other} is {shift.mask}: "
         f"misaligned by {shift.distance:.0%} of the image",
@@ -143,25 +187,27 @@ def _misaligned(lab: Lab, charts: ChartedMasks, mask: MaskLeaf, shift: Shift) ->
             "misaligned in": f"{beyond} of {len(mask.shifts)} draws",
             "charted via": charts.source,
         },
-        at=lab.dataset.location,
+        at=observed_or_none(lambda: lab.geometry.line_apart(shift.draw)) or lab.dataset.location,
         repro=None if charts.collated or shift.index is None else lab.repro.samples(shift.index),
+        sample=shift.index,
     )
 
 
-def _not_following(lab: Lab, charts: ChartedBoxes, one: BoxAlignment) -> Finding:
-    what = "points" if one.points else "boxes"
-    lost = one.comparable - one.found
-    table, image = f"{charts.root}{one.path}", f"{charts.root}{one.image}"
+def _not_following(lab: Lab, charts: ChartedBoxes, boxes: BoxAlignment) -> Finding:
+    what = "points" if boxes.points else "boxes"
+    lost = boxes.comparable - boxes.found
+    table, image = f"{charts.root}{boxes.path}", f"{charts.root}{boxes.image}"
     return Finding(
-        message=f"{table} does not follow {image}: {lost} of {one.comparable} {what} are wrong when the image moves",
+        message=f"{table} does not follow {image}: {lost} of {boxes.comparable} {what} are wrong when the image moves",
         evidence={
-            "image in one draw": one.one,
-            "in another draw": one.other,
-            "pairs of draws": one.pairs,
-            f"format of the {what}": one.box_format,
+            "image in one draw": boxes.one,
+            "in another draw": boxes.other,
+            "pairs of draws": boxes.pairs,
+            f"format of the {what}": boxes.box_format,
         },
-        at=lab.dataset.location,
-        repro=None if charts.collated or one.index is None else lab.repro.samples(one.index),
+        at=observed_or_none(lambda: lab.geometry.line_of_boxes(boxes)) or lab.dataset.location,
+        repro=None if charts.collated or boxes.index is None else lab.repro.samples(boxes.index),
+        sample=boxes.index,
     )
 
 
@@ -199,12 +245,12 @@ def misaligned_boxes(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures
     """Boxes over their image, in several draws."""
     del findings
     root = lab.geometry.boxes.root
-    for one in unfollowing_tables(lab):
+    for boxes in unfollowing_tables(lab):
         view = View(
-            f"{root}{one.image}", tuple(range(FIGURE_DRAWS)), boxes=f"{root}{one.path}", box_format=one.box_format
+            f"{root}{boxes.image}", tuple(range(FIGURE_DRAWS)), boxes=f"{root}{boxes.path}", box_format=boxes.box_format
         )
-        words = f"{'Points' if one.points else 'Boxes'} of the sample are laid over its image."
-        yield from beside_original(lab, [one.index], view, words)
+        words = f"{'Points' if boxes.points else 'Boxes'} of the sample are laid over its image."
+        yield from beside_original(lab, [boxes.index], view, words)
 
 
 def _masked(

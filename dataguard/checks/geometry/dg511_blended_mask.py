@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import nearest, rewritten, unscaled
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
-    from dataguard.lab.geometry.alignment import MaskLeaf
+    from dataguard.lab.geometry.alignment import MaskLeaf, MaskValues
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
 
-LEAST, MOST = 0.004, 0.5
+LEAST_SHARE, MOST_AT_EDGES = 0.004, 0.5
 """Shares of a mask between two labels: below, noise; above, along one edge, a distance map or heat map."""
 FULL_SCALES = (255.0, 65535.0)
 """The largest value of 8-bit and of 16-bit masks."""
@@ -42,7 +45,7 @@ def dg511_blended_mask(lab: Lab) -> Judgement:
     sound = [mask for mask in charts.masks if mask.values and mask not in wrong]
     if wrong and not sound:  # next to a correct mask, another one is softened on purpose
         mask, why = next(iter(wrong.items()))
-        yield _finding(lab, [f"{charts.root}{one.path}" for one in wrong], why, mask)
+        yield _finding(lab, [f"{charts.root}{each.path}" for each in wrong], why, mask)
     elif charts.constant and not charts.masks:
         words = f"holds a single value in all samples, although the masks hold {len(charts.labels)} labels"
         yield _finding(lab, [f"{charts.root}{path}" for path in charts.constant], words)
@@ -56,15 +59,14 @@ def _why(charts: ChartedMasks, mask: MaskLeaf) -> str | None:
     values = mask.values
     if values is None:
         return None
-    discrete = values.dtype.startswith(("int", "uint")) or _far_apart(charts)  # otherwise it may be a depth map
-    if charts.lossy_values and values.most_values > charts.lossy_labels and discrete:
+    if _spread(charts, values):
         reason = f"lossy compression spreads {charts.lossy_labels} labels over {charts.lossy_values} values"
         return f"holds {values.most_values} different values: {reason}"
-    if values.between and values.share >= LEAST and values.edge_share <= MOST:
+    if values.between and values.share >= LEAST_SHARE and values.edge_share <= MOST_AT_EDGES:
         low, high = values.labels
         some = f"{values.between[len(values.between) // 2]:.4g}"
         return (
-            f"is blended: {values.share:.1%} of its pixels lie between labels {low:.4g} and {high:.4g}, such as {some}"
+            f"{_BLENDED} {values.share:.1%} of its pixels lie between labels {low:.4g} and {high:.4g}, such as {some}"
         )
     for scale in FULL_SCALES:
         least = min((value for label in charts.labels for value in label if value > 0), default=scale)
@@ -74,18 +76,35 @@ def _why(charts: ChartedMasks, mask: MaskLeaf) -> str | None:
     return None
 
 
+_BLENDED = "is blended:"
+_NEAREST = "interpolate the mask by its nearest neighbour"
+_WHOLE = "make a tensor of the mask without scaling its values"
+
+
+def _spread(charts: ChartedMasks, values: MaskValues) -> bool:
+    """Whether the files hold more values than labels, and so does a mask."""
+    discrete = values.dtype.startswith(("int", "uint")) or _far_apart(charts)  # otherwise it may be a depth map
+    return bool(charts.lossy_values) and values.most_values > charts.lossy_labels and discrete
+
+
 def _far_apart(charts: ChartedMasks) -> bool:
     """Whether lossy compression leaves the labels distinct."""
-    return all(two[0] - one[0] > DISTINCT_STEP for one, two in pairwise(charts.labels))
+    return all(next_label[0] - label[0] > DISTINCT_STEP for label, next_label in pairwise(charts.labels))
 
 
 def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = None) -> Finding:
     charts = lab.geometry.masks
     values = mask.values if mask else None
+    # No line spreads the labels of files with lossy compression.
+    followed = values if values and not _spread(charts, values) else None
+    at = observed_or_none(partial(lab.geometry.line_of_values, followed)) if followed else None
+    blends = bool(followed and words.startswith(_BLENDED))
+    rewrites, otherwise = ([nearest], _NEAREST) if blends else ([unscaled], _WHOLE)
     return Finding(
         message=f"{leaves[0]} {words}",
         evidence=without_empty(
             {
+                "fix here": (rewritten(lab, at, *rewrites) or otherwise) if followed else None,
                 "leaves": leaves,
                 "charted via": charts.source,
                 "labels of the masks": [label[0] if len(label) == 1 else list(label) for label in charts.labels[:16]],
@@ -95,6 +114,7 @@ def _finding(lab: Lab, leaves: list[str], words: str, mask: MaskLeaf | None = No
                 "dtype": values and values.dtype,
             }
         ),
-        at=lab.dataset.location,
+        at=at or lab.dataset.location,
         repro=None if charts.collated or charts.index is None else lab.repro.samples(charts.index),
+        sample=charts.index,
     )

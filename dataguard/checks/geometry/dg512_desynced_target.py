@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.geometry.alignment import aspect_findings, box_findings, mask_findings, pair_findings
+from dataguard.checks.geometry.alignment import (
+    aspect_findings,
+    box_findings,
+    dense_findings,
+    pair_findings,
+)
 from dataguard.core.model import Coverage, DataguardError, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+
+
+MOST_NAMED = 6
+"""Leaves that a pass names: a sample seldom has more targets."""
 
 
 @check("DG512", "desynced-target", Severity.ERROR)
@@ -25,17 +34,22 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
         `mask=` and `bbox_params`, in one call; with functional transforms, call `get_params` once for both.
     Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_transforms_e2e.html
     """
-    looked: dict[str, int] = {}
+    total: dict[str, int] = {}
+    compared: list[str] = []
+    failed = False
     reasons: list[DataguardError] = []
-    for find in (mask_findings, box_findings, aspect_findings, pair_findings):
+    for find in (dense_findings, box_findings, aspect_findings, pair_findings):
         try:
-            findings, exercised = find(lab)
+            findings, exercised, leaves = find(lab)
         except (NotApplicable, Undecided) as reason:
             reasons.append(reason)
             continue
         yield from findings
-        looked |= {unit: looked.get(unit, 0) + count for unit, count in exercised.items()}
-    if not looked:
+        compared += leaves
+        failed = failed or bool(findings)
+        total |= {unit: total.get(unit, 0) + count for unit, count in exercised.items()}
+    if not total:
         undecided = next((reason for reason in reasons if isinstance(reason, Undecided)), None)
         raise undecided or NotApplicable("; ".join(dict.fromkeys(map(str, reasons))))
-    return Coverage(looked)
+    names = list(dict.fromkeys(compared))
+    return Coverage(total, None if failed or not names else f"compared: {', '.join(names[:MOST_NAMED])}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.machine.units import counted
 
@@ -27,18 +29,20 @@ def dg519_unswapped_keypoints(lab: Lab) -> Judgement:
     flips = lab.geometry.keypoint_flips
     if not flips:
         raise NotApplicable("no keypoints or classes with named sides are flipped in any of several reads")
-    for one in flips:
-        name, pair = f"sample{one.leaf}", " and ".join(one.sides.pair or ())
-        if one.kept and one.swapped:
+    for flipped in flips:
+        name, pair = f"sample{flipped.leaf}", " and ".join(flipped.sides.pair or ())
+        if flipped.kept and flipped.swapped:
             raise Undecided(f"left and right of {name} are swapped in some flips only")
-        if one.kept:
+        if flipped.kept:
             yield Finding(
                 message=f"{name} is flipped horizontally, but {pair} are not swapped",
                 evidence={
-                    "sides": f"{one.sides.where}: {len(one.sides.partner)} names",
-                    "compared": f"{counted(one.kept, 'pairs')} of reads that differ by a flip",
+                    "fix here": f"exchange {pair} in the same step",
+                    "sides": f"{flipped.sides.where}: {len(flipped.sides.partner)} names",
+                    "compared": f"{counted(flipped.kept, 'pairs')} of reads that differ by a flip",
                 },
-                at=lab.dataset.location,
-                repro=lab.repro.samples(one.index, one.index, one.index, one.index),
+                at=observed_or_none(partial(lab.geometry.line_of_flip, flipped)) or lab.dataset.location,
+                repro=lab.repro.samples(flipped.index, flipped.index, flipped.index, flipped.index),
+                sample=flipped.index,
             )
-    return Coverage({"leaves": len(flips), "flips": sum(one.kept + one.swapped for one in flips)})
+    return Coverage({"leaves": len(flips), "flips": sum(flipped.kept + flipped.swapped for flipped in flips)})

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.image_findings import image_finding
+from dataguard.checks.common.image_findings import image_finding, last_reordering
+from dataguard.checks.common.rewrites import channels_turned
 from dataguard.core.model import Coverage, Judgement, NotApplicable, NotTested, Severity, Undecided
 from dataguard.stats.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
     from dataguard.lab.images.chart_fit import Fit
+    from dataguard.lab.images.colour_lines import ColourStep
     from dataguard.lab.lab import Lab
 
 _CONVENTION = ", but values from 0 to 1 without normalization are RGB by convention"
@@ -43,13 +46,25 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
         fit, why = next(iter(swapped.items()))
         tested = f"tested with pure-colour images in place of what {colours.source} returns"
         yield replace(
-            image_finding(lab, swapped, f"is {fit.order}{why} ({tested})"),
+            image_finding(
+                lab,
+                swapped,
+                f"is {fit.order}{why} ({tested})",
+                _decoding if fit.other_orders else last_reordering,
+                [channels_turned],
+                f"turn the channels once: {fit.order} to {lab.settings.contract.get('channels') or 'RGB'}",
+            ),
             ambiguous={*swapped.values()} == {_CONVENTION},
         )
     else:
         _need_clear(lab, images)
     measured = f"{colours.root}{images[0].path}: {colours.summary(images[0], lab.images.candidates)}"
     return Coverage(colours.exercised, None if swapped else measured)
+
+
+def _decoding(steps: Sequence[ColourStep]) -> ColourStep:
+    """The step that decodes in another order than RGB: a later one may reorder channels at random, as the hue does."""
+    return steps[0] if steps[0].red_plane else last_reordering(steps)
 
 
 def _why(lab: Lab, fit: Fit) -> str | None:
@@ -63,9 +78,9 @@ def _why(lab: Lab, fit: Fit) -> str | None:
         return ", which is neither RGB nor BGR"
     if not fit.is_float:  # raw bytes: code that scales them later may also swap channels
         return None
-    found = read(fit.gains, fit.offsets, lab.images.candidates)
-    if found and not found.statistics.symmetric:
-        return None if found.bgr else f" but normalized with {found.statistics.name}'s RGB statistics"
+    reading = read(fit.gains, fit.offsets, lab.images.candidates)
+    if reading and not reading.statistics.symmetric:
+        return None if reading.bgr else f" but normalized with {reading.statistics.name}'s RGB statistics"
     factor = plain_factor(fit.gains, fit.offsets)
     unit = factor is not None and factor <= 1.01
     return _CONVENTION if unit else None
@@ -79,6 +94,6 @@ def _need_clear(lab: Lab, images: list[Fit]) -> None:
         if fit.order is None:
             raise Undecided("the channel order differs between draws")
         if fit.order == "BGR" and fit.is_float and not wanted:
-            found = read(fit.gains, fit.offsets, list(KNOWN.values()))
-            if found is None or found.statistics.symmetric:
+            reading = read(fit.gains, fit.offsets, list(KNOWN.values()))
+            if reading is None or reading.statistics.symmetric:
                 raise Undecided(f"channels are BGR, and it is unknown whether the model expects that: {ask}")

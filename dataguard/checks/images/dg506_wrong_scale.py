@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.image_findings import file_finding, image_finding
+from dataguard.checks.common.image_findings import divided_again, file_finding, image_finding, wrong_scaling
+from dataguard.checks.common.rewrites import divided, undivided
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.stats.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
@@ -28,7 +29,7 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
         it; all images look the same to the model, black or white.
     Cause: statistics for values from 0 to 1 are applied to bytes that were never divided by 255 (`ToTensor` scales
         bytes, but not float arrays or other types); or values are divided by 255 before `ToTensor` or `Normalize`,
-        which divide again; or 16-bit values are scaled as 8-bit.
+        which divide again, or once more after `Normalize`; or 16-bit values are scaled as 8-bit.
     Fix: scale once, where the dtype of the image is known: `v2.ToDtype(torch.float32, scale=True)`, or one division.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.ToTensor.html
     """
@@ -44,7 +45,14 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
     if wrong:
         fit, why = next(iter(wrong.items()))
         black, white = shown(fit.offsets)[0], shown(fit.white)[0]
-        yield image_finding(lab, wrong, f"is {why}: black becomes {black:g} and white {white:g} in channel 0")
+        yield image_finding(
+            lab,
+            wrong,
+            f"is {why}: black becomes {black:g} and white {white:g} in channel 0",
+            wrong_scaling,
+            [undivided] if why.startswith(FACTORS[1 / 255]) else [divided] if why.startswith(FACTORS[255]) else [],
+            "scale the values once, to the range from 0 to 1",
+        )
     elif not {"value_range", "normalization"} & set(lab.settings.contract):
         _need_scaled(images)
     return Coverage(colours.exercised)
@@ -64,12 +72,14 @@ def _shallow(lab: Lab, error: NotApplicable) -> Finding:
 
 def _why(lab: Lab, fit: Fit) -> str | None:
     """What is wrong with the scale, and what shows that."""
+    if divided_again(lab, fit):
+        return f"{FACTORS[1 / 255]}, the second time after its normalization"
     contract = lab.settings.contract
-    own = lab.images.expected
-    found = read(fit.gains, fit.offsets, [own] if own else list(KNOWN.values()))
-    if found:
-        return found.slip and f"{found.slip}, but {found.statistics.name}'s statistics expect values from 0 to 1"
-    if own:
+    declared = lab.images.expected
+    reading = read(fit.gains, fit.offsets, [declared] if declared else list(KNOWN.values()))
+    if reading:
+        return reading.slip and f"{reading.slip}, but {reading.statistics.name}'s statistics expect values from 0 to 1"
+    if declared:
         return None
     if "value_range" in contract:
         low, high = contract["value_range"]

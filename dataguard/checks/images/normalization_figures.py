@@ -73,9 +73,9 @@ def _expected(lab: Lab, fit: Fit) -> Statistics | None:
     """The statistics of the contract, else those that resemble the measured ones."""
     if lab.images.expected:
         return lab.images.expected
-    found = read(fit.gains, fit.offsets, list(KNOWN.values()))
+    reading = read(fit.gains, fit.offsets, list(KNOWN.values()))
     missed = near_miss(fit.gains, fit.offsets)
-    return found.statistics if found else missed[0] if missed else None
+    return reading.statistics if reading else missed[0] if missed else None
 
 
 def _beside(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.checks.common.labels import records_of, samples_of
+from dataguard.checks.common.labels import ENTRY, records_of, samples_of
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord, Numbers, SampleRecord, ValueSummary
@@ -41,17 +41,16 @@ MOST_NORMALIZED = 1.5
 NO_AREA, OUTSIDE = "has no area in", "lies outside"
 """What is wrong with a box, to be followed by its image."""
 _BOX = re.compile(r"box|roi|rect", re.IGNORECASE)
-_ENTRY = re.compile(r"(?<=.)\[\d+\]")
 
 Four = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Four numbers of a sample, their place among its boxes, and the height and width of its image."""
+    """Four numbers of a sample, their row among its boxes, and the height and width of its image."""
 
     sample: ValueSummary
-    place: int
+    row: int
     numbers: Four
     height: int
     width: int
@@ -102,23 +101,27 @@ def boxes_of(lab: Lab) -> list[Boxes]:
     """The leaves of boxes, in order."""
     declared = lab.settings.contract.get("bbox_format")
     records = records_of(lab)
-    found: dict[str, list[Box]] = defaultdict(list)
+    by_path: dict[str, list[Box]] = defaultdict(list)
     layouts: dict[str, str] = {}
     for sample in samples_of(lab.epoch.value_summaries):
         record = records.get(sample.place)
-        tables = [one for one in sample.numbers if _may_be_boxes(one, sample.numbers, declared=bool(declared))]
+        tables = [
+            numbers for numbers in sample.numbers if _may_be_boxes(numbers, sample.numbers, declared=bool(declared))
+        ]
         image = _size(record) if record and tables else None
         for numbers in tables:
             size = numbers.canvas or image
             if size:
-                path = _ENTRY.sub("[*]", numbers.path)
-                found[path] += [Box(sample, place, four, *size) for place, four in _fours(numbers)]
+                path = ENTRY.sub("[*]", numbers.path)
+                by_path[path] += [Box(sample, row, four, *size) for row, four in _fours(numbers)]
                 if numbers.layout:
                     layouts[path] = numbers.layout
-    known = {path: ALIASES.get(declared, declared) if declared else layouts.get(path) for path in found}
+    layout_of = {path: ALIASES.get(declared, declared) if declared else layouts.get(path) for path in by_path}
     return [
-        _judged(path, _unpadded(boxes), known[path], conventional=_follows_torchvision(path, boxes[0].sample.numbers))
-        for path, boxes in found.items()
+        _judged(
+            path, _unpadded(boxes), layout_of[path], conventional=_follows_torchvision(path, boxes[0].sample.numbers)
+        )
+        for path, boxes in by_path.items()
         if boxes
     ]
 
@@ -131,7 +134,7 @@ def _may_be_boxes(numbers: Numbers, beside: Sequence[Numbers], *, declared: bool
     named = bool(_BOX.search(numbers.path)) or numbers.layout in FORMATS
     if len(shape) == 1:
         return named
-    parallel = any(one.shape == shape[:1] and one.path != numbers.path for one in beside)
+    parallel = any(other.shape == shape[:1] and other.path != numbers.path for other in beside)
     return len(shape) == 2 and (named or parallel or (declared and not any(map(_is_named, beside))))
 
 
@@ -141,9 +144,9 @@ def _is_named(numbers: Numbers) -> bool:
 
 def _fours(numbers: Numbers) -> Iterator[tuple[int, Four]]:
     values = numbers.values
-    for place in range(len(values) // 4):
-        x, y, third, fourth = values[4 * place : 4 * place + 4]
-        yield place, (x, y, third, fourth)
+    for row in range(len(values) // 4):
+        x, y, third, fourth = values[4 * row : 4 * row + 4]
+        yield row, (x, y, third, fourth)
 
 
 def _size(record: SampleRecord) -> tuple[int, int] | None:
@@ -171,7 +174,7 @@ def _unpadded(boxes: Sequence[Box]) -> list[Box]:
 
 def _follows_torchvision(path: str, sample: Sequence[Numbers]) -> bool:
     """Whether boxes and their labels have the names by which torchvision's detectors take corners."""
-    return path.endswith("['boxes']") and any(one.path == f"{path[:-9]}['labels']" for one in sample)
+    return path.endswith("['boxes']") and any(numbers.path == f"{path[:-9]}['labels']" for numbers in sample)
 
 
 def _judged(path: str, boxes: Sequence[Box], layout: str | None, *, conventional: bool = False) -> Boxes:
@@ -179,9 +182,11 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None, *, conventional
         wrong = [(box, fault) for box in boxes for fault in [box.fault(layout)] if fault]
         return Boxes(path, boxes, (layout,), tuple(wrong))
     normalized = 2 * sum(box.is_normalized for box in boxes) > len(boxes)
-    possible = [one for one in FORMATS if one.endswith("normalized") == normalized]
-    valid = {one: sum(box.fault(one, INSIDE_FORMAT) is None for box in boxes) for one in possible}
-    formats = tuple(one for one, count in valid.items() if count >= max(FEWEST_VALID_SHARE * len(boxes), FEWEST_VALID))
+    possible = [form for form in FORMATS if form.endswith("normalized") == normalized]
+    valid = {form: sum(box.fault(form, INSIDE_FORMAT) is None for box in boxes) for form in possible}
+    formats = tuple(
+        form for form, count in valid.items() if count >= max(FEWEST_VALID_SHARE * len(boxes), FEWEST_VALID)
+    )
     if not formats and _are_corners(boxes, possible[0]):
         outside = [(box, OUTSIDE) for box in boxes if min(box.numbers[2:]) <= 0]
         return Boxes(path, boxes, (possible[0],) if outside else (), tuple(outside))
@@ -190,7 +195,7 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None, *, conventional
     wrong = [
         (box, faults[0])
         for box in boxes
-        for faults in [[box.fault(one) for one in formats]]
+        for faults in [[box.fault(form) for form in formats]]
         if faults and all(faults) and faults[0]
     ]
     return Boxes(path, boxes, formats, tuple((box, str(fault)) for box, fault in wrong))

@@ -21,9 +21,10 @@ from dataguard.checks.common.labels import (
     of_all_samples,
     out_of_range,
 )
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.records import Index
     from dataguard.lab.lab import Lab
 
 NOT_CLASSES = ("binary", "multilabel", "regression")
@@ -46,14 +47,14 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     form = lab.settings.contract.get("target_form")
     if form in NOT_CLASSES:
         raise NotApplicable(f"the contract declares target_form {form!r}, which has no class indices")
-    found = candidates(lab)
-    if not found:
+    label_leaves = candidates(lab)
+    if not label_leaves:
         raise NotApplicable("no leaf of a sample looks like a class index: an integer beside a larger input")
-    groups = classes_by_leaf(lab, found)
+    groups = classes_by_leaf(lab, label_leaves)
     notes: list[str | None] = []
     if not groups:
-        yield from _inferred(lab, found)
-        notes = [balance_without_count(lab, found)]
+        yield from _inferred(lab, label_leaves)
+        notes = [balance_without_count(lab, label_leaves)]
     for classes, leaves in groups:
         labels = chosen(leaves, classes.count, declared=classes.declared)
         if labels is None:
@@ -65,9 +66,9 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     return Coverage(lab.epoch.exercised, "; ".join(filter(None, notes)) or None)
 
 
-def _inferred(lab: Lab, found: Sequence[Labels]) -> Iterator[Finding]:
+def _inferred(lab: Lab, label_leaves: Sequence[Labels]) -> Iterator[Finding]:
     """Labels out of range if the number of classes is inferred from the labels alone."""
-    labels_and_classes = inferred(lab, [of_all_samples(lab, labels) for labels in found])
+    labels_and_classes = inferred(lab, [of_all_samples(lab, labels) for labels in label_leaves])
     if labels_and_classes:
         yield from (replace(finding, ambiguous=True) for finding in _judged(lab, *labels_and_classes))
 
@@ -92,12 +93,18 @@ def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -
         message=f"sample{labels.path} of {where} {verb} {worst}, but {valid}{why}",
         evidence=without_empty(
             {
+                "fix here": f"subtract 1 from sample{labels.path}" if one_based else None,
                 "labels seen": f"{min(labels.values)} to {max(labels.values)}",
                 "out of range": {str(value): f"in {labels.samples[value]} of {labels.of} samples" for value in wrong},
                 "one label per": labels.kind.value,
                 "label table": labels.table,
             }
         ),
-        at=lab.dataset.location,
+        at=_place(lab, labels, sample.index) or lab.dataset.location,
         repro=None if sample.index is None else lab.repro.samples(sample.index),
+        sample=sample.index,
     )
+
+
+def _place(lab: Lab, labels: Labels, index: Index) -> Location | None:
+    return None if index is None else lab.places.value(index, labels.path)

@@ -31,38 +31,38 @@ def dg503_label_form(lab: Lab) -> Judgement:
     form, classes = lab.settings.contract.get("target_form"), classes_of(lab)
     if not lab.facts.batched:
         raise NotApplicable("automatic batching is off (batch_size=None): the form of a batch is unknown")
-    found = tables(lab)
+    label_tables = tables(lab)
     if form:
         count = int(classes.count) if classes and classes.declared else None
-        if not any(fits(table, form, count) for table in found):
-            table = _declared(found, form)
+        if not any(fits(table, form, count) for table in label_tables):
+            table = _declared(label_tables, form)
             yield _finding(lab, table, f"is {table.spelled}, {_range(table)}, but the contract declares {form!r}")
         return Coverage(lab.epoch.exercised)
-    count = classes.count if classes else inferred(lab, found)
+    count = classes.count if classes else inferred(lab, label_tables)
     if count is None:
         raise NotTested(f"the label leaf or the number of classes is unclear: {ASK}")
     for path, fault in divided(lab, count).items():
         source = f"{classes.source} {count}" if classes else f"the labels look like {count}"
         yield Finding(f"sample{path} {fault}, but {source} classes", at=lab.dataset.location)
-    if wrong := misread_among(lab, found, count):
+    if wrong := misread_among(lab, label_tables, count):
         yield _finding(lab, *wrong)
-    return Coverage({**lab.epoch.exercised, "leaves": len(found)})
+    return Coverage({**lab.epoch.exercised, "leaves": len(label_tables)})
 
 
-def _declared(found: list[Table], form: str) -> Table:
+def _declared(label_tables: list[Table], form: str) -> Table:
     """The label leaf if none has the declared form. Raises Undecided if it is ambiguous."""
-    named = [table for table in found if table.named]
-    for leaves in (named, found):
+    named = [table for table in label_tables if table.named]
+    for leaves in (named, label_tables):
         if len(leaves) == 1:
             return leaves[0]
-    if not found:
+    if not label_tables:
         raise Undecided("no leaf of a batch looks like a label")
-    raise Undecided(f"{len(found)} leaves of a batch may be labels, and none has the form {form!r}")
+    raise Undecided(f"{len(label_tables)} leaves of a batch may be labels, and none has the form {form!r}")
 
 
 def _range(table: Table) -> str:
     """The range of values in a leaf, for a message."""
-    low, high = min(one.low for one in table.numbers), max(one.high for one in table.numbers)
+    low, high = min(numbers.low for numbers in table.numbers), max(numbers.high for numbers in table.numbers)
     return f"from {low:.4g} to {high:.4g}"
 
 

@@ -67,16 +67,18 @@ def blank(samples: Sequence[SampleRecord], summaries: Sequence[ValueSummary]) ->
 
     A blank leaf beside another image counts only if it is a photograph in other samples: masks are empty by nature.
     """
-    numbers = [one for summary in summaries if summary.position is not None for one in summary.numbers]
+    numbers = [leaf for summary in summaries if summary.position is not None for leaf in summary.numbers]
     varied = {
-        one.path for one in numbers if one.low < one.high and (one.counts is None or len(one.counts) > MOST_MASK_VALUES)
+        leaf.path
+        for leaf in numbers
+        if leaf.low < leaf.high and (leaf.counts is None or len(leaf.counts) > MOST_MASK_VALUES)
     }
-    found: dict[str, list[SampleRecord]] = defaultdict(list)
+    by_message: dict[str, list[SampleRecord]] = defaultdict(list)
     for sample in samples:
         if sample.blank and (sample.blank.path in varied or not _others(sample)):
             what = "has a single colour" if sample.blank.is_coloured else "is constant"
-            found[f"sample{sample.blank.path} {what}"].append(sample)
-    return found
+            by_message[f"sample{sample.blank.path} {what}"].append(sample)
+    return by_message
 
 
 def are_placeholders(samples: Sequence[SampleRecord]) -> bool:
@@ -151,8 +153,9 @@ def _finding(lab: Lab, fault: str, samples: Sequence[SampleRecord]) -> Finding:
     where = f"dataset[{indices[0]!r}]" if indices else "a sample of the stream"
     count = f"{len(samples)} of {lab.epoch.read or len(lab.epoch.samples)} read"
     evidence = without_empty({"blank samples": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
-    repro = lab.repro.samples(indices[0]) if indices else None
-    return Finding(f"{fault} in {where}", evidence, at=lab.dataset.location, repro=repro)
+    sample = indices[0] if indices else None
+    repro = lab.repro.samples(sample) if indices else None
+    return Finding(f"{fault} in {where}", evidence, at=lab.dataset.location, repro=repro, sample=sample)
 
 
 def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
@@ -163,8 +166,9 @@ def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
     image = f"its {box.height} × {box.width} image"
     reading = f"as {boxes.formats[0]}" if len(boxes.formats) == 1 else "in every format that fits the other boxes"
     return Finding(
-        message=f"box {box.place} of sample{boxes.path} of {where}, ({numbers}), {fault} {image}, {reading}",
+        message=f"box {box.row} of sample{boxes.path} of {where}, ({numbers}), {fault} {image}, {reading}",
         evidence={"invalid boxes": f"{len(boxes.wrong)} of {len(boxes.seen)}", "formats": list(boxes.formats)},
         at=lab.dataset.location,
         repro=None if index is None else lab.repro.samples(index),
+        sample=index,
     )

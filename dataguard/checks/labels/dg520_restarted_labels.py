@@ -32,21 +32,21 @@ def dg520_restarted_labels(lab: Lab) -> Judgement:
     parts = lab.dataset.concatenated_parts
     if len(parts) < 2:
         raise NotApplicable("there are no concatenated datasets with different class names")
-    labels = [one.path for one in candidates(lab) if one.kind is Kind.SAMPLE]
+    paths = [labels.path for labels in candidates(lab) if labels.kind is Kind.SAMPLE]
     doubts = []
-    for one, two in combinations(parts, 2):
-        for path in labels:
-            found = _conflict(one, two, path)
-            if found is None:
+    for first, second in combinations(parts, 2):
+        for path in paths:
+            conflict = _conflict(first, second, path)
+            if conflict is None:
                 continue
-            index, certain = found
-            both = " and ".join(f"{_name_of(part, index)!r} in {part.path}" for part in (one, two))
+            index, certain = conflict
+            both = " and ".join(f"{_name_of(part, index)!r} in {part.path}" for part in (first, second))
             if certain:
                 yield Finding(
                     message=f"label {index} in sample{path} is {both}",
                     evidence={
-                        "class names": {part.path: list(part.names)[:8] for part in (one, two)},
-                        "labels seen": {part.path: list(part.numbers[path])[:8] for part in (one, two)},
+                        "class names": {part.path: list(part.names)[:8] for part in (first, second)},
+                        "labels seen": {part.path: list(part.numbers[path])[:8] for part in (first, second)},
                     },
                     at=lab.dataset.location,
                 )
@@ -57,29 +57,29 @@ def dg520_restarted_labels(lab: Lab) -> Judgement:
     return Coverage({"samples": sum(part.samples for part in parts), "parts": len(parts)})
 
 
-def _conflict(one: Part, two: Part, path: str) -> tuple[int, bool] | None:
+def _conflict(first: Part, second: Part, path: str) -> tuple[int, bool] | None:
     """A label that both parts have, for classes of different names, and whether these are certainly different classes.
 
     Labels that are indices of one common list agree wherever names do, so that parts cannot have more labels in common
     than names, and not both count from 0 unless their names are the same. Classes are different if a name is in both
     lists at another index, or no name is in both.
     """
-    if any(two.constant.get(leaf, digest) != digest for leaf, digest in one.constant.items()):
+    if any(second.constant.get(leaf, digest) != digest for leaf, digest in first.constant.items()):
         return None  # this leaf says which part a sample is from
-    seen = [set(part.numbers.get(path, ())) for part in (one, two)]
-    known = [{index: _plain(name) for name, index in part.names.items()} for part in (one, two)]
-    if not all(labels and labels <= names.keys() for labels, names in zip(seen, known, strict=True)):
+    seen = [set(part.numbers.get(path, ())) for part in (first, second)]
+    class_names = [{index: _plain(name) for name, index in part.names.items()} for part in (first, second)]
+    if not all(labels and labels <= names.keys() for labels, names in zip(seen, class_names, strict=True)):
         return None
-    if any(all(_NUMBER.fullmatch(name) for name in names.values()) for names in known):
+    if any(all(_NUMBER.fullmatch(name) for name in names.values()) for names in class_names):
         return None
-    common = set(known[0].values()) & set(known[1].values())
+    common = set(class_names[0].values()) & set(class_names[1].values())
     both = seen[0] & seen[1]
-    differ = sorted(index for index in both if known[0][index] != known[1][index])
+    differ = sorted(index for index in both if class_names[0][index] != class_names[1][index])
     if not differ:
         return None
-    crossed = [index for index in differ if known[0][index] in common or known[1][index] in common]
-    whole = all(labels == names.keys() for labels, names in zip(seen, known, strict=True))
-    restarted = len(both) > len(common) or (whole and set(known[0].values()) != set(known[1].values()))
+    crossed = [index for index in differ if class_names[0][index] in common or class_names[1][index] in common]
+    whole = all(labels == names.keys() for labels, names in zip(seen, class_names, strict=True))
+    restarted = len(both) > len(common) or (whole and set(class_names[0].values()) != set(class_names[1].values()))
     return (crossed or differ)[0], restarted and (not common or bool(crossed))
 
 

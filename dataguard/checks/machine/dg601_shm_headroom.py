@@ -119,8 +119,8 @@ def _count(facts: LoaderFacts, epoch: EpochTrace) -> int:
 
 def _largest(facts: LoaderFacts, epoch: EpochTrace) -> tuple[Index, ...]:
     """The samples of the largest possible batch, where samples vary in size and any of them may share a batch."""
-    known = {sample.index: sample for sample in epoch.samples if sample.index is not None}
-    ranked = sorted(known.values(), key=_bytes, reverse=True)
+    by_index = {sample.index: sample for sample in epoch.samples if sample.index is not None}
+    ranked = sorted(by_index.values(), key=_bytes, reverse=True)
     if not facts.mixes_samples or not facts.batch_size or len(ranked) < facts.batch_size:
         return ()
     if _bytes(ranked[0]) < VARIED_FACTOR * _bytes(ranked[len(ranked) // 2]):

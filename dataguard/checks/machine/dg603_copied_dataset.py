@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.machine.growing_containers import CopiedContainer
 
-SHARE, MUCH = 0.1, 1 << 29
+MEMORY_SHARE, MUCH_MEMORY = 0.1, 1 << 29
 """Copies of this share of memory or this many bytes, whichever is less, are worth a warning. Chosen, not derived."""
 LEAST_COPIED = 1 << 16
 """Bytes that a worker must copy once it has settled; less is what the interpreter itself touches."""
@@ -42,9 +42,11 @@ def dg603_copied_dataset(lab: Lab) -> Judgement:
     if not containers or memory is None:
         return Coverage({"large containers": len(containers)})
     held = sum(
-        container.bytes for container in containers if not _is_inside(container.path, [one.path for one in containers])
+        container.bytes
+        for container in containers
+        if not _is_inside(container.path, [other.path for other in containers])
     )
-    most = min(SHARE * memory, MUCH)
+    most = min(MEMORY_SHARE * memory, MUCH_MEMORY)
     if held * facts.num_workers < most:
         return Coverage({"large containers": len(containers)}, _little(containers[0], f"at most {size(held)}"))
     usage = lab.resources.page_usage

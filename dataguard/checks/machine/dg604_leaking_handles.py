@@ -11,6 +11,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, Location, Severit
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
+
 FEWEST_OPEN = 0.5
 """The share of new files that must still be open after a garbage collection: others wait for their cycle to be
 collected."""
@@ -40,10 +41,6 @@ def dg604_leaking_handles(lab: Lab) -> Judgement:
     return Coverage(growth.usage.exercised, f"files stay open: {needed or 0:,.0f}{allowed} per worker at the end")
 
 
-def _base(growth: Growth) -> int:
-    return max(readings[0].descriptors for readings in growth.usage.readings.values())
-
-
 def _needed(lab: Lab, growth: Growth) -> float | None:
     """How many files one process has open at the end; None where growth has no end."""
     samples = growth.samples(lab)
@@ -70,3 +67,7 @@ def _finding(lab: Lab, growth: Growth, limit: int | None, needed: float | None) 
         ),
         at=Location(file, line, container.path) if container else None,
     )
+
+
+def _base(growth: Growth) -> int:
+    return max(readings[0].descriptors for readings in growth.usage.readings.values())

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MEASURED_FROM = 2
 """Threads per core from which on workers are measured: what decides is the measurement, which takes time."""
-CLEAR, ROUNDS = 1.5, 3
+CLEAR_FACTOR, ROUNDS = 1.5, 3
 """How many times as fast one thread each must be, in each of how many rounds."""
 
 
@@ -38,7 +38,7 @@ def dg605_oversubscribed_threads(lab: Lab) -> Judgement:
     contention = lab.resources.thread_contention
     ratios = contention.ratios
     exercised = {"workers": contention.workers, "rounds": len(ratios)}
-    if len(ratios) < ROUNDS or min(ratios) < CLEAR:
+    if len(ratios) < ROUNDS or min(ratios) < CLEAR_FACTOR:
         return Coverage(exercised, f"{facts.num_workers} workers with {threads} threads each are no slower for it")
     yield Finding(
         message=f"{contention.workers} workers load {min(ratios):.1f} times as fast with one thread each "

@@ -95,7 +95,7 @@ def growth_of(lab: Lab, measure: Callable[[Reading], float], least: float, *, li
         return None
     usage = lab.resources.longer_usage
     new, again = _trends(usage, measure, least)
-    steady = [one for one in (new, again) if one is not None and one.steady]
+    steady = [growth for growth in (new, again) if growth is not None and growth.steady]
     if not steady:
         return None
     leaks = again is not None and again.steady and (new is None or again.rate >= new.rate / 2)
@@ -109,7 +109,7 @@ def open_files(lab: Lab) -> Growth | None:
 
 def _steady(usage: Usage, measure: Callable[[Reading], float], least: float) -> bool:
     """Whether a short measurement grows steadily, as far as it can tell."""
-    return any(one is not None and one.steady for one in _trends(usage, measure, least, HINT))
+    return any(growth is not None and growth.steady for growth in _trends(usage, measure, least, HINT))
 
 
 def _in_use(reading: Reading) -> float:
@@ -138,8 +138,10 @@ def memory_of(lab: Lab) -> int | None:
 
 def unseen_growth(lab: Lab) -> str | None:
     """A note where growth too small to see in so few samples could still fill the memory."""
-    trends = [trend(points, 0) for points in lab.resources.usage.points(lambda one: one.in_use or one.allocated)]
-    rates = [one.rate for one in trends if one is not None and not one.steady]
+    trends = [
+        trend(points, 0) for points in lab.resources.usage.points(lambda reading: reading.in_use or reading.allocated)
+    ]
+    rates = [growth.rate for growth in trends if growth is not None and not growth.steady]
     memory, length = memory_of(lab), lab.facts.length
     if not rates or not memory or not length or max(rates) * length < FULL_SHARE * memory:
         return None
@@ -156,7 +158,7 @@ def allocated(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
     usage = lab.resources.longer_usage
     growth = max(readings[-1].allocated - readings[0].allocated for readings in usage.readings.values())
     summary = f"A worker grows by up to {size(growth)} while it reads {_samples(usage)} samples{_again(usage)}."
-    yield _plot("Memory of each worker", summary, "memory (MB)", usage, lambda one: one.allocated / _MEGABYTE)
+    yield _plot("Memory of each worker", summary, "memory (MB)", usage, lambda reading: reading.allocated / _MEGABYTE)
 
 
 def copied(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
@@ -176,7 +178,7 @@ def open_files_figure(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
     usage = lab.resources.longer_usage
     growth = max(readings[-1].descriptors - readings[0].descriptors for readings in usage.readings.values())
     summary = f"A worker opens up to {growth} more files while it reads {_samples(usage)} samples{_again(usage)}."
-    yield _plot("Open files of each worker", summary, "open files", usage, lambda one: one.descriptors)
+    yield _plot("Open files of each worker", summary, "open files", usage, lambda reading: reading.descriptors)
 
 
 def _private(reading: Reading) -> float | None:
@@ -192,10 +194,10 @@ def _plot(title: str, summary: str, unit: str, usage: Usage, measure: Callable[[
 
 
 def _points(readings: Sequence[Reading], measure: Callable[[Reading], float | None]) -> Iterator[tuple[float, float]]:
-    for one in readings:
-        value = measure(one)
+    for reading in readings:
+        value = measure(reading)
         if value is not None:
-            yield float(one.samples), float(value)
+            yield float(reading.samples), float(value)
 
 
 def _samples(usage: Usage) -> int:

@@ -36,8 +36,9 @@ def dg901_unlearnable_batch(lab: Lab) -> Judgement:
         raise NotApplicable(f"no model learns from a {lab.facts.role} loader")
     trial = lab.model.stepped
     seen = lab.model.learning
-    looked = Coverage(
-        {"samples": seen.samples or trial.samples or 1, "steps": sum(one.steps for one in seen.attempts)}, note(seen)
+    coverage = Coverage(
+        {"samples": seen.samples or trial.samples or 1, "steps": sum(attempt.steps for attempt in seen.attempts)},
+        note(seen),
     )
     fault = _fault(seen, trial)
     if fault is not None:
@@ -51,7 +52,7 @@ def dg901_unlearnable_batch(lab: Lab) -> Judgement:
         if any(fault for call in trial.calls for fault in mismatches(call)):
             raise NotApplicable("see DG902: the loss misunderstands what it gets")
         raise Undecided(reason(seen, lab.settings.budget))
-    return looked
+    return coverage
 
 
 def reason(seen: Learning, budget: float) -> str:
@@ -76,7 +77,9 @@ def evidence(seen: Learning) -> dict[str, Any]:
             "first loss": shown(seen.start),
             "uniform guess": guess,
             "best constant output": None if seen.constant is None else shown(seen.constant),
-            "lowest loss": {one.optimizer: f"{shown(one.loss)} in {one.steps} steps" for one in seen.attempts},
+            "lowest loss": {
+                attempt.optimizer: f"{shown(attempt.loss)} in {attempt.steps} steps" for attempt in seen.attempts
+            },
             "without gradient": f"{len(seen.unreached)} of {seen.parameters} parameters",
             "inputs": _ranges(seen.inputs),
             "targets": _ranges(seen.targets),

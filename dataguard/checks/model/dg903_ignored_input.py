@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LENGTH = re.compile(r"mask|len(gth)?s?\b|num_(tokens|frames|nodes|points)", re.IGNORECASE)
 """Names of leaves that say which part of another one is real."""
-_ABOUT = re.compile(
+_DESCRIBING = re.compile(
     r"(?:\b|_)(?:ids?|idx|ind(?:ex|ices)|path|file|name|key|time(?:stamp)?|size|shape|area|iscrowd|difficult|weight|meta"
     r"|info|orig\w*|ptr|slices?)\d*\b",
     re.IGNORECASE,
@@ -55,7 +55,7 @@ def dg903_ignored_input(lab: Lab) -> Judgement:
                 evidence={
                     "leaf": f"{leaf.shape} {leaf.dtype}",
                     "compared": "outputs, loss and gradients, with its rows swapped and its values redrawn",
-                    "inputs that are used": [f"batch{one.path}" for one in tried if one.changes],
+                    "inputs that are used": [f"batch{used.path}" for used in tried if used.changes],
                 },
                 repro=lab.model.repro("DG903"),
             )
@@ -68,7 +68,7 @@ def _is_input(leaf: BatchLeaf, trial: Trial) -> bool:
     length = bool(_LENGTH.search(name))
     if leaf.target or leaf.constant or (is_named(leaf.path) and not length):
         return False
-    if not length and (len(leaf.shape) < 2 or (_ABOUT.search(name) and not _is_tokens(leaf))):
+    if not length and (len(leaf.shape) < 2 or (_DESCRIBING.search(name) and not _is_tokens(leaf))):
         return False
     if leaf.handed or leaf.used:
         return True
@@ -82,10 +82,10 @@ def _is_tokens(leaf: BatchLeaf) -> bool:
 
 def _is_missed(leaf: BatchLeaf, leaves: Sequence[BatchLeaf]) -> bool:
     """Whether a leaf that is used nowhere should be: another view, or the only mask or length of what is used."""
-    others = [one for one in leaves if one.path != leaf.path and one.changes]
+    others = [other for other in leaves if other.path != leaf.path and other.changes]
     if "float" in leaf.dtype and len(leaf.shape) > 1:
-        return any((one.shape, one.dtype) == (leaf.shape, leaf.dtype) for one in others)
-    known = any(_LENGTH.search(one.path) for one in others)
+        return any((other.shape, other.dtype) == (leaf.shape, leaf.dtype) for other in others)
+    lengths_used = any(_LENGTH.search(other.path) for other in others)
     axes = len(leaf.shape)
-    alike = axes <= 2 and any(one.shape[:axes] == leaf.shape and len(one.shape) > 1 for one in others)
-    return bool(_LENGTH.search(leaf.path)) and alike and not known and "special_tokens" not in leaf.path
+    alike = axes <= 2 and any(other.shape[:axes] == leaf.shape and len(other.shape) > 1 for other in others)
+    return bool(_LENGTH.search(leaf.path)) and alike and not lengths_used and "special_tokens" not in leaf.path

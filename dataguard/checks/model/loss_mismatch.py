@@ -71,9 +71,9 @@ def _broadcast(call: LossCall) -> Iterator[Mismatch]:
     yield Mismatch(f"{shown}{why}", "give both the same shape, such as output.squeeze(1)", ambiguous=not outer)
 
 
-def _broadcast_shape(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
-    size = max(len(one), len(other))
-    pairs = list(zip((1,) * (size - len(one)) + one, (1,) * (size - len(other)) + other, strict=True))
+def _broadcast_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
+    size = max(len(shape), len(other))
+    pairs = list(zip((1,) * (size - len(shape)) + shape, (1,) * (size - len(other)) + other, strict=True))
     return tuple(map(max, pairs)) if all(a == b or 1 in (a, b) for a, b in pairs) else None
 
 
@@ -91,7 +91,7 @@ def _of_cross_entropy(call: LossCall) -> Iterator[Mismatch]:
             "cross_entropy gets the result of a sigmoid, and expects logits", "remove the sigmoid", ambiguous=True
         )
     sums = call.target_sums
-    if sums is not None and not all(abs(one - 1) < 10 * SUM_TOLERANCE for one in sums):
+    if sums is not None and not all(abs(total - 1) < 10 * SUM_TOLERANCE for total in sums):
         yield Mismatch(
             f"cross_entropy gets targets that sum to {sums[0]:.3g} to {sums[1]:.3g} over the classes, not 1",
             "use binary_cross_entropy_with_logits for several classes per sample, else class indices",
@@ -101,7 +101,7 @@ def _of_cross_entropy(call: LossCall) -> Iterator[Mismatch]:
 
 def _are_probabilities(call: LossCall) -> bool:
     """Whether the outputs of each sample are in [0, 1] and sum to 1."""
-    return call.row_sums is not None and all(abs(one - 1) < SUM_TOLERANCE for one in call.row_sums)
+    return call.row_sums is not None and all(abs(total - 1) < SUM_TOLERANCE for total in call.row_sums)
 
 
 def _classes(call: LossCall) -> int:

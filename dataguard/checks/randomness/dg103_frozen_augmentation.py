@@ -15,7 +15,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, Location, Severit
 from dataguard.stats.coincidence import Groups, is_random
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import LeafRecord
+    from dataguard.lab.core.records import LeafRecord, Seeding
     from dataguard.lab.lab import Lab
     from dataguard.lab.randomness.constant_seeds import SeedTrace
     from dataguard.lab.randomness.worker_draws import WorkerDraws
@@ -49,8 +49,11 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{leaves[0]} never varies: {seeding.kind}({seeding.seed}) is called for every sample",
             evidence={
+                "fix here": fix_of(seeding),
                 "leaves": leaves,
-                "seeds": {f"{one.kind}({one.seed})": f"{one.file}:{one.line}" for one in trace.constant},
+                "seeds": {
+                    f"{seeding.kind}({seeding.seed})": f"{seeding.file}:{seeding.line}" for seeding in trace.constant
+                },
                 "draws per index" if lab.facts.kind == "map" else "runs compared": trace.draws,
             },
             at=Location(seeding.file, seeding.line, seeding.function),
@@ -60,6 +63,17 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         note = yield from by_cache(lab)
         yield from by_draw(lab)
     return Coverage({"draws": trace.draws * trace.items, "items": trace.items}, note)
+
+
+def fix_of(seeding: Seeding) -> str:
+    """What to write in place of a line that seeds for every sample."""
+    if seeding.kind in _SHARED:
+        return f"remove {seeding.kind}: torch seeds this generator in each worker and epoch"
+    return "create the generator once in each worker, from torch.initial_seed(), and not for every sample"
+
+
+_SHARED = ("random.seed", "random.setstate", "numpy.random.seed", "numpy.random.set_state", "torch.manual_seed")
+"""Functions that seed a generator which a process shares, and which torch seeds."""
 
 
 def varied_draws(lab: Lab) -> WorkerDraws | None:
@@ -72,9 +86,9 @@ def varied_draws(lab: Lab) -> WorkerDraws | None:
         return None
     labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
     drawn = {path: by.values() for path, by in draws.as_is.items() if path.startswith("sample") and path not in labels}
-    own = [by for by in drawn.values() if not _is_shared(by)]
-    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) or _differ(by) for by in own)
-    return draws if own and varied else None
+    unshared = [by for by in drawn.values() if not _is_shared(by)]
+    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) or _differ(by) for by in unshared)
+    return draws if unshared and varied else None
 
 
 def _is_shared(by: Collection[Groups]) -> bool:
@@ -121,8 +135,11 @@ def by_index(lab: Lab) -> Iterator[Finding]:
         yield Finding(
             message=f"{leaves[0]} gets the same augmentation in every epoch: {seeds[0].kind} is seeded by index",
             evidence={
+                "fix here": f"seed {seeds[0].kind} from epoch and index, and not from the index alone",
                 "leaves": leaves,
-                "seeds": {f"{one.kind}({one.seed}), ...": f"{one.file}:{one.line}" for one in seeds},
+                "seeds": {
+                    f"{seeding.kind}({seeding.seed}), ...": f"{seeding.file}:{seeding.line}" for seeding in seeds
+                },
                 "drawn by": sorted(trace.libraries),
                 "draws per index": trace.draws,
             },
@@ -143,7 +160,13 @@ def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
         return f"a cache holds {leaves[0]} already augmented, but only until its worker exits after the epoch"
     yield Finding(
         message=f"{leaves[0]} is augmented once per index and never again: a cache holds the augmented sample",
-        evidence=without_empty({"leaves": leaves, "changed by reading": [place.what for place in changed]}),
+        evidence=without_empty(
+            {
+                "fix here": "keep the sample as it is before it is augmented",
+                "leaves": leaves,
+                "changed by reading": [location.what for location in changed],
+            }
+        ),
         at=changed[0] if changed else None,
     )
     return None
@@ -155,6 +178,7 @@ def by_draw(lab: Lab) -> Iterator[Finding]:
         yield Finding(
             message=f"{draw.function} draws an integer from {draw.low} to {draw.high}, and no sample depends on it",
             evidence={
+                "fix here": f"apply what {draw.function} returns to the sample, or remove the call",
                 "samples": draw.items,
                 "draws per sample": draw.draws,
                 "confirmed by": f"{2 * draw.high - draw.low + 1} in its place changes no sample, and raises nothing",

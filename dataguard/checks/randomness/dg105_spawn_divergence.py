@@ -34,21 +34,21 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
         return Coverage({})
     if lab.facts.spawns and lab.facts.kind == "stream":
         return (yield from _stream(lab))
-    found, looked = (_spawned if lab.facts.spawns else _forked)(lab)
+    differing, coverage = (_spawned if lab.facts.spawns else _forked)(lab)
     where = "of the stream" if lab.facts.kind == "stream" else "of index {}"
-    for path in sorted(found, key=lambda path: (not path.startswith("sample"), path))[:1]:
+    for path in sorted(differing, key=lambda path: (not path.startswith("sample"), path))[:1]:
         method = lab.facts.start_method if lab.facts.spawns else SPAWN
         yield Finding(
-            message=f"{path} {where.format(found[path][0])} differs between fork and {method}",
+            message=f"{path} {where.format(differing[path][0])} differs between fork and {method}",
             evidence={
                 "leaf": path,
-                "samples that differ": list(found[path]),
-                "samples compared": looked.exercised["items"],
+                "samples that differ": list(differing[path]),
+                "samples compared": coverage.exercised["items"],
                 "frozen RNGs": "those of python, numpy and torch" if lab.facts.spawns else "all that were found",
             },
             ambiguous=not lab.facts.spawns,
         )
-    return looked
+    return coverage
 
 
 Differing = Mapping[str, Sequence[str]]
@@ -75,11 +75,11 @@ def _forked(lab: Lab) -> tuple[Differing, Coverage]:
 def _stream(lab: Lab) -> Judgement:
     """The same for a stream: its samples are compared in whatever order they come."""
     workers, start = lab.facts.num_workers, lab.facts.start_method
-    look = partial(lab.streams.stream, workers, seeded=True, frozen=True)
-    spawned, forked = look(), look(method="fork")
+    observe = partial(lab.streams.stream, workers, seeded=True, frozen=True)
+    spawned, forked = observe(), observe(method="fork")
     paths = spawned.differing(forked)
     if paths:  # and not because every run differs
-        unsteady = {*spawned.differing(look(run=1)), *forked.differing(look(method="fork", run=1))}
+        unsteady = {*spawned.differing(observe(run=1)), *forked.differing(observe(method="fork", run=1))}
         paths = [path for path in paths if path not in unsteady]
     if paths:
         yield Finding(

@@ -46,7 +46,7 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
     exercised = {}
     with contextlib.suppress(LoaderInterleaved):  # the defect itself: the observation below reports it
         exercised = {unit: count for unit, count in lab.epoch.exercised.items() if unit != "batches"}
-    offsets = _look(lab)
+    offsets = _shared_offsets(lab)
     note = None
     if offsets.workers:
         exercised = {"samples": offsets.samples, "workers": offsets.workers}
@@ -58,7 +58,7 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
     return Coverage({**exercised, "files": len(offsets.moved)}, note)
 
 
-def _look(lab: Lab) -> SharedOffsets:
+def _shared_offsets(lab: Lab) -> SharedOffsets:
     try:
         return lab.randomness.shared_offsets
     except LoaderFailed as failure:
@@ -84,16 +84,16 @@ def _finding(offsets: SharedOffsets, incident_headline: str | None) -> Finding:
     outcome = f": {len(offsets.wrong)} of {offsets.samples} samples are wrong" if first else ""
     outcome = outcome or (f": {exception}" if exception else "")
     evidence = {
-        "files": sorted({one.file for one, _, _ in moved}),
+        "files": sorted({moved_file.file for moved_file, _, _ in moved}),
         "offset seen by the main process": f"{before}, then {after}" if before != after else None,
         "wrong samples": f"{len(offsets.wrong)} of {offsets.samples}" if first else None,
         "first wrong sample": f"{first.leaf} of index {first.index} in worker {first.worker}" if first else None,
         "exception with several workers": exception,
         "lock": "taken by workers, but not effective" if offsets.locked else None,
     }
-    place, line = file.at or (None, None)
+    source_file, line = file.at or (None, None)
     message = f"{offsets.workers} workers read {file.name} through one file offset{outcome}"
-    return Finding(message, without_empty(evidence), Location(place, line, file.path) if place else None)
+    return Finding(message, without_empty(evidence), Location(source_file, line, file.path) if source_file else None)
 
 
 def _incident(lab: Lab) -> str | None:

@@ -36,10 +36,10 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
     may_lose_state = not facts.persistent or (facts.num_workers > 1 and facts.kind == "map")
     if not may_miss_epoch and not may_lose_state:
         raise NotApplicable("persistent workers keep what they change, and the loader has no set_epoch")
-    looked = {"workers": facts.num_workers}
+    exercised = {"workers": facts.num_workers}
     unchanged: list[str] = []
     if may_miss_epoch:
-        unchanged, looked = _unchanged_stream(lab) if facts.kind == "stream" else _unchanged_leaves(lab)
+        unchanged, exercised = _unchanged_stream(lab) if facts.kind == "stream" else _unchanged_leaves(lab)
     if unchanged:
         hook = facts.epoch_hooks[0]
         yield Finding(
@@ -49,9 +49,9 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
         )
     elif may_lose_state:
         steady = facts.default_collate and reads_agree(lab)
-        looked |= lab.dataset.readings.exercised if steady else {"reads": lab.randomness.carryover.reads}
+        exercised |= lab.dataset.readings.exercised if steady else {"reads": lab.randomness.carryover.reads}
         yield from () if steady else _losses(lab)
-    return Coverage(looked)
+    return Coverage(exercised)
 
 
 def _losses(lab: Lab) -> Iterator[Finding]:
@@ -67,19 +67,24 @@ def _losses(lab: Lab) -> Iterator[Finding]:
     certain = [leaf for leaf in certain if leaf not in labels]  # those are wrong in one process as well: see DG306
     leaves = [leaf for leaf in certain if leaf.startswith("sample")] or ([] if labels else certain)
     if leaves:
-        evidence = {"leaves": leaves, "changed by reading": [place.what for place in changed]}
+        evidence = {"leaves": leaves, "changed by reading": [attribute.what for attribute in changed]}
         settings = {"frozen RNGs": "all that were found", "persistent_workers": facts.persistent}
         yield Finding(messages[leaves[0]], without_empty({**evidence, **settings}), changed[0] if changed else None)
 
 
 def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The leaves that change with the epoch in restarted workers, but not in persistent ones."""
-    own, restarted = lab.randomness.same_items(), lab.randomness.same_items(persistent=False)
-    found = [path for path in restarted.seeded if _changes(restarted, path) and not _changes(own, path)]
-    if found:  # and not because every start of a worker changes it
+    persistent, restarted = lab.randomness.same_items(), lab.randomness.same_items(persistent=False)
+    unchanged = [path for path in restarted.seeded if _changes(restarted, path) and not _changes(persistent, path)]
+    if unchanged:  # and not because every start of a worker changes it
         unannounced = lab.randomness.same_items(persistent=False, announce=False)
-        found = [path for path in found if not _changes(unannounced, path)]
-    return found, {"draws": 2 * own.draws, "items": own.items, "workers": own.workers, "epochs": 2}
+        unchanged = [path for path in unchanged if not _changes(unannounced, path)]
+    return unchanged, {
+        "draws": 2 * persistent.draws,
+        "items": persistent.items,
+        "workers": persistent.workers,
+        "epochs": 2,
+    }
 
 
 def _changes(draws: WorkerDraws, path: str) -> bool:
@@ -91,10 +96,14 @@ def _changes(draws: WorkerDraws, path: str) -> bool:
 
 def _unchanged_stream(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The same for a stream, whose order counts as well."""
-    look = partial(lab.streams.stream, lab.facts.num_workers, seeded=True)
-    own, restarted = look(), look(persistent=False)
-    if min(map(len, own.again), default=0) < 2:
+    observe = partial(lab.streams.stream, lab.facts.num_workers, seeded=True)
+    persistent, restarted = observe(), observe(persistent=False)
+    if min(map(len, persistent.again), default=0) < 2:
         raise Undecided("the second epoch yields too few samples")
-    unchanged = restarted.begins_differently and not own.begins_differently
-    unchanged = unchanged and not look(persistent=False, announce=False).begins_differently
-    return ["the stream"] if unchanged else [], {"samples": own.total, "workers": lab.facts.num_workers, "epochs": 2}
+    unchanged = restarted.begins_differently and not persistent.begins_differently
+    unchanged = unchanged and not observe(persistent=False, announce=False).begins_differently
+    return ["the stream"] if unchanged else [], {
+        "samples": persistent.total,
+        "workers": lab.facts.num_workers,
+        "epochs": 2,
+    }

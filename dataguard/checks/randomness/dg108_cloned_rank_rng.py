@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import rewritten, seeded_by_rank
 from dataguard.checks.randomness.repeat_evidence import evidence_of, items_of, message_of, place_of
 from dataguard.core.model import Coverage, Finding, Judgement, Severity
 
@@ -28,13 +29,17 @@ def dg108_cloned_rank_rng(lab: Lab) -> Judgement:
     repeat = shared.repeat
     if repeat:
         each = shared.exercised["workers"] // shared.exercised["ranks"]
-        one, two = (_name_of(where.worker, each, lab) for where in (repeat.one, repeat.two))
+        first, second = (_name_of(where.worker, each, lab) for where in (repeat.one, repeat.two))
+        at = place_of(repeat)
         yield Finding(
-            message=message_of(f"{one} and {two} draw", repeat, items_of(shared)),
-            evidence=evidence_of(repeat),
-            at=place_of(repeat),
+            message=message_of(f"{first} and {second} draw", repeat, items_of(shared)),
+            evidence={"fix here": rewritten(lab, at, seeded_by_rank) or _FIX, **evidence_of(repeat)},
+            at=at,
         )
     return Coverage(shared.exercised)
+
+
+_FIX = "add 1000 * rank to the seed: the workers of one rank have consecutive ones"
 
 
 def _name_of(number: int, each: int, lab: Lab) -> str:

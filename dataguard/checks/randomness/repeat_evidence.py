@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -24,86 +23,6 @@ if TYPE_CHECKING:
     from dataguard.lab.pictures.sample_pictures import Cells
     from dataguard.lab.randomness.shared_draws import SharedDraws
     from dataguard.lab.randomness.worker_draws import Repeat
-
-
-SEED, SHORT_SEED = "torch.initial_seed()", "torch.initial_seed() % 2**32"
-"""The seed that torch gives to each worker in each epoch, and what fits into the 32 bits that older interfaces take."""
-
-_MADE = {
-    "numpy.random.Generator": f"numpy.random.default_rng({SEED})",
-    "numpy.random.RandomState": f"numpy.random.RandomState({SHORT_SEED})",
-    "torch.Generator": f"torch.Generator().manual_seed({SEED})",
-}
-_LIBRARIES = {"cv2": "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"}
-_WRAPPED = re.compile(r"(\.__self__|\.__func__|\.__wrapped__|\.func|\.<held>|\.<delegate>|\.<weak>|\.<context>)+$")
-_STEP = re.compile(r"(<[^<>]*>|\w+)((?:\[[^\]]*\])*)")
-
-
-def fix_place_of(suspect: GeneratorState, seeding: Seeding | None) -> Location:
-    """Where a generator is given a repeated seed, if it is, else where it is held."""
-    if seeding:
-        return Location(seeding.file, seeding.line, seeding.function)
-    file, line = suspect.at or (None, None)
-    return Location(file, line, suspect.path)
-
-
-def fix_of_seeding(seeding: Seeding, replayer: int | None) -> str:
-    """What to write in place of a line that gives the same seed to two workers, or to the `replayer` in two epochs.
-
-    The generators that python, numpy and torch share need no such line: torch seeds them in each worker.
-    """
-    between, where = ("worker", "") if replayer is None else ("epoch", f" in worker {replayer}")
-    line = f"{PurePath(seeding.file).name}:{seeding.line} {seeding.kind}({seeding.seed}){where}"
-    if seeding.kind.startswith("cv2."):
-        return f"{line}: seed from torch.initial_seed() % 2**31, which differs in each {between}"
-    is_shared = (seeding.path or "").startswith("global ")
-    seed = SHORT_SEED if is_shared or seeding.kind.startswith("numpy.random.RandomState") else SEED
-    return f"{line}: {'remove it, or ' * is_shared}seed from {seed}, which differs in each {between}"
-
-
-def fix_of(suspect: GeneratorState, seeding: Seeding | None, replayer: int | None) -> str:
-    """What to write in place of the line that repeats a seed, if there is one, else for the generator."""
-    return fix_of_seeding(seeding, replayer) if seeding else fix_of_generator(suspect)
-
-
-def fix_of_generator(suspect: GeneratorState) -> str:
-    """What to write for a generator that is copied into each worker."""
-    if suspect.kind in _LIBRARIES:
-        return _LIBRARIES[suspect.kind]
-    if suspect.path.startswith("global "):
-        name = suspect.path.removeprefix("global ")
-        return f"something gives {name} a repeated seed: remove that call, or seed from {SHORT_SEED}"
-    if suspect.reseed:
-        return f"in worker_init_fn: {_in_worker(suspect.reseed)}({SHORT_SEED})"
-    made = _MADE.get(suspect.kind, f"{suspect.kind}({SEED})")
-    if suspect.part:
-        return f"create {_name(suspect.part)} on first use in the worker, with {made}"
-    function, default, _ = suspect.path.partition(".<default ")
-    if default:
-        return f"do not make the generator a default argument of {_name(function)}; create it in the worker: {made}"
-    if _WRAPPED.search(suspect.path):
-        return f"create {_name(suspect.path)} on first use in the worker, from {made}"
-    return f"create {_name(suspect.path)} on first use in the worker: {made}"
-
-
-def later_epochs(*, persistent: bool) -> str:
-    """What happens to such a generator when the next epoch begins."""
-    return "persistent workers continue from its state" if persistent else f"restarted workers get a new {SEED}"
-
-
-def _in_worker(method: str) -> str:
-    """The path of a method as code that runs in a worker, where `get_worker_info` gives the dataset."""
-    holder, _, name = method.rpartition(".")
-    if "<" in holder:
-        return f"{_name(holder)}.{name}"
-    return f"get_worker_info().{method}" if holder.startswith("dataset.") else method
-
-
-def _name(path: str) -> str:
-    """What the user calls a thing: the last name on the way to it, with the positions that follow."""
-    steps = _STEP.findall(_WRAPPED.sub("", path))
-    plain = [re.sub(r"<.*?([^\s.<]+)>", r"\1", name) + positions for name, positions in steps]
-    return ".".join(plain[-2:] if steps[-1][0] in ("args", "keywords") else plain[-1:])
 
 
 def message_of(who: str, repeat: Repeat, when: str) -> str:
@@ -130,26 +49,13 @@ def evidence_of(repeat: Repeat) -> dict[str, object]:
             "drawn by": _drawn_by(repeat.leaves[0]) if repeat.leaves else None,
             "values drawn": repeat.distinct or None,
             "odds of coincidence": f"10^{repeat.log_odds:.0f}" if repeat.groups else None,
-            "generators": {one.path: "cannot be read" if one.library else one.kind for one in generators},
+            "generators": {
+                generator.path: "cannot be read" if generator.library else generator.kind for generator in generators
+            },
+            "drawn at": "{}:{}".format(*repeat.drawn_at) if repeat.drawn_at else None,
             "confirmed by": _confirmation(repeat),
         }
     )
-
-
-def advised(repeat: Repeat, facts: LoaderFacts) -> dict[str, object]:
-    """What to write instead, the evidence, and what happens in later epochs until then."""
-    replayer = repeat.one.worker if repeat.across_epochs else None
-    return {
-        "fix here": fix_of(repeat.suspects[0].generator, repeat.seeding, replayer),
-        **evidence_of(repeat),
-        "later epochs": later_epochs(persistent=facts.persistent),
-    }
-
-
-def place_of(repeat: Repeat) -> Location:
-    """Where the first suspect gets a repeated seed, if it is seen to, else where it is drawn from, or held."""
-    suspect = repeat.suspects[0].generator
-    return fix_place_of(replace(suspect, at=repeat.drawn_at or suspect.at), repeat.seeding)
 
 
 def _drawn_by(leaf: str) -> str:
@@ -173,6 +79,103 @@ def _confirmation(repeat: Repeat) -> str:
     )
 
 
+def place_of(repeat: Repeat) -> Location:
+    """Where the first suspect gets a repeated seed, or is made; else where it is drawn from, or held."""
+    suspect, seeding = repeat.suspects[0].generator, repeat.seeding
+    if seeding:
+        return Location(seeding.file, seeding.line, seeding.function)
+    if repeat.made_at:
+        return Location(*repeat.made_at[:2], suspect.path)
+    file, line = repeat.drawn_at or suspect.at or (None, None)
+    return Location(file, line, suspect.path)
+
+
+def advised(repeat: Repeat, facts: LoaderFacts) -> dict[str, object]:
+    """What to write instead, the evidence, and what happens in later epochs until then."""
+    replayer = repeat.one.worker if repeat.across_epochs else None
+    return {
+        "fix here": fix_of(repeat, replayer),
+        **evidence_of(repeat),
+        "later epochs": later_epochs(persistent=facts.persistent),
+    }
+
+
+def fix_of(repeat: Repeat, replayer: int | None) -> str:
+    """What to write in place of the line that repeats a seed, if there is one, else for the generator."""
+    if repeat.seeding:
+        return fix_of_seeding(repeat.seeding, replayer)
+    return fix_of_generator(repeat.suspects[0].generator, repeat.made_by)
+
+
+def fix_of_seeding(seeding: Seeding, replayer: int | None) -> str:
+    """What to write in place of a line that gives the same seed to two workers, or to the `replayer` in two epochs.
+
+    The generators that python, numpy and torch share need no such line: torch seeds them in each worker.
+    """
+    between, where = ("worker", "") if replayer is None else ("epoch", f" in worker {replayer}")
+    line = f"{PurePath(seeding.file).name}:{seeding.line} {seeding.kind}({seeding.seed}){where}"
+    if seeding.kind.startswith("cv2."):
+        return f"{line}: seed from torch.initial_seed() % 2**31, which differs in each {between}"
+    is_shared = (seeding.path or "").startswith("global ")
+    seed = SHORT_SEED if is_shared or seeding.kind.startswith("numpy.random.RandomState") else SEED
+    return f"{line}: {'remove it, or ' * is_shared}seed from {seed}, which differs in each {between}"
+
+
+SEED, SHORT_SEED = "torch.initial_seed()", "torch.initial_seed() % 2**32"
+"""The seed that torch gives to each worker in each epoch, and what fits into the 32 bits that older interfaces take."""
+
+
+def fix_of_generator(suspect: GeneratorState, made_by: str | None = None) -> str:
+    """What to write for a generator that is copied into each worker; `made_by` the user's code, as it spells that."""
+    if suspect.kind in _LIBRARIES:
+        return _LIBRARIES[suspect.kind]
+    if suspect.path.startswith("global "):
+        name = suspect.path.removeprefix("global ")
+        return f"something gives {name} a repeated seed: remove that call, or seed from {SHORT_SEED}"
+    if suspect.reseed:
+        return f"in worker_init_fn: {_in_worker(suspect.reseed)}({SHORT_SEED})"
+    maker, arguments = _MADE.get(suspect.kind, (suspect.kind, f"({SEED})"))
+    made = f"{made_by or maker}{arguments}"
+    if suspect.part:
+        return f"create {_name(suspect.part)} on first use in the worker, with {made}"
+    function, default, _ = suspect.path.partition(".<default ")
+    if default:
+        return f"do not make the generator a default argument of {_name(function)}; create it in the worker: {made}"
+    if _WRAPPED.search(suspect.path):
+        return f"create {_name(suspect.path)} on first use in the worker, from {made}"
+    return f"create {_name(suspect.path)} on first use in the worker: {made}"
+
+
+_MADE = {
+    "numpy.random.Generator": ("numpy.random.default_rng", f"({SEED})"),
+    "numpy.random.RandomState": ("numpy.random.RandomState", f"({SHORT_SEED})"),
+    "torch.Generator": ("torch.Generator", f"().manual_seed({SEED})"),
+}
+_LIBRARIES = {"cv2": "in worker_init_fn: cv2.setRNGSeed(torch.initial_seed() % 2**31)"}
+_WRAPPED = re.compile(r"(\.__self__|\.__func__|\.__wrapped__|\.func|\.<held>|\.<delegate>|\.<weak>|\.<context>)+$")
+_STEP = re.compile(r"(<[^<>]*>|\w+)((?:\[[^\]]*\])*)")
+
+
+def _in_worker(method: str) -> str:
+    """The path of a method as code that runs in a worker, where `get_worker_info` gives the dataset."""
+    holder, _, name = method.rpartition(".")
+    if "<" in holder:
+        return f"{_name(holder)}.{name}"
+    return f"get_worker_info().{method}" if holder.startswith("dataset.") else method
+
+
+def _name(path: str) -> str:
+    """What the user calls a thing: the last name on the way to it, with the positions that follow."""
+    steps = _STEP.findall(_WRAPPED.sub("", path))
+    plain = [re.sub(r"<.*?([^\s.<]+)>", r"\1", name) + positions for name, positions in steps]
+    return ".".join(plain[-2:] if steps[-1][0] in ("args", "keywords") else plain[-1:])
+
+
+def later_epochs(*, persistent: bool) -> str:
+    """What happens to such a generator when the next epoch begins."""
+    return "persistent workers continue from its state" if persistent else f"restarted workers get a new {SEED}"
+
+
 def across_workers(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
     """A sheet in which two workers make equal pictures."""
     yield from _sheet(lab, findings, lambda cells: any(_repeats(row) for row in cells), "Workers make equal pictures.")
@@ -187,7 +190,7 @@ def across_epochs(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
 def everywhere(lab: Lab, findings: Sequence[Finding]) -> Iterator[Pictures]:
     """A sheet in which all pictures are equal."""
     words = "The picture is the same in every worker and epoch."
-    yield from _sheet(lab, findings, lambda cells: len({one for row in cells for one in row}) == 1, words)
+    yield from _sheet(lab, findings, lambda cells: len({picture for row in cells for picture in row}) == 1, words)
 
 
 def _repeats(pictures: Sequence[object]) -> bool:
@@ -214,10 +217,16 @@ def _sheet(lab: Lab, findings: Sequence[Finding], shows: Callable[[Cells], bool]
 def _image_leaves(lab: Lab) -> set[str]:
     """The paths of leaves with rows and columns."""
     samples = {
-        f"sample{leaf.path}" for one in lab.epoch.samples for leaf in one.leaves if _is_image(leaf.kind, leaf.shape, 2)
+        f"sample{leaf.path}"
+        for sample in lab.epoch.samples
+        for leaf in sample.leaves
+        if _is_image(leaf.kind, leaf.shape, 2)
     }
     return samples | {
-        f"batch{leaf.path}" for one in lab.epoch.batches for leaf in one.leaves if _is_image(leaf.kind, leaf.shape, 3)
+        f"batch{leaf.path}"
+        for batch in lab.epoch.batches
+        for leaf in batch.leaves
+        if _is_image(leaf.kind, leaf.shape, 3)
     }
 
 

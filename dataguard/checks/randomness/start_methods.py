@@ -11,7 +11,7 @@ from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.randomness.spawned_reads import SpawnTrial
+    from dataguard.lab.randomness.spawn_trial import SpawnTrial
     from dataguard.lab.randomness.worker_draws import WorkerDraws
 
 SPAWN = "spawn (the default on macOS and Windows; on Linux, Python 3.14 has forkserver)"
@@ -33,13 +33,17 @@ def differing_items(spawned: WorkerDraws, forked: WorkerDraws) -> dict[str, list
 
 def _differing(path: str, spawned: WorkerDraws, forked: WorkerDraws) -> list[str]:
     drawn = forked.seeded.get(path, {})
-    groups, found = drawn.get((0, 0), ()), spawned.seeded.get(path, {}).get((0, 0), ())
+    groups, spawned_groups = drawn.get((0, 0), ()), spawned.seeded.get(path, {}).get((0, 0), ())
     if is_random(groups) or any(other != groups for (_, epoch), other in drawn.items() if not epoch):
         return []
     items = len(forked.shown)
-    if not groups or not found:
+    if not groups or not spawned_groups:
         return list(forked.shown)
-    differ = {number % items for number, (one, two) in enumerate(zip(groups, found, strict=True)) if one != two}
+    differ = {
+        number % items
+        for number, (forked_group, spawned_group) in enumerate(zip(groups, spawned_groups, strict=True))
+        if forked_group != spawned_group
+    }
     return [forked.shown[item] for item in sorted(differ)]
 
 

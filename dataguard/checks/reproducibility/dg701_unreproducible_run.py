@@ -27,12 +27,12 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
         `dataguard.training` has functions for the generators that a process shares.
     Links: https://docs.pytorch.org/docs/stable/notes/randomness.html
     """
-    one, two = lab.reproducibility.pair
+    first, second = lab.reproducibility.pair
     where = lab.reproducibility.divergence
-    if where and (raced := {**one.used, **two.used}):
+    if where and (raced := {**first.used, **second.used}):
         raise NotApplicable(f"results are taken as they are ready ({', '.join(raced)}): see DG702")
     if where:
-        cause, claims = lab.reproducibility.cause, tuple(_claims(lab, one.runs))
+        cause, claims = lab.reproducibility.cause, tuple(_claims(lab, first.runs))
         if not claims:
             _need_defect(lab, cause)
         stage = lab.reproducibility.stage(where)
@@ -42,7 +42,7 @@ def dg701_unreproducible_run(lab: Lab) -> Judgement:
             at=location_of(lab, where, stage, cause),
             ambiguous=not claims or is_rounding(stage),
         )
-    counts = {"runs": 2, "samples": one.runs.samples + two.runs.samples}
+    counts = {"runs": 2, "samples": first.runs.samples + second.runs.samples}
     return Coverage(counts, None if where else _without_workers(lab))
 
 

@@ -35,13 +35,13 @@ def dg702_racing_order(lab: Lab) -> Judgement:
             evidence={"num_workers": lab.facts.num_workers},
         )
         return Coverage({"workers": lab.facts.num_workers})
-    one, two = lab.reproducibility.pair
-    used = {**one.used, **two.used}
+    first, second = lab.reproducibility.pair
+    used = {**first.used, **second.used}
     if not used:
         raise NotApplicable("nothing is taken in the order in which workers, processes or threads finish")
     where = lab.reproducibility.divergence or lab.reproducibility.overtaken
     if where:
-        names, place = ", ".join(used), next(iter(used.values()))
+        names, location = ", ".join(used), next(iter(used.values()))
         yield Finding(
             message=f"{_WHAT[where.stage]} changes with the order in which {names} returns results",
             evidence=without_empty(
@@ -51,6 +51,6 @@ def dg702_racing_order(lab: Lab) -> Judgement:
                     "leaves": [f"{where.stage}{leaf}" for leaf in where.leaves],
                 }
             ),
-            at=Location(*place),
+            at=Location(*location),
         )
-    return Coverage({"runs": 3, "samples": 3 * one.runs.samples})
+    return Coverage({"runs": 3, "samples": 3 * first.runs.samples})

@@ -12,12 +12,17 @@ from dataguard.core.model import Coverage, Finding, Judgement, Severity, without
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
+_ABSOLUTE = re.compile(r"['\"](/|[A-Za-z]:\\)")
+"""A path in a message that begins at the root."""
 REPRO_READS = 5000
 """How often a sample that rarely raises is read by the repro line: an exception in one of a thousand reads occurs then
 with a probability of 99 %."""
 
 _MISSING = "the dataset refers to a file that does not exist"
 _NOT_THERE = "this file does not exist; a relative path starts at the folder where the command runs"
+_PROVIDE = "mount or download what is missing, or change the path"
+_MOST_CALLERS = 40
+"""Frames of a traceback that are kept: a recursion has a thousand."""
 _LOADED = "pickle makes the object without __init__: it has no attributes until __setstate__ has run"
 _UNSET = ("AttributeError", "RecursionError")
 _KNOWN = (
@@ -53,9 +58,9 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
     Symptom: training stops with an exception, at once or hours later at the sample that triggers it.
     Cause: an exception in your code or in a library that it calls; the evidence names the line, the index and the
         worker, and the rate of one that only some reads meet.
-    Fix: fix the reported line, or drop the sample; run the repro line to see the exception alone. If a batch cannot be
-        unpickled, let its `__getattr__` raise AttributeError for what is not set yet, and test the class with
-        `pickle.loads(pickle.dumps(batch))`.
+    Fix: run the repro line to see the exception alone. Correct the reported line; provide a file that is missing; drop
+        the sample if only that one raises. If a batch cannot be unpickled, let its `__getattr__` raise AttributeError
+        for what is not set yet, and test the class with `pickle.loads(pickle.dumps(batch))`.
     Links: https://docs.pytorch.org/docs/stable/data.html
     """
     for failure in lab.failures():
@@ -77,19 +82,25 @@ def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
     hint = next((hint for pattern, hint in _KNOWN if re.search(pattern, incident.message)), None)
     if incident.stage == "receive" and incident.own_frame and incident.error_type in _UNSET:
         hint = _LOADED
+    repair = None
     if hint == _MISSING and incident.stage != "sample":  # such as a model's checkpoint, or an argument of a script
-        hint = _NOT_THERE
+        hint = None if _ABSOLUTE.search(incident.message) else _NOT_THERE
+        repair = _PROVIDE
+    callers = incident.own_frames[:-1][-_MOST_CALLERS:]
     evidence = {
         "exception": incident.message,
+        "called from": "\n".join(f"{frame.file}:{frame.line} in {frame.function}" for frame in callers) or None,
         "index": incident.index,
         "worker": incident.worker,
         "batch": list(incident.batch) or None,
         "raised in": rate,
         "hint": hint,
+        "fix here": repair,
     }
     return Finding(
         message=f"{incident.where} raised {incident.headline}" + (f", in {rate}" if rate else ""),
         evidence=without_empty(evidence),
         at=incident.location,
         repro=lab.repro.incident(incident, times=REPRO_READS if rate else 1),
+        sample=incident.sample,
     )

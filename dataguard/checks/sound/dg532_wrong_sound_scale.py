@@ -17,9 +17,9 @@ DEPTHS = {2.0**15: "16-bit", 2.0**23: "24-bit", 2.0**31: "32-bit"}
 """What full scale is as an integer."""
 MOST_GAIN = 3.2
 """How far a scale may be off by a gain that is meant: 10 dB."""
-CUT, QUIETLY_CUT = 0.08, 0.1
+CUT_SHARE, QUIET_CUT_SHARE = 0.08, 0.1
 """The share of values at the ends of the range in tones that are clipped; in tones, it is below 0.02."""
-OVERFLOW, SMOOTH = 0.9, 0.6
+OVERFLOWING_STEP, SMOOTH_STEP = 0.9, 0.6
 """The largest step, as a share of the range, where loud values change their sign, and that of soft tones at most."""
 MOST_OFFSET = 0.05
 """The share of full scale by which silence may be off zero. Chosen: an offset of recordings is less, unsigned samples
@@ -88,10 +88,10 @@ def _offset(scale: float, offset: float) -> str:
 
 def _distortion(loudness: Loudness) -> str:
     """What happens to loud values, if anything does in every random state."""
-    if loudness.plateaus[0] > QUIETLY_CUT:
+    if loudness.plateaus[0] > QUIET_CUT_SHARE:
         return f"is clipped at {loudness.value:.3g}: even a tone of a tenth of full scale is cut off"
-    if loudness.distorted and min(loudness.plateaus[1:]) > CUT:
+    if loudness.distorted and min(loudness.plateaus[1:]) > CUT_SHARE:
         return f"clips loud sound: {min(loudness.plateaus[1:]):.0%} of its values are cut off"
-    if loudness.distorted and min(loudness.steps[1:]) > OVERFLOW and loudness.steps[0] < SMOOTH:
+    if loudness.distorted and min(loudness.steps[1:]) > OVERFLOWING_STEP and loudness.steps[0] < SMOOTH_STEP:
         return "overflows: loud values change their sign"
     return ""

@@ -29,6 +29,7 @@ def sound_finding(lab: Lab, paths: Sequence[str], words: str, evidence: Mapping[
         ),
         at=lab.dataset.location,
         repro=lab.repro.samples(heard.index, batch=heard.collated) if indexed else None,
+        sample=heard.index if indexed else None,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import cut_at_one_place, rewritten
 from dataguard.checks.common.sample_figures import MOST_SAMPLES
 from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
@@ -23,6 +24,10 @@ LEAKED_SHARE = 0.25
 """The share of windows from which on text is no common phrase, licence or template. Chosen, not derived."""
 OVERLAPPING_SHARE, FEWEST_WINDOWS = 0.1, 8
 """The share of windows of a series from which on it is no calibration or other pattern; and the fewest of them."""
+READ, WHOLE = "the content of samples that were read", "the content of all samples"
+"""What the samples of two epochs were compared by, and what this is called if it is all of them."""
+FEWEST_ON_RANKS, SHARE_ON_RANKS = 2, 0.05
+"""Fewer samples that one rank evaluates and another trains on may be copies, which a fixed split would share, too."""
 ALIAS_SHARE = 0.95
 """With at least this share of common samples, a test split is the validation split under another name."""
 
@@ -32,8 +37,9 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
     """The same sample, or the same text, is in two splits.
 
     Symptom: validation looks better than it should, and the model fails in production.
-    Cause: splits drawn twice with different seeds, overlapping index lists, folders or archives with copies under other
-        names, a validation split that reads the training data, windows of one series that are split at random.
+    Cause: splits drawn twice with different seeds, or on each rank with its own, overlapping index lists, folders or
+        archives with copies under other names, a validation split that reads the training data, windows of one series
+        that are split at random.
     Fix: draw the split once, with a seed, and store it; remove duplicates first, by file content and not by name.
     Links: https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
     """
@@ -45,13 +51,13 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
     notes, open_ends, compared, repeated = [], [], 0, 0
     for other in beside:
         seen = lab.splits.compared_with(other)
-        shared, proven = _shared(seen)
+        shared, is_all = _shared(seen)
         compared, repeated = max(compared, seen.samples), seen.repeated
         if shared and other.facts.role != "train" and shared >= ALIAS_SHARE * max(seen.samples, seen.others):
             notes.append(f"it is {other.facts.name} under another name")
         elif shared:
-            yield _finding(lab, other, seen, shared, proven=proven)
-        elif finding := leaked_text(lab, other) or leaked_series(lab, other):
+            yield _finding(lab, other, seen, shared, is_all=is_all)
+        elif finding := leaked_text(lab, other) or leaked_series(lab, other) or leaked_ranks(lab, other):
             yield finding
         else:
             open_ends += _open(lab, seen, other.facts.name)
@@ -74,7 +80,7 @@ def leaked_text(lab: Lab, other: Subject) -> Finding | None:
         message=f"dataset[{index}] of {two} holds text of dataset[{earlier}] of {one}: {seen.windows} of {seen.of} "
         "windows do",
         evidence={"matched by": "runs of 16 tokens, which begin at other places", "windows": seen.of},
-        at=lab.dataset.location,
+        at=lab.places.split or lab.dataset.location,
         repro=lab.repro.samples(index),
     )
 
@@ -90,33 +96,64 @@ def leaked_series(lab: Lab, other: Subject) -> Finding | None:
         message=f"dataset[{index}] of {two} is a window of the series of dataset[{earlier}] of {one}, "
         f"{seen.shift} steps apart: {seen.windows} of {seen.of} windows overlap",
         evidence={"matched by": "runs of 4 steps", "fix here": "split the series in time, and cut windows afterwards"},
-        at=lab.dataset.location,
+        at=lab.places.split or lab.dataset.location,
         repro=lab.repro.samples(index),
     )
 
 
+def leaked_ranks(lab: Lab, other: Subject) -> Finding | None:
+    """A finding if a rank evaluates samples that another rank trains on. Raises Undecided where a seed prevents it."""
+    seen = observed_or_none(lambda: lab.ranks.overlap_with(other))
+    if seen is None or other.facts.role != "train" or seen.samples < max(FEWEST_ON_RANKS, SHARE_ON_RANKS * seen.of):
+        return None
+    (rank, index), (trained_by, earlier) = seen.first
+    one, two = other.facts.name, lab.facts.name
+    shared = f"{seen.samples} of {seen.of} samples that rank {rank} evaluates are training samples of rank {trained_by}"
+    if not seen.seeded:
+        raise Undecided(f"{shared}, unless their global RNGs have the same seed: give the split a seed of its own")
+    return Finding(
+        message=f"{shared}: dataset[{index}] of {two} is dataset[{earlier}] of {one} there",
+        evidence={
+            "matched by": "contents of samples, which are one of a kind in both",
+            "fix here": "draw the split from a seed that all ranks share, or on rank 0",
+        },
+        at=lab.dataset.location,
+    )
+
+
 def _shared(seen: Comparison) -> tuple[int, bool]:
-    """How many samples are in both splits, and whether all pairs that were read again confirm it."""
+    """How many samples are in both splits, and whether these are all.
+
+    They are not where some may differ by their random values alone, were not compared, or occur too often to be pairs.
+    """
     best = (0, False)
     for match in seen.matches:
-        proven = sum(pair.same for pair in match.compared)
-        best = max(best, (match.pairs, True) if 0 < proven == len(match.compared) else (proven, False))
+        confirmed = sum(pair.same for pair in match.compared)
+        proven = 0 < confirmed == len(match.compared)
+        compares_all = seen.complete is not None and (match.name != READ or seen.complete == WHOLE)
+        is_all = proven and (match.pairs == seen.samples or (compares_all and not seen.repeated))
+        best = max(best, (match.pairs if proven else confirmed, is_all))
     return best
 
 
-def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, proven: bool) -> Finding:
+def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, is_all: bool) -> Finding:
     first, *_ = pairs = [pair for match in seen.matches for pair in match.compared if pair.same]
     one, two = other.facts.name, lab.facts.name
-    count = f"{'' if proven else 'at least '}{shared} of {seen.samples} samples"
+    count = f"{'' if is_all else 'at least '}{shared} of {seen.samples} samples"
     matched = {key.name: counted(key.pairs, "pairs") for key in seen.matches if any(pair.same for pair in key.compared)}
+    at = lab.places.split or lab.dataset.location
+    fix = (
+        rewritten(lab, at, cut_at_one_place) or f"draw the indices once, and give {two} those that {one} does not read"
+    )
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
         evidence={
+            "fix here": fix,
             "matched by": matched,
             "confirmed by reading": list(dict.fromkeys(f"{two} {p.index} = {one} {p.earlier}" for p in pairs))[:8],
             "samples": {one: seen.others, two: seen.samples},
         },
-        at=lab.dataset.location,
+        at=at,
         repro=lab.repro.samples(first.index),
     )
 

@@ -51,7 +51,11 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
     if collated and collated.others:
         by = f"{lab.facts.collate} draws it, while its samples stay the same"
         evidence = {"leaves": [f"batch{path}" for path in collated.others]}
-        yield Finding(f"batch{collated.others[0]} is random in a {lab.facts.role} loader: {by}", evidence)
+        yield Finding(
+            f"batch{collated.others[0]} is random in a {lab.facts.role} loader: {by}",
+            evidence,
+            lab.places.setting("collate_fn"),
+        )
     masks = len(seeded) < len(drawn) or (collated is not None and collated.masked)
     return Coverage(readings.exercised, _MASKS if masks else None)
 
@@ -75,11 +79,14 @@ def _finding(
         message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: {why}",
         evidence=without_empty(
             {
+                "fix here": f"give {lab.facts.name} a transform without random steps",
                 "leaves": [f"sample{one}" for one in leaves],
                 "samples that vary": f"{1 + len(others)} of {len(lab.dataset.readings.items)}" if others else None,
                 "generators": {state.path: state.kind for state in drawn},
             }
         ),
-        at=Location(*held.at, held.path) if held and held.at else lab.dataset.location,
+        at=lab.places.random(index, path)
+        or (Location(*held.at, held.path) if held and held.at else lab.dataset.location),
         repro=lab.repro.apart(index) if apart else lab.repro.samples(index, index),
+        sample=index,
     )

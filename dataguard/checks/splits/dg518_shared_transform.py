@@ -47,11 +47,13 @@ def dg518_shared_transform(lab: Lab) -> Judgement:
                 message=f"sample{path} of index {index} is random in a {lab.facts.role} loader: "
                 f"{random.transform.path} ({random.transform.name}) is shared with {random.other}",
                 evidence={
+                    "fix here": f"make a dataset for {lab.facts.name} alone, with a transform without random steps",
                     "leaves": [f"sample{one}" for one in random.leaves],
                     "confirmed by": f"they no longer vary while {random.transform.path} has one random state",
                 },
-                at=Location(None, None, random.transform.path),
+                at=lab.places.transform(random.transform.path) or Location(None, None, random.transform.path),
                 repro=lab.repro.samples(index, index),
+                sample=index,
             )
     elif not drawn:
         yield from _replaced(lab, shared)
@@ -68,6 +70,9 @@ def _replaced(lab: Lab, shared: Sequence[tuple[Subject, SharedTransform]]) -> It
     what = f"{replaced.replacement} replaced {replaced.name} in {replaced.path}"
     yield Finding(
         message=f"{lab.facts.name} has no augmentation: {what}, which {other.facts.name} reads too",
-        evidence={"confirmed by": f"samples of {lab.facts.name} are random if {replaced.name} is put back"},
+        evidence={
+            "fix here": f"make a dataset for each of {lab.facts.name} and {other.facts.name}, with its own transform",
+            "confirmed by": f"samples of {lab.facts.name} are random if {replaced.name} is put back",
+        },
         at=Location(file, line, replaced.path),
     )

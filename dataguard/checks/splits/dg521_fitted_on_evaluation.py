@@ -1,23 +1,29 @@
 """DG521: a scaler that has seen the evaluation data.
 
-Such columns have mean 0 and deviation 1, or a range of 0 to 1, over several splits together and not over the training
-split alone.
+Training samples change if rows that only evaluation uses are changed before the factory runs. Where that cannot be
+tried, such columns have mean 0 and deviation 1, or a range of 0 to 1, over several splits together and not over the
+training split alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity
+from dataguard.machine.units import counted
 from dataguard.settings.parsers import EVALUATION
 from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+    from dataguard.lab.provenance.origins import Refit
     from dataguard.lab.splits.tables import Column, Table
+    from dataguard.lab.subject import Subject
 
 EXACT = 1e-5
 """How far a mean, a deviation or an end of the range is from that of a fitted scaler at most: what float32 rounds."""
@@ -40,12 +46,18 @@ def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
     training = next((one for one in earlier if one.facts.role == "train"), None)
     if training is None:
         raise NotApplicable("no loader for training to compare with")
+    refit = observed_or_none(lambda: lab.provenance.refitted(training))
+    if refit is not None and refit.of:
+        if refit.changed:
+            yield _refitted(lab, training, refit)
+        return Coverage({"rows changed": refit.rows, "training samples": refit.of})
     own = {table.name: table for table in lab.splits.tables}
     others = [{table.name: table for table in lab.splits.tables_of(one)} for one in earlier]
     fitted = others[earlier.index(training)]
     names = [name for name in own if name in fitted and _fits(own[name], fitted[name])]
     if not names:
-        raise NotApplicable("samples of both splits are not known to be rows or windows of one table of floats")
+        why = f", and {refit.reason}" if refit is not None and refit.reason else ""
+        raise NotApplicable(f"samples of both splits are not known to be rows or windows of one table of floats{why}")
     for name in names:
         apart = [each[name] for each in others if name in each and _fits(own[name], each[name])]
         for before in (apart[:1], apart):
@@ -59,15 +71,35 @@ def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
                 message=f"{len(columns)} columns of {name} have {words} over {' and '.join([*splits, lab.facts.name])} "
                 f"together, but not over {training.facts.name} alone",
                 evidence={
+                    "fix here": f"fit on the rows of {training.facts.name} alone, after the split",
                     "columns": columns[:8],
                     f"column {columns[0]} of {training.facts.name}": f"mean {column.mean:.4f}, deviation "
                     f"{math.sqrt(column.variance):.4f}, range {column.low:.4g} to {column.high:.4g}",
                 },
-                at=lab.dataset.location,
+                at=_place(lab, training),
                 repro=lab.repro.scan("DG521", ""),
             )
             break
     return Coverage({"columns": sum(len(own[name].columns) for name in names), "loaders": 1 + len(earlier)})
+
+
+def _refitted(lab: Lab, training: Subject, refit: Refit) -> Finding:
+    one, two, name = training.facts.name, lab.facts.name, Path(refit.source).name
+    what = (
+        f"{counted(refit.files, 'files')} such as {name}" if refit.files else f"{counted(refit.rows, 'rows')} of {name}"
+    )
+    return Finding(
+        message=f"{refit.changed} of {refit.of} samples of {one} change if {what} change, which only {two} uses",
+        evidence={
+            "fix here": f"fit on the rows of {one} alone, after the split",
+            "source": refit.source,
+            "changed": "before the factory runs",
+            "leaves": [f"sample{path}" for path in refit.leaves],
+            "how they change": "alike in all samples, as a scaler moves and stretches them",
+        },
+        at=_place(lab, training),
+        repro=lab.repro.scan("DG521", ""),
+    )
 
 
 def scaled_together(fitted: Sequence[Column], splits: Sequence[Sequence[Column]]) -> tuple[list[int], str] | None:
@@ -125,3 +157,8 @@ def _together(splits: Sequence[Table]) -> tuple[list[int], str] | None:
 
 def _fits(one: Table, other: Table) -> bool:
     return len(one.columns) == len(other.columns) > 0
+
+
+def _place(lab: Lab, training: Subject) -> Location | None:
+    """Where training rows are scaled, or else where the dataset that scales them is given what it is fitted on."""
+    return lab.places.fitted(training) or lab.places.dataset or lab.dataset.location

@@ -57,8 +57,12 @@ def dg523_shared_group(lab: Lab) -> Judgement:
                 yield Finding(
                     message=f"{len(shared)} of {len(counts[0])} groups by {own.name} are in {other.facts.name} too: "
                     f"{most} has {counts[0][most]} samples here and {counts[1][most]} there",
-                    evidence={"groups": sorted(shared)[:8], "samples": f"{sum(counts[0][one] for one in shared)} here"},
-                    at=lab.dataset.location,
+                    evidence={
+                        "fix here": f"split by {own.name}, as GroupShuffleSplit does",
+                        "groups": sorted(shared)[:8],
+                        "samples": f"{sum(counts[0][one] for one in shared)} here",
+                    },
+                    at=lab.places.split or lab.dataset.location,
                     repro=lab.repro.scan("DG523", ""),
                 )
                 break

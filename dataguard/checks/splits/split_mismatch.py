@@ -168,7 +168,8 @@ def _colours(lab: Lab, other: Lab) -> Mismatch | None:
         before = known.get(path)
         if before is None or len(before.gains) != len(fit.gains):
             continue
-        if fit.order and before.order and fit.order != before.order:
+        drawn = fit.order in before.other_orders or before.order in fit.other_orders
+        if fit.order and before.order and fit.order != before.order and not drawn:
             orders = {lab.facts.name: fit.order, other.facts.name: before.order}
             fault = f"has {fit.order} channels in {path}, {other.facts.name} has {before.order}"
             return Mismatch("colours", fault, {"channel order": orders})
@@ -268,18 +269,30 @@ def _function(pairs: Iterable[tuple[str | None, int | None]]) -> dict[str, int]:
 
 def _structure(lab: Lab, other: Lab) -> Mismatch | None:
     """How the inputs of batches differ: in type, position or the order of axes."""
-    own, theirs = _input(lab), _input(other)
-    if own is None or theirs is None:
+    leaves, other_leaves = _batch(lab), _batch(other)
+    if not leaves or not other_leaves:
         return None
-    (path, leaf, paths), (other_path, before, other_paths) = own, theirs
+    path, other_path = _largest(leaves), _largest(other_leaves)
+    leaf, before = leaves[path], other_leaves[other_path]
     name = other.facts.name
     if path != other_path:
         if path.removesuffix("[*]") == other_path.removesuffix("[*]"):  # several views of it, in a list
             return None
-        renamed = paths - other_paths == {path} and other_paths - paths == {other_path}
-        swapped = path in other_paths and other_path in paths and _form(leaf) == _form(before)
-        fault = f"has its input in batch{path}, {name} in batch{other_path}"
-        return Mismatch("structure", fault) if (renamed or swapped) and _form(leaf) == _form(before) else None
+        # Crops of another size make another leaf the largest, such as a target image, though each keeps its place:
+        # places are exchanged only where shapes are, too.
+        alike = [one for one in (path, other_path) if one in leaves and one in other_leaves]
+        kept = [one for one in alike if _form(leaves[one]) == _form(other_leaves[one])]
+        exchanged = len(alike) == 2 and all(
+            _sample_form(leaves[one]) == _sample_form(other_leaves[two]) for one, two in (alike, alike[::-1])
+        )
+        if exchanged or not kept:
+            own, theirs = leaves.keys(), other_leaves.keys()
+            renamed = own - theirs == {path} and theirs - own == {other_path}
+            fault = f"has its input in batch{path}, {name} in batch{other_path}"
+            moved = (renamed or len(alike) == 2) and _form(leaf) == _form(before)
+            return Mismatch("structure", fault) if moved else None
+        path = kept[0]
+        leaf, before = leaves[path], other_leaves[path]
     if leaf.type_name != before.type_name:
         return Mismatch("structure", f"returns batch{path} as {leaf.type_name}, {name} as {before.type_name}")
     first, second = _channels(leaf), _channels(before)
@@ -288,19 +301,31 @@ def _structure(lab: Lab, other: Lab) -> Mismatch | None:
     return None
 
 
-def _input(lab: Lab) -> tuple[str, LeafRecord, frozenset[str]] | None:
-    """The path of the largest leaf of the first complete batch, that leaf, and the paths of all leaves."""
+def _batch(lab: Lab) -> dict[str, LeafRecord]:
+    """The leaves of the first complete batch by path; those of a list share one, which has the largest."""
     batches: list[BatchRecord] = [one for one in lab.epoch.batches if not one.incident and one.leaves]
-    if not batches:
-        return None
-    leaves = batches[0].leaves
-    largest = max(leaves, key=lambda leaf: leaf.size if leaf.shape is not None else 0)
-    paths = frozenset(_ENTRY.sub("[*]", leaf.path) for leaf in leaves)
-    return _ENTRY.sub("[*]", largest.path), largest, paths
+    leaves: dict[str, LeafRecord] = {}
+    for leaf in batches[0].leaves if batches else ():
+        path = _ENTRY.sub("[*]", leaf.path)
+        if path not in leaves or _size(leaf) > _size(leaves[path]):
+            leaves[path] = leaf
+    return leaves
+
+
+def _largest(leaves: Mapping[str, LeafRecord]) -> str:
+    return max(leaves, key=lambda path: _size(leaves[path]))
+
+
+def _size(leaf: LeafRecord) -> int:
+    return leaf.size if leaf.shape is not None else 0
 
 
 def _form(leaf: LeafRecord) -> tuple[str, int]:
     return leaf.type_name, len(leaf.shape or ())
+
+
+def _sample_form(leaf: LeafRecord) -> tuple[str, tuple[int, ...]]:
+    return leaf.type_name, tuple((leaf.shape or ())[1:])
 
 
 def _channels(leaf: LeafRecord) -> str | None:

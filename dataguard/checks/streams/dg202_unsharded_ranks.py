@@ -6,8 +6,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.streams.duplicates import find_duplicates, first_duplicate
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
+from dataguard.checks.common.rewrites import rewritten, shared_among_ranks
+from dataguard.checks.streams.duplicates import Duplicates, find_duplicates
+from dataguard.core.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    Location,
+    NotApplicable,
+    Severity,
+    Undecided,
+    without_empty,
+)
 from dataguard.machine.units import counted
 from dataguard.settings.parsers import EVALUATION
 
@@ -32,25 +42,39 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
         raise NotApplicable(f"the role is {lab.facts.role}: each rank may evaluate all samples")
     shards = lab.ranks.shards()
     samples = {f"rank {number}": share.total for number, share in enumerate(shards.ranks)}
-    looked = Coverage({"samples": sum(samples.values()), "ranks": len(samples)})
+    coverage = Coverage({"samples": sum(samples.values()), "ranks": len(samples)})
     if lab.facts.kind == "map" and not shards.same_dataset:
         raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
     doubled, first = _streamed(lab, shards) if lab.facts.kind == "stream" else _dealt(shards)
     if doubled and shards.alone.total > 1:
         at_least = "" if shards.alone.ended else "at least "
+        at = _place(lab)
         yield Finding(
             message=f"more than one of {len(samples)} ranks reads {counted(doubled, 'samples')}",
             evidence=without_empty(
                 {
+                    "fix here": rewritten(lab, at, shared_among_ranks)
+                    or (_STREAM if lab.facts.kind == "stream" else _SAMPLER),
                     "samples per rank": samples,
                     "samples in one process": f"{at_least}{shards.alone.total}",
                     "samples per worker": shards.table,
                     "first duplicate": first,
                 }
             ),
-            at=lab.dataset.location if lab.facts.kind == "stream" else None,
+            at=at,
         )
-    return looked
+    return coverage
+
+
+_STREAM = "take every n-th item on each of n ranks, before workers share what is left"
+_SAMPLER = "give each rank its own part: sampler=DistributedSampler(dataset)"
+
+
+def _place(lab: Lab) -> Location | None:
+    """Where a stream takes its samples; of a dataset, where its sampler is made."""
+    if lab.facts.kind == "stream":
+        return lab.places.selection(ranks=lab.ranks.world) or lab.dataset.location
+    return lab.places.sampler
 
 
 def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
@@ -58,17 +82,22 @@ def _streamed(lab: Lab, shards: Shards) -> tuple[int, str | None]:
 
     Ranks that share only some samples may shuffle differently, which a seed in the training script prevents.
     """
-    one = partial(lab.streams.shares, lab.ranks.workers_per_rank)
-    shared, doubled = find_duplicates(lab.ranks.stream, one)
+    single_process = partial(lab.streams.shares, lab.ranks.workers_per_rank)
+    found = find_duplicates(lab.ranks.stream, single_process)
+    doubled = found.samples
     if not doubled:
         return 0, None
-    if doubled < shards.alone.total and not find_duplicates(partial(lab.ranks.stream, same_seed=True), one)[1]:
+    if (
+        doubled < shards.alone.total
+        and not find_duplicates(partial(lab.ranks.stream, same_seed=True), single_process).samples
+    ):
         raise Undecided(
             "ranks split the samples only if their global RNGs have the same seed: seed the shuffle explicitly"
         )
-    return doubled, first_duplicate(shared, one(seeded=False)) or first_duplicate(
-        lab.ranks.stream(seeded=True), one(seeded=True)
-    )
+    if found.read:
+        return doubled, found.first
+    seeded = Duplicates(lab.ranks.stream(seeded=True), single_process(seeded=True), doubled)
+    return doubled, found.first or seeded.first
 
 
 def _dealt(shards: Shards) -> tuple[int, str | None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.core.model import Coverage, Finding, Judgement, Severity, Undecided
+from dataguard.checks.common.rewrites import even_parts, rewritten
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, Undecided
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
@@ -30,14 +31,24 @@ def dg203_uneven_ranks(lab: Lab) -> Judgement:
     least, most = min(batches), max(batches)
     if least < most:
         first, last = batches.index(least), batches.index(most)
+        at = _place(lab)
         yield Finding(
             message=(
                 f"rank {first} runs out after {counted(least, 'batches')}, rank {last} yields {most:,}: "
                 f"DDP would hang at step {least + 1:,}"
             ),
             evidence={
+                "fix here": rewritten(lab, at, even_parts)
+                or f"give each rank as many: {counted(least, 'batches')}, or repeat samples",
                 "batches": {f"rank {number}": count for number, count in enumerate(batches)},
                 "samples per worker": shards.table,
             },
+            at=at,
         )
     return Coverage({"batches": sum(batches), "ranks": len(batches)})
+
+
+def _place(lab: Lab) -> Location | None:
+    """Where the user's stream or sampler first selects, a rank gets its dataset, or torch's sampler is made."""
+    selection = lab.places.selection(first=True, ranks=lab.ranks.world)
+    return selection or (lab.dataset.location if lab.facts.kind == "stream" else lab.places.share)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.streams.lost_samples import CUT, NO_RANK, Loss, dealt_losses, excused, streamed_losses
+from dataguard.checks.common.rewrites import rewritten, uncut
+from dataguard.checks.streams.lost_samples import CUT, NO_RANK, Loss, dealt_losses, excused, lost_at, streamed_losses
 from dataguard.core.incident import Incident
-from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -29,22 +30,24 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
     if lab.stops:
         yield _cut_short(lab, lab.stops[0])
         return Coverage({})
-    looked: dict[str, int] = {}
-    losses = streamed_losses(lab, looked) if lab.facts.kind == "stream" else dealt_losses(lab, looked)
+    exercised: dict[str, int] = {}
+    losses = streamed_losses(lab, exercised) if lab.facts.kind == "stream" else dealt_losses(lab, exercised)
     for loss, where in losses:
-        if loss.samples and not excused(loss, lab.facts, looked.get("ranks", 1)):
+        if loss.samples and not excused(loss, lab.facts, exercised.get("ranks", 1)):
             yield _finding(lab, loss, where)
             break
-    return Coverage(looked)
+    return Coverage(exercised)
 
 
 def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
-    shards = lab.ranks.shards() if outcome == NO_RANK else None
+    shards, at = lab.ranks.shards() if outcome == NO_RANK else None, lost_at(lab, loss, outcome)
     return Finding(
         message=f"{loss.samples:,} of {loss.of:,} samples {outcome}",
         evidence=without_empty(
             {
+                "fix here": _fix(lab, at, outcome),
                 "first lost sample": loss.first,
+                "of these, lost by the workers of one process": loss.alone or None,
                 "same in every epoch": "yes" if loss.same else None,
                 "samples per worker": shards and shards.table,
                 "datasets": "each rank has its own" if shards and shards.own_datasets else None,
@@ -52,8 +55,16 @@ def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
                 "drop_last": f"yes, with batch_size={lab.facts.batch_size}" if lab.facts.drop_last else None,
             }
         ),
+        at=at,
         ambiguous=outcome == CUT,
     )
+
+
+def _fix(lab: Lab, at: Location | None, outcome: str) -> str | None:
+    """What to change, where the outcome says it."""
+    if lab.facts.drop_last and (whole := rewritten(lab, at, uncut)):
+        return whole
+    return "share samples once, among the workers of all ranks" if lab.facts.kind == "stream" else None
 
 
 def _cut_short(lab: Lab, stop: Incident) -> Finding:

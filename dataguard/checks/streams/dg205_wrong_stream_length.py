@@ -43,6 +43,7 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
             message=f"len(loader) is {planned:,}{where}, but it yields {at_least}{counted(yielded, 'batches')}",
             evidence=without_empty(
                 {
+                    "fix here": _fix(facts, samples if ended else None),
                     "len(dataset)": facts.length,
                     "samples": samples,
                     "batch_size": facts.batch_size,
@@ -50,9 +51,17 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
                     "workers": facts.num_workers,
                 }
             ),
+            at=lab.places.length() or facts.made_at,
         )
         break
     return Coverage({"batches": sum(epochs)})
+
+
+def _fix(facts: LoaderFacts, samples: int | None) -> str | None:
+    """What `__len__` is to return."""
+    if samples is None or facts.kind != "stream":
+        return "return the number of batches that one epoch yields" if facts.kind != "stream" else None
+    return f"return the number of samples that all workers yield in one epoch, {samples:,}, or remove __len__"
 
 
 def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]:
@@ -62,8 +71,8 @@ def _counts(lab: Lab) -> Iterator[tuple[str, int | None, int, bool, int | None]]
     """
     facts = lab.facts
     if facts.kind == "stream":
-        look = partial(lab.streams.stream, facts.num_workers, seeded=False)
-        trace = look() if look().ended else look(count=True)
+        observe = partial(lab.streams.stream, facts.num_workers, seeded=False)
+        trace = observe() if observe().ended else observe(count=True)
         samples = trace.total if trace.ended else None
         yield "", facts.batches, trace.batches[0] if trace.batches else 0, trace.finished, samples
     else:

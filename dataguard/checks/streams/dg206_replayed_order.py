@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import reseeded, rewritten
+from dataguard.core.incident import is_library, observed_or_none
 from dataguard.core.model import (
     Coverage,
     Finding,
@@ -20,6 +22,7 @@ from dataguard.settings.parsers import EVALUATION
 from dataguard.stats.coincidence import ORDERED
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.records import Seeding
     from dataguard.lab.lab import Lab
 
 BARELY_MIXED = 0.9
@@ -49,10 +52,15 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
             raise NotApplicable("the order of the stream differs between epochs, or its samples cannot be recognised")
         if order.seed:
             seed = order.seed
+            where = Location(seed.file, seed.line, seed.function)
             yield Finding(
                 message=f"the stream shuffles, but {seed.kind}({seed.seed}) gives every epoch the same order",
-                evidence={"epochs compared": 3, "samples": order.samples},
-                at=Location(seed.file, seed.line, seed.function),
+                evidence={
+                    "fix here": rewritten(lab, where, reseeded) or _FIX,
+                    "epochs compared": 3,
+                    "samples": order.samples,
+                },
+                at=where,
             )
         return Coverage({"samples": order.samples})
     orders = lab.streams.orders
@@ -72,18 +80,34 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
         raise Undecided("the sampler yields custom index objects in one order, which may be the order of the data")
     if orders.replayed and len(set(first)) < ORDERED:
         raise Undecided(f"two orders of {len(set(first))} indices may be the same by chance")
+    own = observed_or_none(lambda: lab.provenance.own_order) if orders.replayed else None
+    if own is not None and own.varies:
+        raise NotApplicable("the dataset gives an index another sample in every epoch: it shuffles itself")
     if orders.replayed:
         seeding = orders.seeds[0] if orders.seeds and orders.advanced != first else None
+        at = _place(lab, seeding, orders.reset)
         yield Finding(
             message=f"{facts.sampler} draws the same order of {len(first):,} indices in {len(orders.epochs)} epochs",
             evidence=without_empty(
                 {
+                    "fix here": rewritten(lab, at, reseeded) or _FIX,
                     "begins with": list(first[:8]),
                     "seeded by": f"{seeding.kind}({seeding.seed})" if seeding else None,
                     "seeded in each epoch": list(orders.reset),
                     "set_epoch": [hook.what for hook in facts.epoch_hooks] or "none",
                 }
             ),
-            at=Location(seeding.file, seeding.line, seeding.function) if seeding else None,
+            at=at,
         )
     return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+
+
+_FIX = "seed the order of each epoch from the epoch, or from torch's global generator"
+
+
+def _place(lab: Lab, seeding: Seeding | None, reset: tuple[str, ...]) -> Location | None:
+    """Where the user's code seeds the generator again, or else where it draws the order."""
+    if seeding and not is_library(seeding.file):
+        return Location(seeding.file, seeding.line, seeding.function)
+    again = lab.streams.reset_at(reset[0]) if reset else None
+    return again or lab.places.order or lab.places.sampler

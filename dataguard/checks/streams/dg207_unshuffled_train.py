@@ -6,11 +6,24 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import ignores_index
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
+from dataguard.checks.common.rewrites import rewritten, shuffled
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    NotApplicable,
+    NotTested,
+    Severity,
+    Undecided,
+    without_empty,
+)
+from dataguard.lab.provenance.origins import FILES
 from dataguard.stats.coincidence import ORDERED
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+    from dataguard.lab.provenance.origins import OwnOrder
 
 
 @check("DG207", "unshuffled-train", Severity.WARNING)
@@ -31,9 +44,9 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         raise NotTested("the target is a dataset, not a loader: its order is unknown")
     facts.need_role("train", otherwise="its order does not matter")
     orders = lab.streams.orders
-    looked = Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+    coverage = Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
     if not (orders.ascending and orders.replayed):
-        return looked
+        return coverage
     if not orders.epochs[0]:
         raise NotTested("the indices of the loader cannot be observed")
     if orders.batches[0] < 2:
@@ -46,11 +59,29 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         raise Undecided(f"the sampler does not shuffle; whether the dataset does is unknown: {why}") from why
     if contents.same or ignores_index(lab):
         raise NotApplicable("the dataset ignores the index: it draws its samples itself")
-    if contents.varies:
-        raise NotApplicable("the dataset returns a different sample for an index in every epoch: it shuffles itself")
-    order = orders.epochs[0]
+    own = observed_or_none(lambda: lab.provenance.own_order)
+    if contents.varies if own is None else own.varies:
+        raise NotApplicable("the dataset gives an index another sample in every epoch: it shuffles itself")
+    order, at = orders.epochs[0], lab.places.sampler
     yield Finding(
-        message=f"{facts.sampler} reads {len(order):,} samples in the order of the dataset in every epoch",
-        evidence={"begins with": list(order[:8]), "sampler": facts.sampler, "role": facts.role},
+        message=f"{facts.sampler} reads {len(order):,} samples in the order of the dataset in every epoch"
+        + (_shuffled_once(own) if own is not None and own.shuffled else ""),
+        evidence=without_empty(
+            {
+                "fix here": rewritten(lab, at, shuffled) or "shuffle=True, or a sampler that shuffles",
+                "begins with": list(order[:8]),
+                "sampler": facts.sampler,
+                "role": facts.role,
+                "read from": list(own.begins) if own is not None else None,
+            }
+        ),
+        at=at,
     )
-    return looked
+    return coverage
+
+
+def _shuffled_once(own: OwnOrder) -> str:
+    """What is not in order although indices are. The same samples share a batch in every epoch all the same."""
+    if own.source == FILES:
+        return ", whose files are in no order of their names"
+    return f", which has shuffled the rows of {own.source} once"

@@ -36,14 +36,18 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
         raise NotApplicable(f"num_workers={facts.num_workers}: fewer than two workers")
     trace = lab.streams.stream(facts.num_workers, seeded=False)
     idle = [f"worker {number}" for number in trace.idle]
-    counts, workers, looked = {}, facts.num_workers, {"samples": trace.total, "workers": facts.num_workers}
+    counts, workers, exercised = {}, facts.num_workers, {"samples": trace.total, "workers": facts.num_workers}
     if lab.ranks.declared and not idle:
         shards = lab.ranks.shards()
         counts, workers = shards.table, len(shards.ranks) * lab.ranks.workers_per_rank
-        looked = {"samples": sum(share.total for share in shards.ranks), "workers": workers, "ranks": len(shards.ranks)}
+        exercised = {
+            "samples": sum(share.total for share in shards.ranks),
+            "workers": workers,
+            "ranks": len(shards.ranks),
+        }
         places = [(worker, rank) for rank, share in enumerate(shards.ranks) for worker in share.empty_workers]
         idle = [f"worker {worker} of rank {rank}" for worker, rank in places]
-    if idle and looked["samples"] >= FEWEST_PER_WORKER * workers:
+    if idle and exercised["samples"] >= FEWEST_PER_WORKER * workers:
         yield Finding(
             message=f"{', '.join(idle)} {'gets' if len(idle) == 1 else 'get'} no samples",
             evidence={
@@ -51,4 +55,4 @@ def dg208_starved_worker(lab: Lab) -> Judgement:
                 "samples per worker": counts or trace.table,
             },
         )
-    return Coverage(looked)
+    return Coverage(exercised)

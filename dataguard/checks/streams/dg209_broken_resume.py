@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
@@ -11,48 +12,106 @@ from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+    from dataguard.lab.streams.offsets import OffsetRun, Offsets
     from dataguard.lab.streams.resume import Batches, Point, Resumes, Run
 
 DISTINCT_SHARE = 0.5
 """The share of batches that differ from all others in a leaf by which batches are recognised."""
 KNOWN_SHARE = 0.9
 """The share of samples that were read before, from which on other batches mean a different order."""
+FEWEST_EPOCHS = 2
+"""A restored run that continues has the rest of an epoch, and the next one."""
 OTHER_WORKERS = 2
 """The number of workers to try where the loader has none."""
 
 
 @check("DG209", "broken-resume", Severity.ERROR)
 def dg209_broken_resume(lab: Lab) -> Judgement:
-    """A loader restored from its `state_dict` yields other batches than without an interruption.
+    """A resumed loader yields other batches than without an interruption, or shorter epochs later.
 
     Symptom: after each restart some samples are seen again and others never, or the epoch restarts.
     Cause: the state lacks something that determines the remaining batches: the position in the epoch, the order of a
-        shuffling sampler, the epoch number, or what the workers have prefetched; or it cannot be saved.
+        shuffling sampler, the epoch number, or what the workers have prefetched; or it cannot be saved. Or a sampler
+        that starts at an offset does so in every later epoch.
     Fix: save the number of batches already yielded, and the RNG state from which this epoch's order was drawn;
-        torchdata's StatefulDataLoader does both for samplers and datasets that have a `state_dict`.
+        torchdata's StatefulDataLoader does both for samplers and datasets that have a `state_dict`. Set an offset back
+        once the epoch that was continued has ended.
     Links: https://docs.pytorch.org/data/main/stateful_dataloader_tutorial.html
     """
     facts = lab.facts
     if facts.holder:
         raise NotApplicable(f"training iterates a {facts.holder} instead, which keeps its own state")
-    resumes = lab.streams.resumes(facts.num_workers)
-    found = faults(resumes)
-    if found:
-        point, fault = next(iter(found.items()))
-        outcomes = {str(where): found.get(str(where), "continues correctly") for where in resumes.restored}
+    offsets = lab.streams.offsets
+    at_offsets = offset_faults(offsets)
+    for offset, (fault, evidence) in at_offsets.items():
+        yield Finding(
+            message=f"with {offset.name} = {offset.value}, the {offset.holder} {fault}",
+            evidence=evidence,
+            at=lab.places.order or lab.places.sampler,
+        )
+    try:
+        resumes = lab.streams.resumes(facts.num_workers)
+    except NotApplicable:
+        if not offsets.offsets:
+            raise
+        return Coverage({"offsets": len(offsets.offsets)})
+    by_point = _judged(lab, resumes)
+    if by_point:
+        point, fault = next(iter(by_point.items()))
+        outcomes = {str(where): by_point.get(str(where), "continues correctly") for where in resumes.restored}
         yield Finding(
             message=f"restored {point}, the loader {fault}",
             evidence=without_empty(
                 {
+                    "fix here": "save the epoch, the batches read and the state of generators, and restore all of them",
+                    "state of": " and ".join(resumes.method.parts) if resumes.method.of_parts else None,
                     "after restoring": outcomes,
                     "batches per epoch": len(resumes.reference.epochs[0]),
                     "workers": facts.num_workers,
                 }
             ),
-            ambiguous={*found} <= {str(where) for where in resumes.restored if where.again},
+            at=lab.places.state,
         )
-    looked = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
-    return Coverage(looked, None if found else _latent(lab))
+    exercised = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
+    return Coverage(exercised, None if by_point or at_offsets else _latent(lab))
+
+
+def _judged(lab: Lab, resumes: Resumes) -> dict[str, str]:
+    """The faults of a restored loader, unless the state is not meant to hold a position in the epoch.
+
+    States of parts that never change within an epoch are those of each epoch, or of a training loop that sets them;
+    only copies in workers make a state that would change otherwise stand still.
+    """
+    if resumes.method.of_parts and not resumes.holds_position:
+        if not lab.facts.num_workers or not lab.streams.resumes(0).holds_position:
+            parts = " and ".join(resumes.method.parts)
+            raise NotApplicable(f"the state of the {parts} does not change in an epoch: the training loop sets it")
+        stays = "its state is taken in the main process, and workers read copies of the dataset"
+        return {point: f"{fault}: {stays}" for point, fault in faults(resumes).items()}
+    return faults(resumes)
+
+
+def offset_faults(offsets: Offsets) -> dict[OffsetRun, tuple[str, dict[str, Any]]]:
+    """What samplers that get a place to start from do wrong, by offset: the first fault of each."""
+    found: dict[OffsetRun, tuple[str, dict[str, Any]]] = {}
+    for offset in offsets.offsets:
+        if any(one.name == offset.name for one in found):
+            continue
+        whole, start = offsets.epochs, offset.skipped
+        for epoch, ((continued, _), wanted) in enumerate(zip(offset.epochs, whole, strict=False)):
+            if continued != wanted[start:]:
+                again = len(set(continued) & set(wanted[:start]))
+                where = "" if epoch == 0 else " of the second epoch"
+                fault = f"continues at the right position{where}, but in another order"
+                evidence = {"samples read again": again, "samples left out": len({*wanted[start:]} - {*continued})}
+                found[offset] = (fault, evidence)
+                break
+        else:
+            later = offset.epochs[0][1]
+            if len(later) < len(whole[1]):
+                fault = f"yields {len(later)} of {len(whole[1])} samples in later epochs, too"
+                found[offset] = (fault, {"samples left out of each epoch": len(whole[1]) - len(later)})
+    return found
 
 
 def faults(resumes: Resumes) -> dict[str, str]:
@@ -66,7 +125,7 @@ def faults(resumes: Resumes) -> dict[str, str]:
     stable = [path for path in _paths(reference) if _leaf(reference, path) == _leaf(asked, path)]
     if not stable:
         raise Undecided("two uninterrupted runs yield different batches")
-    found: dict[str, str] = {}
+    by_point: dict[str, str] = {}
     doubts: list[Undecided] = []
     for where, runs in (("", resumes.restored), (" through JSON", resumes.by_json)):
         for point, run in runs.items():
@@ -75,11 +134,11 @@ def faults(resumes: Resumes) -> dict[str, str]:
             except Undecided as doubt:
                 doubts.append(doubt)
                 continue
-            if fault and (not where or str(point) not in found):
-                found[f"{point}{where}"] = fault
-    if doubts and not found:
+            if fault and (not where or str(point) not in by_point):
+                by_point[f"{point}{where}"] = fault
+    if doubts and not by_point:
         raise doubts[0]
-    return found
+    return by_point
 
 
 def _paths(run: Run) -> list[str]:
@@ -100,6 +159,19 @@ def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> s
     """What is wrong with the batches that are yielded after restoring at a point."""
     if run.refused:
         return None if point.again else f"fails: {run.refused}"  # the user sees the error of a later restart
+    return _fault_of_rest(resumes, point, run, stable) or _fault_of_next(resumes, run)
+
+
+def _fault_of_next(resumes: Resumes, run: Run) -> str | None:
+    """What is wrong with the length of the epoch after the one that was continued, where all epochs have one length."""
+    lengths = {len(epoch) for one in (resumes.reference, resumes.asked) for epoch in one.epochs}
+    if len(run.epochs) < FEWEST_EPOCHS or len(lengths) > 1 or len(run.epochs[1]) in lengths:
+        return None
+    return f"yields {counted(len(run.epochs[1]), 'batches')} instead of {max(lengths)} in the next epoch"
+
+
+def _fault_of_rest(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> str | None:
+    """What is wrong with the rest of the epoch."""
     yielded, expected = resumes.reference.compared(point, run)
     if point.end and (not yielded or len(yielded) == len(expected)):
         return None  # either the end once more, or a new epoch, in whatever order
@@ -109,12 +181,30 @@ def _fault(resumes: Resumes, point: Point, run: Run, stable: Sequence[str]) -> s
         return None
     whole = expected if point.end else resumes.reference.epochs[point.epoch]
     fault = _misplaced(whole, len(whole) - len(expected), yielded, stable)
-    known = len(run.samples & resumes.reference.samples) > KNOWN_SHARE * len(run.samples)
+    recognised = len(run.samples & resumes.reference.samples) > KNOWN_SHARE * len(run.samples)
     other = resumes.reseeded
     drawn = other is None or all(_leaf(resumes.reference, path) != _leaf(other, path) for path in wrong)
-    if fault is None and not known and drawn:
+    if fault is None and not recognised and drawn:
         raise Undecided("the restored loader draws random samples, so its batches cannot be compared")
-    return fault or "yields other batches than without the interruption"
+    return fault or _reordered(resumes, point, run) or "yields other batches than without the interruption"
+
+
+def _reordered(resumes: Resumes, point: Point, run: Run) -> str | None:
+    """How many samples are lost and read again where the rest has the right length and comes in another order."""
+    if point.end or not resumes.reference.rows or not run.rows:
+        return None
+    whole, rest = resumes.reference.rows[point.epoch], run.rows[0]
+    expected = whole[point.after :]
+    rest = rest if resumes.reference.ended else rest[: len(expected)]
+    before, wanted, yielded = ({*chain(*rows)} for rows in (whole[: point.after], expected, rest))
+    if [*map(len, rest)] != [*map(len, expected)] or not yielded or before & wanted:
+        return None
+    if not yielded <= before | wanted and resumes.reference.ended:
+        return None  # other samples
+    again, lost = len(yielded & before), len(wanted - yielded) if resumes.reference.ended else 0
+    repeated = f": it repeats {counted(again, 'samples')}" if again else ""
+    omitted = f" and leaves out {lost}" if again and lost else ""
+    return f"continues at the right position in another order{repeated}{omitted}"
 
 
 def _identifies(run: Run, path: str) -> bool:
@@ -144,7 +234,10 @@ def _latent(lab: Lab) -> str | None:
     """What would break with workers, or without them."""
     other = 0 if lab.facts.num_workers else OTHER_WORKERS
     try:
-        found = faults(lab.streams.resumes(other))
+        resumes = lab.streams.resumes(other)
+        if resumes.method.of_parts:
+            return None  # which run differently in workers, as their users know
+        by_point = faults(resumes)
     except (NotApplicable, Undecided):
         return None
-    return next((f"with num_workers={other}, restored {point}, it {fault}" for point, fault in found.items()), None)
+    return next((f"with num_workers={other}, restored {point}, it {fault}" for point, fault in by_point.items()), None)

@@ -38,8 +38,10 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
         yield Finding(
             message=f"more than one of {len(counts)} ranks reads {counted(duplicates.total(), 'samples')} of {total:,}",
             evidence={
+                "fix here": "sampler=range(rank, len(dataset), world_size), and gather sums and counts",
                 f"indices{shards.within}": shown,
                 "samples per rank": {f"rank {number}": count for number, count in enumerate(counts)},
             },
+            at=lab.places.sampler,
         )
     return Coverage({"indices": sum(counts), "ranks": len(counts)})

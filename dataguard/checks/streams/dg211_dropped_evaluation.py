@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import rewritten, uncut
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 from dataguard.machine.units import counted
 from dataguard.settings.parsers import EVALUATION
@@ -35,12 +36,15 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
     if orders.whole and missing and {len(epoch) for epoch in missing} == {facts.length % facts.batch_size} != {0}:
         left_out = counted(len(missing[0]), "samples")
         in_turn = "" if all(epoch == missing[0] for epoch in missing) else ", other ones each time"
+        at = lab.places.setting("drop_last")
         yield Finding(
             message=f"drop_last=True leaves {left_out} of {facts.length:,} out of every evaluation{in_turn}",
             evidence={
+                "fix here": rewritten(lab, at, uncut) or "drop_last=False",
                 "indices": missing[0][:8],
                 "batch_size": facts.batch_size,
                 "epochs compared": len(orders.epochs),
             },
+            at=at,
         )
     return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})

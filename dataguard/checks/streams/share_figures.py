@@ -35,7 +35,7 @@ def two_epochs(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
 
 
 def _line(number: int, order: Sequence[Index]) -> Line:
-    points = [(float(place), float(index)) for place, index in enumerate(order) if isinstance(index, int)]
+    points = [(float(position), float(index)) for position, index in enumerate(order) if isinstance(index, int)]
     return Line(f"epoch {number}", tuple(points[:: _step(len(order))]))
 
 
@@ -83,14 +83,14 @@ def overlap(lab: Lab, findings: Sequence[Finding]) -> Iterator[Matrix]:
     del findings
     ranks = lab.ranks.shards().ranks
     names = tuple(f"rank {number}" for number in range(len(ranks)))
-    counts = tuple(tuple(_common(one, two) for two in ranks) for one in ranks)
-    most = max((counts[one][two] for one in range(len(ranks)) for two in range(one)), default=0)
+    counts = tuple(tuple(_common(share, other) for other in ranks) for share in ranks)
+    most = max((counts[row][column] for row in range(len(ranks)) for column in range(row)), default=0)
     summary = f"Two ranks have up to {most} samples in common; the diagonal counts the samples of each rank."
     yield Matrix("Samples that ranks have in common", summary, names, names, counts)
 
 
-def _common(one: Share, two: Share) -> int:
+def _common(share: Share, other: Share) -> int:
     """The samples of one rank that another one reads as well, estimated where only some identities are kept."""
-    kept = one.counts.total()
-    twice = sum(count for identity, count in one.counts.items() if identity in two.counts)
-    return round(twice * one.total / kept) if kept else 0
+    kept = share.counts.total()
+    twice = sum(count for identity, count in share.counts.items() if identity in other.counts)
+    return round(twice * share.total / kept) if kept else 0

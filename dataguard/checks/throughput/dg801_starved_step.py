@@ -24,11 +24,11 @@ def dg801_starved_step(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
     """
     waits = lab.throughput.waits
-    looked = Coverage({"batches": waits.batches, "intervals": len(waits.shares)})
+    coverage = Coverage({"batches": waits.batches, "intervals": len(waits.shares)})
     if waits.starved is None:
         raise Undecided(f"cannot tell whether the step waits for batches: waiting varies from {waits.spread}")
     if not waits.starved:
-        return looked
+        return coverage
     yield Finding(
         message=f"a training step of {_ms(waits.step)} spends {waits.share:.0%} of the time waiting for its batch",
         evidence=without_empty(
@@ -41,7 +41,7 @@ def dg801_starved_step(lab: Lab) -> Judgement:
             }
         ),
     )
-    return looked
+    return coverage
 
 
 def _parts(epoch: EpochTrace) -> str:

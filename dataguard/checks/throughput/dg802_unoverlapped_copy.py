@@ -30,14 +30,14 @@ def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
     step = lab.throughput.step
     delivered = lab.throughput.copies
     copying = delivered.copying
-    looked = Coverage({"bytes": delivered.count})
+    coverage = Coverage({"bytes": delivered.count})
     if (
         copying is None
         or copying.alone < _NOTABLE_SHARE * step
         or copying.overlap >= _FEWEST_OVERLAP
         or not delivered.unpinned
     ):
-        return looked
+        return coverage
     yield Finding(
         message=f"copying a batch takes {copying.alone * 1e3:.3g} ms, of which {copying.overlap:.0%} overlaps compute",
         evidence=without_empty(
@@ -50,4 +50,4 @@ def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
             }
         ),
     )
-    return looked
+    return coverage

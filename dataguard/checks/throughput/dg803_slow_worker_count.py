@@ -33,25 +33,27 @@ def dg803_slow_worker_count(lab: Lab) -> Judgement:
         return Coverage({"batches": waits.batches})
     times = lab.throughput.sweep
     ranking = times.ranking(times.workers)
-    own = str(times.own)
-    if own not in ranking.order or len(ranking.order) < 2:
+    configured = str(times.own)
+    if configured not in ranking.order or len(ranking.order) < 2:
         raise Undecided("no other number of workers could be measured: try `dataguard bench`")
-    looked = Coverage({"settings": len(ranking.order), "rounds": max(len(timed.per_batch) for timed in times.workers)})
+    coverage = Coverage(
+        {"settings": len(ranking.order), "rounds": max(len(timed.per_batch) for timed in times.workers)}
+    )
     best = ranking.order[0]
-    if best == own:
+    if best == configured:
         if ranking.tied:
-            raise Undecided(_cannot_tell(own, *ranking.tied))
-        return looked
-    ratio = times.ratio(times.workers, own, best)
+            raise Undecided(_cannot_tell(configured, *ranking.tied))
+        return coverage
+    ratio = times.ratio(times.workers, configured, best)
     if ratio is None or not ratio.slower:
-        raise Undecided(_cannot_tell(own, best))
+        raise Undecided(_cannot_tell(configured, best))
     if ratio.least >= _WORTH_FACTOR:
         yield Finding(
-            message=f"{best} would be {ratio.measured:.2f} times as fast as {own} "
+            message=f"{best} would be {ratio.measured:.2f} times as fast as {configured} "
             f"(99.8% confidence interval: {ratio.least:.2f} to {ratio.most:.2f})",
             evidence={"seconds per batch": _measured(times), "waiting": f"{waits.share:.0%} of the time"},
         )
-    return looked
+    return coverage
 
 
 def _cannot_tell(*settings: str) -> str:

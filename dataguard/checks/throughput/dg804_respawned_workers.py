@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _START_SHARE = 0.3
 """The share of an epoch that starting workers must take to be reported. Chosen, not derived."""
-_SAVED, _EPOCH = 0.5, 1.0
+_LEAST_SAVED, _SHORTEST_REST = 0.5, 1.0
 """The fewest seconds to save, and of an epoch beyond its start: a shorter one is a test run."""
 
 
@@ -37,19 +37,19 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     epoch = lab.epoch
     if epoch.epoch_run is None:
         raise Undecided("the budget ran out during the first epoch: raise --budget")
-    looked = Coverage(epoch.exercised)
-    if epoch.epoch_run.start_seconds < _SAVED:
-        return looked
+    coverage = Coverage(epoch.exercised)
+    if epoch.epoch_run.start_seconds < _LEAST_SAVED:
+        return coverage
     rest = _rest(lab, epoch)
     if rest is None:
         raise Undecided("starting an epoch is slow, but the length of the epoch is unknown")
-    if rest < _EPOCH or epoch.epoch_run.start_seconds < _START_SHARE * (epoch.epoch_run.start_seconds + rest):
-        return looked
+    if rest < _SHORTEST_REST or epoch.epoch_run.start_seconds < _START_SHARE * (epoch.epoch_run.start_seconds + rest):
+        return coverage
     lab.afford("starts", 5 * epoch.epoch_run.start_seconds)
     starts = lab.throughput.starts
     saved = min(starts.own) - max(starts.persistent)
-    if saved < _SAVED or saved < _START_SHARE * (saved + rest):
-        return looked
+    if saved < _LEAST_SAVED or saved < _START_SHARE * (saved + rest):
+        return coverage
     usual, later = statistics.median(starts.own), statistics.median(starts.persistent)
     yield Finding(
         message=f"starting workers takes {usual - later:.2g} s per epoch, and the other batches take {rest:.2g} s",
@@ -60,7 +60,7 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
             "start method": facts.start_method,
         },
     )
-    return looked
+    return coverage
 
 
 def _rest(lab: Lab, epoch: EpochTrace) -> float | None:

@@ -77,9 +77,12 @@ def training_loop(lab: Lab, findings: Sequence[Finding]) -> Iterator[Timeline]:
 def sweep(lab: Lab, findings: Sequence[Finding]) -> Iterator[Plot]:
     """The time per batch by number of workers, with the spread over all rounds."""
     del findings
-    timed = sorted((one for one in lab.throughput.sweep.workers if one.per_batch), key=lambda one: one.setting.workers)
-    points = tuple((float(one.setting.workers), 1e3 * statistics.median(one.per_batch)) for one in timed)
-    spread = tuple((1e3 * min(one.per_batch), 1e3 * max(one.per_batch)) for one in timed)
+    timed = sorted(
+        (timing for timing in lab.throughput.sweep.workers if timing.per_batch),
+        key=lambda timing: timing.setting.workers,
+    )
+    points = tuple((float(timing.setting.workers), 1e3 * statistics.median(timing.per_batch)) for timing in timed)
+    spread = tuple((1e3 * min(timing.per_batch), 1e3 * max(timing.per_batch)) for timing in timed)
     fastest = min(points, key=lambda point: point[1])
     summary = (
         f"Of {len(points)} numbers of workers, {fastest[0]:g} are the fastest, with {fastest[1]:.3g} ms per batch."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.checks.common.lines import line_at
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -30,13 +31,31 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
     read = lab.tokens.read
     seen = read.padding
     if seen is None:
-        raise NotApplicable("no row is padded where the batch has a mask and labels that are tokens")
+        raise NotApplicable("no row is padded beside labels that are tokens")
     if seen.rows >= FEWEST_ROWS and seen.labelled == seen.rows and not (seen.apart and seen.ignores):
         labels = f"batch{read.names['labels']}"
-        where = "end in" if seen.apart else "carry labels where the mask is 0: padding,"
+        if (read.by_content or not seen.masked) and not (
+            seen.ignores or read.model_keys or "ignore_index" in lab.settings.contract
+        ):
+            raise NotTested(
+                f"the padding of {labels} is token {seen.token}; whether your loss ignores that is unknown: declare "
+                "ignore_index"
+            )
+        masked = "carry labels where the mask is 0: padding," if seen.masked else "carry labels in their padding:"
+        where = "end in" if seen.apart else masked
         yield Finding(
             message=f"all {seen.rows} padded rows of {labels} {where} token {seen.token}, which the loss counts",
-            evidence=without_empty({"padded rows": seen.rows, "ignored label seen": seen.ignores, "a row": seen.shown}),
+            evidence=without_empty(
+                {
+                    "fix here": f"{labels}[batch{read.names['mask']} == 0] = -100"
+                    if seen.masked and not seen.apart
+                    else f"pad {labels} with -100",
+                    "padded rows": seen.rows,
+                    "ignored label seen": seen.ignores,
+                    "a row": seen.shown,
+                }
+            ),
+            at=line_at(lab.tokens.line, seen.spot),
             ambiguous=not seen.ignores and seen.token != read.vocabulary.eos,
         )
-    return Coverage(read.exercised | {"padded rows": seen.rows})
+    return Coverage(read.exercised | {"padded rows": seen.rows}, read.note)

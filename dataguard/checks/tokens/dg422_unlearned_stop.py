@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
@@ -44,12 +46,31 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
         yield Finding(
             message=f"token {seen.name} is {kind}; it follows a learned token {seen.hidden} times, and "
             "its label is ignored each time",
-            evidence=without_empty({"without a label": seen.hidden, "with a label": seen.learned, "a row": seen.shown}),
+            evidence=without_empty(
+                {
+                    "fix here": _labelled(read.names, masked=seen.padding),
+                    "without a label": seen.hidden,
+                    "with a label": seen.learned,
+                    "a row": seen.shown,
+                }
+            ),
+            at=line_at(lab.tokens.line, seen.spot),
         )
     elif known_end and not seen.learned and seen.ended >= FEWEST_STOPS and not seen.alike:
         yield Finding(
             message=f"none of {seen.ended} rows that end before the full width has the label {seen.name}, the end "
             "token, and they do not end in any other token in common",
-            evidence=without_empty({"ended rows": seen.ended, "a row": seen.shown}),
+            evidence=without_empty(
+                {"fix here": f"append token {seen.name} to each text", "ended rows": seen.ended, "a row": seen.shown}
+            ),
+            at=line_at(lab.tokens.line, seen.spot),
         )
-    return Coverage(read.exercised | ({"labelled ends": seen.learned} if known_end else {}))
+    return Coverage(read.exercised | ({"labelled ends": seen.learned} if known_end else {}), read.note)
+
+
+def _labelled(names: Mapping[str, str], *, masked: bool) -> str:
+    """How to give the end token a label: by the mask, if it is known by its id where it is padding too."""
+    if masked and "mask" in names:
+        tokens, labels, mask = (f"batch{names[role]}" for role in ("tokens", "labels", "mask"))
+        return f"{labels} = {tokens}.masked_fill({mask} == 0, -100), and not by the token's id"
+    return f"keep the label of the end token in batch{names['labels']}"

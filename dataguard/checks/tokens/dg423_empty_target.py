@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
@@ -31,12 +32,21 @@ def dg423_empty_target(lab: Lab) -> Judgement:
     if seen.random:
         return Coverage(read.exercised, "labels are drawn at random: a row without one may get one in another draw")
     if seen.empty and seen.place:
-        batch, row = seen.place
+        batch, row = place = seen.place
+        cut = f"; {seen.cut} of them fill all {seen.width} columns: truncation leaves nothing of their answers"
         yield Finding(
             message=f"{seen.empty} of {seen.rows} rows have no label at all in batch{read.names['labels']}: the first "
-            f"is row {row} of batch {batch}",
+            f"is row {row} of batch {batch}" + (cut if seen.cut else ""),
             evidence=without_empty(
-                {"rows without a label": seen.empty, "rows": seen.rows, "the row begins": seen.shown}
+                {
+                    "fix here": f"cut the prompt, and keep labels in batch{read.names['labels']}",
+                    "rows without a label": seen.empty,
+                    "share of rows": f"{seen.empty / seen.rows:.1%}",
+                    "share of tokens without a label": f"{1 - read.labelled / read.tokens:.1%}",
+                    "cut rows": seen.cut,
+                    "the row begins": seen.shown,
+                }
             ),
+            at=line_at(lab.tokens.line_of_empty, place),
         )
     return Coverage(read.exercised)

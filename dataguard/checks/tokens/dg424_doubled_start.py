@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotTested, Severity, Undecided, without_empty
 from dataguard.machine.units import counted
 
@@ -17,7 +18,7 @@ FEWEST_ROWS = 8
 
 @check("DG424", "doubled-start", Severity.WARNING, since="2026.3")
 def dg424_doubled_start(lab: Lab) -> Judgement:
-    """Every row begins with the start token twice.
+    """Every row, or every text of packed rows, begins with the start token twice.
 
     Symptom: quality is slightly worse than it should be, and worse again where generation adds the token once.
     Cause: a chat template writes the start token as text, and the tokenizer adds it once more.
@@ -34,6 +35,21 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
             raise Undecided(f"only {counted(seen.rows, 'rows')} seen")
         yield Finding(
             message=f"all {seen.rows} rows begin with {seen.name} twice",
-            evidence=without_empty({"rows": seen.rows, "a row": seen.shown}),
+            evidence=without_empty(
+                {"fix here": "add one start token: add_special_tokens=False", "rows": seen.rows, "a row": seen.shown}
+            ),
+            at=line_at(lab.tokens.line, seen.spot),
         )
-    return Coverage(read.exercised | {"rows with a start token": seen.once})
+    elif seen.within >= FEWEST_ROWS and seen.doubled == seen.within > 4 * (seen.once - seen.twice):
+        yield Finding(
+            message=f"all {seen.within} documents that begin within rows begin with {seen.name} twice",
+            evidence=without_empty(
+                {
+                    "fix here": "add one start token: add_special_tokens=False",
+                    "documents": seen.within,
+                    "a row": seen.shown,
+                }
+            ),
+            at=line_at(lab.tokens.line, seen.spot),
+        )
+    return Coverage(read.exercised | {"rows with a start token": seen.once, "starts within rows": seen.within})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.checks.common.lines import line_at
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -34,15 +35,27 @@ def dg425_leaking_packs(lab: Lab) -> Judgement:
     seen = read.packs
     if seen is None:
         raise NotApplicable(
-            "no row holds several documents: no positions restart"
-            + ("" if packing else ', and the contract does not declare packing = "separate"')
+            "no row is known to hold several documents: by positions, offsets or tokens that start or end them"
+        )
+    if seen.by_stop and packing is None:
+        raise NotTested(
+            f"{seen.rows} rows hold several documents, which only tokens separate: whether they may see each other is "
+            'unknown: declare packing = "separate" or "joined"'
         )
     if seen.open >= FEWEST_STARTS and seen.open == seen.restarts:
-        split = "nothing but the end token separates them" if seen.by_stop else "the mask is open between them"
+        split = "only tokens separate them" if seen.by_stop else "the mask is open between them"
         yield Finding(
             message=f"all {seen.open} later documents in {seen.rows} packed rows of batch{read.names['tokens']} see "
             f"those before them: {split}",
-            evidence=without_empty({"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown}),
+            evidence=without_empty(
+                {
+                    "fix here": f"leave batch{read.names['mask']} out" if "mask" in read.names else None,
+                    "packed rows": seen.rows,
+                    "later documents": seen.restarts,
+                    "a start": seen.shown,
+                }
+            ),
+            at=line_at(lab.tokens.line, seen.spot),
             ambiguous=seen.alone,
         )
     elif seen.labelled >= FEWEST_STARTS and seen.labelled == seen.restarts and not seen.same:
@@ -50,8 +63,16 @@ def dg425_leaking_packs(lab: Lab) -> Judgement:
             message=f"the first token of all {seen.labelled} later documents in packed rows is the label of the token "
             "before it, in another document",
             evidence=without_empty(
-                {"packed rows": seen.rows, "later documents": seen.restarts, "a start": seen.shown_label}
+                {
+                    "fix here": f"batch{read.names['labels']}[batch{read.names['positions']} == 0] = -100"
+                    if "positions" in read.names
+                    else None,
+                    "packed rows": seen.rows,
+                    "later documents": seen.restarts,
+                    "a start": seen.shown_label,
+                }
             ),
+            at=line_at(lab.tokens.line, seen.label_spot),
             ambiguous=True,
         )
     return Coverage(read.exercised | {"packed documents": seen.restarts + seen.rows})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 from dataguard.machine.units import counted
 
@@ -30,11 +31,19 @@ def dg426_cut_image_tokens(lab: Lab) -> Judgement:
     if seen is None or seen.rows < FEWEST_ROWS:
         raise NotApplicable("no rows beside images have the same number of one placeholder token")
     if seen.cut and seen.place:
-        batch, row = seen.place
+        batch, row = place = seen.place
         yield Finding(
             message=f"{counted(seen.cut, 'rows')} of full width {'has' if seen.cut == 1 else 'have'} fewer than the "
             f"{seen.count} tokens {seen.name} that an image has in {seen.rows} other rows: "
             f"row {row} of batch {batch} has {seen.fewest}",
-            evidence=without_empty({"rows": seen.rows, "cut rows": seen.cut, "the row": seen.shown}),
+            evidence=without_empty(
+                {
+                    "fix here": f"cut after the {seen.count} tokens {seen.name}, or drop such rows",
+                    "rows": seen.rows,
+                    "cut rows": seen.cut,
+                    "the row": seen.shown,
+                }
+            ),
+            at=line_at(lab.tokens.line_of_tokens, place),
         )
     return Coverage(read.exercised | {"rows with an image": seen.rows + seen.cut})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import IGNORED
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
@@ -43,23 +44,30 @@ def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
             f"model takes {embedded:,} ids",
         )
     elif embedded is None and seen.place and (declared or seen.distinct >= FEWEST_IDS):
-        batch, row = seen.place
+        batch, row = place = seen.place
         source = "the contract" if declared else str(vocabulary.where)
         yield Finding(
             message=f"{seen.beyond:,} ids of batch{read.names['tokens']} are {vocabulary.size:,} or larger, up to "
             f"{seen.largest:,}, but {source} has {vocabulary.size:,} tokens; the first is row {row} of batch {batch}",
             evidence=without_empty({"different ids": seen.distinct, "the row": seen.shown}),
+            at=line_at(lab.tokens.line_of_tokens, place),
         )
     if negative and (read.model_keys or seen.ignores):
         values = ", ".join(map(str, negative))
         yield Finding(
             message=f"{sum(negative.values()):,} labels of batch{labels} are {values}, which the loss does not ignore",
-            evidence={"labels by value": {str(value): count for value, count in negative.items()}},
+            evidence={
+                "fix here": f"batch{labels}[batch{labels} < 0] = -100",
+                "labels by value": {str(value): count for value, count in negative.items()},
+            },
+            at=line_at(lab.tokens.line, seen.negative_spot),
         )
-    if read.narrow is not None and seen.largest < read.narrow.ids:
+    narrow = read.narrow
+    if narrow is not None and seen.largest < narrow.ids:
         yield Finding(
-            message=f"{read.narrow.where} stores tokens as {read.narrow.dtype}, which holds {read.narrow.ids:,} ids, "
+            message=f"{narrow.where} stores tokens as {narrow.dtype}, which holds {narrow.ids:,} ids, "
             f"but the vocabulary has {vocabulary.size:,}: larger ids are wrapped",
-            evidence={"largest id": seen.largest},
+            evidence={"fix here": f"store {narrow.where} as uint32", "largest id": seen.largest},
+            at=line_at(lab.tokens.line_of_storage, narrow.where, narrow.dtype),
         )
-    return Coverage(read.exercised)
+    return Coverage(read.exercised, read.note)

@@ -60,6 +60,7 @@ def dg522_identical_views(lab: Lab) -> Judgement:
             evidence={"confirmed by": f"sample{paths[0]} of index {index} varies from draw to draw"},
             at=lab.dataset.location,
             repro=lab.repro.samples(index),
+            sample=index,
         )
     return Coverage({"samples": len(samples), "leaves": len(images)}, _NO_VIEWS if equal and not views else None)
 
@@ -71,10 +72,10 @@ def _is_image(leaf: LeafRecord) -> bool:
 def _equal(images: Sequence[LeafRecord], samples: Sequence[SampleRecord]) -> Iterator[list[str]]:
     """The paths of images that are equal to each other in every sample."""
     digests = [{leaf.path: leaf.digest for leaf in sample.leaves} for sample in samples]
-    found: dict[tuple[bytes | None, ...], list[str]] = {}
+    by_digests: dict[tuple[bytes | None, ...], list[str]] = {}
     for leaf in images:
-        found.setdefault(tuple(each.get(leaf.path) for each in digests), []).append(leaf.path)
-    yield from (paths for digest, paths in found.items() if len(paths) > 1 and None not in digest)
+        by_digests.setdefault(tuple(each.get(leaf.path) for each in digests), []).append(leaf.path)
+    yield from (paths for digest, paths in by_digests.items() if len(paths) > 1 and None not in digest)
 
 
 def _are_views(paths: Sequence[str], images: Sequence[LeafRecord]) -> bool:
@@ -96,5 +97,5 @@ def _repeats(readings: Readings, path: str) -> float:
     run = readings.forward
     draws = [run.same_state[0], *(answers for answers in run.passes if answers not in run.same_state)]
     series = [[answer.digests.get(path) for answer in answers] for answers in zip(*draws, strict=True)]
-    equal = [one == two for each in series for one, two in combinations(each, 2)]
+    equal = [digest == other for each in series for digest, other in combinations(each, 2)]
     return (equal.count(True) + 1) / (len(equal) + 1)

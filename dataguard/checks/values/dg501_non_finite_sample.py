@@ -10,7 +10,7 @@ from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import LeafRecord
+    from dataguard.lab.core.records import Index, LeafRecord
     from dataguard.lab.lab import Lab
 
 
@@ -25,11 +25,11 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
     """
     epoch = lab.epoch
     ends = _at_the_ends(lab) if epoch.read is None else []
-    seen = [(sample.shown, sample.leaves) for sample in epoch.samples] + ends
+    seen = [(sample.shown, sample.index, sample.leaves) for sample in epoch.samples] + ends
     read = (epoch.read or len(epoch.samples)) + len(ends)
-    bad = [(index, leaf) for index, leaves in seen for leaf in [_worst(leaves)] if leaf]
-    for path in dict.fromkeys(leaf.path for _, leaf in bad):
-        yield _in_samples(lab, [(index, leaf) for index, leaf in bad if leaf.path == path], read)
+    bad = [(shown, index, leaf) for shown, index, leaves in seen for leaf in [_worst(leaves)] if leaf]
+    for path in dict.fromkeys(leaf.path for *_, leaf in bad):
+        yield _in_samples(lab, [one for one in bad if one[2].path == path], read)
     bad_batch = None if bad else next((batch for batch in epoch.batches if _worst(batch.leaves)), None)
     if bad_batch:
         leaf = _worst(bad_batch.leaves)
@@ -41,13 +41,14 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
     return Coverage({**epoch.exercised, "samples": read})
 
 
-def _at_the_ends(lab: Lab) -> list[tuple[str | None, tuple[LeafRecord, ...]]]:
+def _at_the_ends(lab: Lab) -> list[tuple[str | None, Index, tuple[LeafRecord, ...]]]:
     """The first and last samples of a map-style dataset, which an ordinary epoch may not have read."""
     ends = observed_or_none(lambda: lab.dataset.ends)
     if ends is None:
         return []
-    known = {sample.index for sample in lab.epoch.samples}
-    return [(str(answer.index), answer.leaves) for answer in ends.inside if answer.index not in known]
+    read_indices = {sample.index for sample in lab.epoch.samples}
+    inside = [answer for answer in ends.inside if answer.index not in read_indices]
+    return [(str(answer.index), answer.index, answer.leaves) for answer in inside]
 
 
 def _worst(leaves: Iterable[LeafRecord]) -> LeafRecord | None:
@@ -60,14 +61,15 @@ def _counts(leaf: LeafRecord | None) -> str:
     return " and ".join(f"{count} {name}" for count, name in counts if count)
 
 
-def _in_samples(lab: Lab, bad: list[tuple[str | None, LeafRecord]], read: int) -> Finding:
-    index, leaf = bad[0]
+def _in_samples(lab: Lab, bad: list[tuple[str | None, Index, LeafRecord]], read: int) -> Finding:
+    shown, index, leaf = bad[0]
     return Finding(
-        message=f"sample{leaf.path} of {'a stream' if index is None else f'dataset[{index}]'} contains {_counts(leaf)}",
+        message=f"sample{leaf.path} of {'a stream' if shown is None else f'dataset[{shown}]'} contains {_counts(leaf)}",
         evidence={
             "affected samples": f"{len(bad)} of {read} read",
-            "indices": list(dict.fromkeys(one for one, _ in bad if one is not None))[:16],
+            "indices": list(dict.fromkeys(one[0] for one in bad if one[0] is not None))[:16],
             "shape": list(leaf.shape or ()),
         },
-        repro=None if index is None else lab.repro.spelled(index),
+        repro=None if shown is None else lab.repro.spelled(shown),
+        sample=index,
     )

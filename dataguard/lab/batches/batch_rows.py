@@ -17,12 +17,6 @@ from dataguard.lab.core.leaves import describe, iter_leaves
 
 MOST_COLUMNS = 128
 """Most columns of a batch that are compared: each with every sample."""
-FEWEST_DIFFERENT = 4
-"""How many different values must become equal to exclude coincidence."""
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-"""The dtypes of integers to which collate_fn may cast."""
-_NUMBERED = re.compile(r"\[(\d+)\]")
-
 Content = Tensor | bytes
 """The content of a row or leaf: a tensor for numbers, a digest for anything else."""
 
@@ -39,49 +33,15 @@ class Column:
     axis: int | None = None
 
 
-def content_of(value: Any) -> Content:
-    """The content of a leaf, for comparison; a digest for tensors whose values are not accessible."""
-    try:
-        numbers = _numbers(value)
-    except (RuntimeError, TypeError, ValueError, OverflowError):
-        numbers = None
-    return describe("", value).digest if numbers is None else numbers
-
-
-def _numbers(value: Any) -> Tensor | None:
-    if isinstance(value, Tensor):
-        return None if value.device.type == "meta" or value.is_nested else dense(value)
-    if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
-        return torch.from_numpy(np.array(value))
-    if isinstance(value, bool | int | float | complex):
-        return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
-    if isinstance(value, list | tuple) and all(isinstance(item, bool | int | float) for item in value):
-        return torch.tensor(value)
-    return None
-
-
-def dense(tensor: Tensor) -> Tensor:
-    """A plain tensor of the same values, outside shared memory, which may be small."""
-    plain = tensor.detach()
-    plain = plain.to_dense() if plain.layout is not torch.strided else plain
-    plain = (plain.int_repr() if plain.is_quantized else plain).cpu().as_subclass(Tensor)
-    return plain.clone() if plain.is_shared() else plain
-
-
-def sample_contents(sample: Any) -> dict[str, Content]:
-    """The content of each leaf of a sample, by path."""
-    return {path: content_of(leaf) for path, leaf in iter_leaves(sample)}
-
-
 def columns(batch: Any, count: int) -> Iterator[Column]:
     """Every way to split a batch into rows; along axes other than the first only if that yields `count` rows."""
     leaves = list(iter_leaves(batch, atomic=(PackedSequence,)))
-    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    listed: dict[str, dict[int, Any]] = defaultdict(dict)
     for path, leaf in leaves:
         for name, number in _listed(path):
-            found[name][number] = leaf
+            listed[name][number] = leaf
     single = {
-        name for name, items in found.items() if len(items) == count > 1 and _are_arrays_of_one_rank(items.values())
+        name for name, items in listed.items() if len(items) == count > 1 and _are_arrays_of_one_rank(items.values())
     }
     made = 0
     for path, leaf in leaves:
@@ -92,9 +52,12 @@ def columns(batch: Any, count: int) -> Iterator[Column]:
             yield column
         if made > MOST_COLUMNS:
             return
-    for name, items in list(found.items())[:MOST_COLUMNS]:
+    for name, items in list(listed.items())[:MOST_COLUMNS]:
         if set(items) == set(range(len(items))) and not _has_packed(items.values()):
             yield Column(name, tuple(content_of(items[number]) for number in range(len(items))))
+
+
+_NUMBERED = re.compile(r"\[(\d+)\]")
 
 
 def _listed(path: str) -> Iterator[tuple[str, int]]:
@@ -137,6 +100,40 @@ def _split(path: str, leaf: Any, count: int) -> Iterator[Column]:
             yield Column(f"{path} along axis {axis}", tuple(content.unbind(axis)), axis)
 
 
+def sample_contents(sample: Any) -> dict[str, Content]:
+    """The content of each leaf of a sample, by path."""
+    return {path: content_of(leaf) for path, leaf in iter_leaves(sample)}
+
+
+def content_of(value: Any) -> Content:
+    """The content of a leaf, for comparison; a digest for tensors whose values are not accessible."""
+    try:
+        numbers = _numbers(value)
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        numbers = None
+    return describe("", value).digest if numbers is None else numbers
+
+
+def _numbers(value: Any) -> Tensor | None:
+    if isinstance(value, Tensor):
+        return None if value.device.type == "meta" or value.is_nested else dense(value)
+    if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
+        return torch.from_numpy(np.array(value))
+    if isinstance(value, bool | int | float | complex):
+        return torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+    if isinstance(value, list | tuple) and all(isinstance(item, bool | int | float) for item in value):
+        return torch.tensor(value)
+    return None
+
+
+def dense(tensor: Tensor) -> Tensor:
+    """A plain tensor of the same values, outside shared memory, which may be small."""
+    plain = tensor.detach()
+    plain = plain.to_dense() if plain.layout is not torch.strided else plain
+    plain = (plain.int_repr() if plain.is_quantized else plain).cpu().as_subclass(Tensor)
+    return plain.clone() if plain.is_shared() else plain
+
+
 def key(content: Content) -> bytes:
     """A digest by which contents are compared."""
     return describe("", content).digest if isinstance(content, Tensor) else content
@@ -168,7 +165,7 @@ def _holds(row: Tensor, content: Tensor) -> bool:
     if all(mine >= theirs for mine, theirs in zip(row.shape, cast.shape, strict=True)):
         return padding_of(row, cast) is not None
     shorter = all(mine <= theirs for mine, theirs in zip(row.shape, cast.shape, strict=True))
-    return shorter and row.numel() > 0 and _equal(row, cast[_corner(row.shape)])
+    return shorter and row.numel() > 0 and _equal(row, cast[near_corner(row.shape)])
 
 
 def padding_of(row: Tensor, content: Tensor) -> Tensor | None:
@@ -177,8 +174,8 @@ def padding_of(row: Tensor, content: Tensor) -> Tensor | None:
         return None
     cast = content.to(row.dtype)
     for fill, corner in (
-        (row.flatten()[-1], _corner(cast.shape)),
-        (row.flatten()[0], _far_corner(cast.shape, row.shape)),
+        (row.flatten()[-1], near_corner(cast.shape)),
+        (row.flatten()[0], far_corner(cast.shape, row.shape)),
     ):
         if not _equal(row[corner], cast):
             continue
@@ -189,45 +186,100 @@ def padding_of(row: Tensor, content: Tensor) -> Tensor | None:
     return None
 
 
-def _corner(shape: Sequence[int]) -> tuple[slice, ...]:
-    return tuple(slice(0, size) for size in shape)
+def near_corner(sizes: Sequence[int]) -> tuple[slice, ...]:
+    """The part of these sizes at the start of each axis."""
+    return tuple(slice(0, size) for size in sizes)
 
 
-def _far_corner(inner: Sequence[int], outer: Sequence[int]) -> tuple[slice, ...]:
+def far_corner(inner: Sequence[int], outer: Sequence[int]) -> tuple[slice, ...]:
+    """The part of the inner sizes at the end of each axis of the outer ones."""
     return tuple(slice(whole - size, whole) for size, whole in zip(inner, outer, strict=True))
 
 
-def _equal(one: Tensor, two: Tensor) -> bool:
+def _equal(row: Tensor, content: Tensor) -> bool:
     """Whether two tensors of the same shape and dtype are equal; NaN equals NaN."""
-    if torch.equal(one, two):
+    if torch.equal(row, content):
         return True
-    return one.is_floating_point() and bool(((one == two) | (one.isnan() & two.isnan())).all())
+    return row.is_floating_point() and bool(((row == content) | (row.isnan() & content.isnan())).all())
 
 
-def lossy_casts(found: Mapping[str, Column], contents: Sequence[Mapping[str, Content]]) -> tuple[dict[str, str], ...]:
+FEWEST_DIFFERENT = 4
+"""How many different values must become equal to exclude coincidence."""
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+"""The dtypes of integers to which collate_fn may cast."""
+
+
+def lossy_casts(
+    columns_by_name: Mapping[str, Column], contents: Sequence[Mapping[str, Content]]
+) -> tuple[dict[str, str], ...]:
     """Leaves whose fractions are truncated so that all samples become equal, and those that overflow."""
     truncated: dict[str, str] = {}
     overflowed: dict[str, str] = {}
     for path in contents[0]:
-        inside = [one.get(path) for one in contents]
-        for column in found.values():
+        inside = [sample.get(path) for sample in contents]
+        for column in columns_by_name.values():
             pairs = list(zip(inside, column.rows, strict=False))
-            if len(column.rows) != len(inside) or not all(_is_integer_cast(one, row) for one, row in pairs):
+            if len(column.rows) != len(inside) or not all(_is_integer_cast(content, row) for content, row in pairs):
                 continue
-            numbers = [(one, row) for one, row in pairs if isinstance(one, Tensor) and isinstance(row, Tensor)]
-            before, after = (str(one.dtype).removeprefix("torch.") for one in numbers[0])
+            numbers = [
+                (content, row) for content, row in pairs if isinstance(content, Tensor) and isinstance(row, Tensor)
+            ]
+            before, after = (str(content.dtype).removeprefix("torch.") for content in numbers[0])
             cast = f"{before} becomes {after} in batch{column.name}"
             if numbers[0][0].is_floating_point():
                 if (
-                    len({key(one) for one, _ in numbers})
+                    len({key(content) for content, _ in numbers})
                     >= FEWEST_DIFFERENT
                     > len({key(row) for _, row in numbers})
                     == 1
                 ):
                     truncated[path] = cast
-            elif any(not torch.equal(row.to(one.dtype), one) for one, row in numbers):
+            elif any(not torch.equal(row.to(content.dtype), content) for content, row in numbers):
                 overflowed[path] = cast
     return truncated, overflowed
+
+
+_KEY = re.compile(r"\['[^'\[\]]+'\]")
+
+
+def replaced_fields(columns_by_name: Mapping[str, Column], contents: Sequence[Mapping[str, Content]]) -> dict[str, str]:
+    """Named leaves of the batch that hold another leaf of the same shape of each sample, by that one.
+
+    The batch has their own content nowhere, and a leaf of the name that the other one has: a collate_fn that renames
+    leaves, or leaves some out, does so on purpose.
+    """
+    replaced = {}
+    for path in contents[0]:
+        column = columns_by_name.get(path)
+        own = [sample.get(path) for sample in contents]
+        if not _KEY.fullmatch(path) or column is None or len(column.rows) != len(own):
+            continue
+        for other, theirs in columns_by_name.items():
+            held = [sample.get(other) for sample in contents]
+            if other == path or len({key(content) for content in held if content is not None}) < FEWEST_DIFFERENT:
+                continue
+            if (
+                all(map(_are_alike_in_shape, own, held))
+                and _rows_hold(theirs, held)
+                and _rows_hold(column, held)
+                and not any(_rows_hold(any_column, own) for any_column in columns_by_name.values())
+            ):
+                replaced[path] = other
+    return replaced
+
+
+def _are_alike_in_shape(content: Content | None, other: Content | None) -> bool:
+    if not isinstance(content, Tensor) or not isinstance(other, Tensor):
+        return False
+    return content.shape == other.shape and content.numel() > 1 and not torch.equal(content, other)
+
+
+def _rows_hold(column: Column, contents: Sequence[Content | None]) -> bool:
+    """Whether each row is the content of the sample in its position."""
+    pairs = list(zip(column.rows, contents, strict=False))
+    return len(column.rows) == len(contents) and all(
+        content is not None and holds(row, content) for row, content in pairs
+    )
 
 
 def _is_integer_cast(content: Content | None, row: Content) -> bool:

@@ -29,11 +29,12 @@ from dataguard.lab.batches.batch_rows import (
     is_ambiguous,
     key,
     lossy_casts,
+    replaced_fields,
     sample_contents,
 )
 from dataguard.lab.core.leaves import bytes_of, iter_leaves, leaves_of
 from dataguard.lab.core.object_graph import is_handle
-from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord
+from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord, streamed
 from dataguard.lab.process.incidents import FlightRecorder, incident_of
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.sample_reader import emulate_worker
@@ -45,9 +46,9 @@ MOST_COLLATED = 8
 """How many samples of a batch are used unless collate_fn requires more: each form collates all of them."""
 LARGEST_BATCH = 64
 """The largest batch that is read completely for a collate_fn that requires it."""
-SEEDS = ((SEED,), (SEED + 1,))
+BATCH_SEEDS = ((SEED,), (SEED + 1,))
 """The seeds of all generators before each batch: the first for all batches, the second to compare."""
-READING = tuple(range(SEED + 2, SEED + 2 + LARGEST_BATCH))
+READ_SEEDS = tuple(range(SEED + 2, SEED + 2 + LARGEST_BATCH))
 """The seeds before each read: one per sample, because a dataset may generate samples entirely at random."""
 
 
@@ -96,19 +97,19 @@ def _with_namesakes(chosen: list[SampleRecord], samples: Sequence[SampleRecord])
     few, rest = chosen[:MOST_COLLATED], chosen[MOST_COLLATED:]
     kept = len(few)
     for path in [leaf.path for leaf in few[0].leaves if not leaf.shape] if few else ():
-        owners = {leaf.digest: one for one in few for leaf in one.leaves if leaf.path == path}
-        namesake = next((one for one in samples if _is_namesake(one, path, few[: kept - 1], few)), None)
+        owners = {leaf.digest: sample for sample in few for leaf in sample.leaves if leaf.path == path}
+        namesake = next((sample for sample in samples if _is_namesake(sample, path, few[: kept - 1], few)), None)
         if len(owners) == len(few) and namesake is not None and kept > 2:
             kept -= 1
             few[kept] = namesake
-    return few + [one for one in rest if all(one is not other for other in few)]
+    return few + [sample for sample in rest if all(sample is not other for other in few)]
 
 
-def _is_namesake(sample: SampleRecord, path: str, of: Sequence[SampleRecord], known: Sequence[SampleRecord]) -> bool:
+def _is_namesake(sample: SampleRecord, path: str, of: Sequence[SampleRecord], others: Sequence[SampleRecord]) -> bool:
     """Whether a sample has the same value at a path as one `of` these, and something else otherwise."""
-    own = {leaf.digest for leaf in sample.leaves if leaf.path == path}
-    same = [one for one in of if any(leaf.path == path and leaf.digest in own for leaf in one.leaves)]
-    return any(one.digest != sample.digest for one in same) and all(one.index != sample.index for one in known)
+    digests = {leaf.digest for leaf in sample.leaves if leaf.path == path}
+    same = [other for other in of if any(leaf.path == path and leaf.digest in digests for leaf in other.leaves)]
+    return any(other.digest != sample.digest for other in same) and all(other.index != sample.index for other in others)
 
 
 def collate_seconds(batches: Sequence[BatchRecord]) -> float:
@@ -133,7 +134,7 @@ class CollateInputs:
         self.reads = 0
         self.recorder = FlightRecorder(folder)
         self._roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
-        self._freezer = RngFreezer((*SEEDS, READING)) if frozen else None
+        self._freezer = RngFreezer((*BATCH_SEEDS, READ_SEEDS)) if frozen else None
         self._numbers: dict[Index, int] = {}
         if loader.num_workers:
             emulate_worker(loader, self.recorder, 1)
@@ -150,8 +151,8 @@ class CollateInputs:
     def fill(self, count: int) -> None:
         """Read samples until there are `count` of them, or no more."""
         if self.is_stream:
-            with gate("sample"), self._frozen(len(SEEDS)):
-                self.samples = list(islice(iter(self.loader.dataset), count))
+            with gate("sample"), self._frozen(len(BATCH_SEEDS)):
+                self.samples = list(islice(streamed(self.loader.dataset), count))
             self.reads += len(self.samples)
             return
         self.samples += [self.read(index) for index in self.indices[len(self.samples) : count]]
@@ -166,7 +167,7 @@ class CollateInputs:
         self.reads += 1
         self.recorder.mark(None, "sample", index)
         number = self._numbers.setdefault(index, len(self._numbers))
-        with gate("sample"), self._frozen(len(SEEDS), number):
+        with gate("sample"), self._frozen(len(BATCH_SEEDS), number):
             return self.loader.dataset[index]
 
     def read_getitems(self, indices: Sequence[Any]) -> Any:
@@ -175,7 +176,7 @@ class CollateInputs:
         self.recorder.mark(None, "sample", indices[0])
         dataset: Any = self.loader.dataset
         try:
-            with self._frozen(len(SEEDS)):
+            with self._frozen(len(BATCH_SEEDS)):
                 return dataset.__getitems__(list(indices))
         except Exception as error:
             raise Refused from error
@@ -194,7 +195,7 @@ class CollateInputs:
         return self.collate_these([self.fresh(position) for position in positions], seed, number)
 
     def collate_these(self, samples: list[Any], seed: int = 0, number: int = 0) -> Any:
-        """The batch of exactly these objects, under one of `SEEDS`, or after them the numbered one of `READING`.
+        """The batch of exactly these objects, under one of `BATCH_SEEDS`, or beyond them of `READ_SEEDS`, by number.
 
         Raises Refused if collate_fn raises.
         """
@@ -219,7 +220,7 @@ def duplicate(sample: Any) -> Any:
 
 REREAD, FEW_REREAD, REREAD_TIMES = 4, 1, 4
 """How many samples are read again after being collated, how many of those that are slow, and how often each."""
-COLLATED_BATCHES = 2 * len(SEEDS) + 5
+COLLATED_BATCHES = 2 * len(BATCH_SEEDS) + 5
 """How many batches are collated, apart from those of one sample."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
@@ -255,27 +256,28 @@ class Form:
     @property
     def pairs(self) -> frozenset[tuple[str, bytes]]:
         """Each recognized leaf with its source."""
-        return frozenset((one.leaf, one.source) for one in self.recognized)
+        return frozenset((leaf.leaf, leaf.source) for leaf in self.recognized)
 
 
 @dataclass(frozen=True, slots=True)
 class Collation:
     """Batches of the samples at `indices`, by seed and form; None is a sample of a stream.
 
-    `alone`: each sample yields something in a batch of its own. `equal_samples` are the samples that are equal in a
-    source. `mutated` are leaves of samples that differ when read again after being collated. `truncated` are leaves
-    whose values differ until the batch casts them to integers, all of them equal; `overflowed` are leaves whose
-    integers do not fit the dtype of the batch.
+    `collates_singly`: each sample yields something in a batch of its own. `equal_samples` are the samples that are
+    equal in a source. `mutated` are leaves of samples that differ when read again after being collated. `truncated` are
+    leaves whose values differ until the batch casts them to integers, all of them equal; `overflowed` are leaves whose
+    integers do not fit the dtype of the batch. `replaced` are leaves that hold another leaf of their sample.
     """
 
     indices: tuple[Index, ...]
     shown: tuple[str, ...]
     forms: Mapping[tuple[int, str], Form]
-    alone: bool
+    collates_singly: bool
     equal_samples: Mapping[bytes, Rows]
     mutated: Mapping[str, Index] = field(default_factory=dict)
     truncated: Mapping[str, str] = field(default_factory=dict)
     overflowed: Mapping[str, str] = field(default_factory=dict)
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_samples(inputs: CollateInputs) -> None:
@@ -298,48 +300,58 @@ def read_samples(inputs: CollateInputs) -> None:
         inputs.collate(range(len(inputs.samples)))
 
 
-def collate_forms(inputs: CollateInputs, alone: Sequence[Mapping[str, Column]], reread: int) -> Collation:
+def collate_singly(inputs: CollateInputs) -> list[dict[str, Column]]:
+    """The columns of a batch of each sample alone, or twice; empty if collate_fn accepts neither.
+
+    Samples that yield nothing are dropped, as long as others yield something.
+    """
+    for times in (1, 2):
+        batches = [_columns(inputs, [position] * times, 0) for position in range(len(inputs.samples))]
+        if any(batches):
+            inputs.keep([position for position, columns in enumerate(batches) if columns])
+            return [columns for columns in batches if columns]
+    return []
+
+
+def collate_forms(inputs: CollateInputs, single_columns: Sequence[Mapping[str, Column]], reread: int) -> Collation:
     """Collate the samples in every form, and find them in the batch; so many are read again after that.
 
-    `alone` is the result of `collate_singly`.
+    `single_columns` is the result of `collate_singly`.
     """
     count = len(inputs.samples)
     contents = [sample_contents(sample) for sample in inputs.samples]
     order = tuple(range(count))
-    wanted = {(seed, name): form for seed in range(len(SEEDS)) for name, form in _orders(order).items()}
+    wanted = {(seed, name): form for seed in range(len(BATCH_SEEDS)) for name, form in _orders(order).items()}
     wanted[0, DOUBLED] = tuple(sorted(order * 2))[:count]
     columns_of = {form: _columns(inputs, positions, form[0]) for form, positions in wanted.items()}
-    sources = _Sources(alone, contents)
+    sources = _Sources(single_columns, contents)
     forms = {
-        form: Form(wanted[form], sources.recognized(found, wanted[form]), _permutations(found))
-        for form, found in columns_of.items()
+        form: Form(wanted[form], sources.recognized(columns_by_name, wanted[form]), _permutations(columns_by_name))
+        for form, columns_by_name in columns_of.items()
     }
     always = frozenset.intersection(*(form.pairs for form in forms.values()))
     kept = {
-        form: replace(found, recognized=tuple(one for one in found.recognized if (one.leaf, one.source) in always))
-        for form, found in forms.items()
+        form: replace(
+            candidate, recognized=tuple(leaf for leaf in candidate.recognized if (leaf.leaf, leaf.source) in always)
+        )
+        for form, candidate in forms.items()
     }
+    truncated, overflowed = lossy_casts(columns_of[0, "in order"], contents)
     return Collation(
         tuple(inputs.indices[:count]),
         tuple(map(str, inputs.indices[:count])),
         kept,
-        bool(alone),
+        bool(single_columns),
         {source: sources.equal_samples(source) for _, source in always},
         _mutated(inputs, reread),
-        *lossy_casts(columns_of[0, "in order"], contents),
+        truncated,
+        overflowed,
+        replaced=replaced_fields(columns_of[0, "in order"], contents),
     )
 
 
 def _orders(order: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     return {"in order": order, "reversed": order[::-1]}
-
-
-def _permutations(found: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
-    numbers = (
-        tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in INTEGERS)
-        for column in found.values()
-    )
-    return tuple(one for one in numbers if sorted(one) == list(range(len(one))) != list(one))
 
 
 def _columns(inputs: CollateInputs, positions: Sequence[int], seed: int) -> dict[str, Column]:
@@ -350,17 +362,12 @@ def _columns(inputs: CollateInputs, positions: Sequence[int], seed: int) -> dict
     return {column.name: column for column in columns(batch, len(positions))}
 
 
-def collate_singly(inputs: CollateInputs) -> list[dict[str, Column]]:
-    """The columns of a batch of each sample alone, or twice; empty if collate_fn accepts neither.
-
-    Samples that yield nothing are dropped, as long as others yield something.
-    """
-    for times in (1, 2):
-        found = [_columns(inputs, [position] * times, 0) for position in range(len(inputs.samples))]
-        if any(found):
-            inputs.keep([position for position, columns in enumerate(found) if columns])
-            return [columns for columns in found if columns]
-    return []
+def _permutations(columns_by_name: Mapping[str, Column]) -> tuple[tuple[int, ...], ...]:
+    leaf_numbers = (
+        tuple(int(row) for row in column.rows if isinstance(row, Tensor) and not row.ndim and row.dtype in INTEGERS)
+        for column in columns_by_name.values()
+    )
+    return tuple(numbers for numbers in leaf_numbers if sorted(numbers) == list(range(len(numbers))) != list(numbers))
 
 
 _NONE = Column("", ())
@@ -372,18 +379,20 @@ class _Sources:
     If samples cannot be collated alone, their own leaves are used, unless two samples share a value.
     """
 
-    def __init__(self, alone: Sequence[Mapping[str, Column]], contents: Sequence[Mapping[str, Content]]) -> None:
-        self.alone = alone
-        self.known: dict[bytes, Sequence[tuple[Content, ...]]] = {}
+    def __init__(
+        self, single_columns: Sequence[Mapping[str, Column]], contents: Sequence[Mapping[str, Content]]
+    ) -> None:
+        self.single_columns = single_columns
+        self.sample_contents: dict[bytes, Sequence[tuple[Content, ...]]] = {}
         """By source: the contents of each sample."""
         self._of_leaf: dict[str, bytes] = {}
-        if alone:
-            for name in alone[0]:
-                if all(name in one and one[name].rows for one in alone):
-                    self._of_leaf[name] = self._add([one[name].rows for one in alone])
+        if single_columns:
+            for name in single_columns[0]:
+                if all(name in columns_by_name and columns_by_name[name].rows for columns_by_name in single_columns):
+                    self._of_leaf[name] = self._add([columns_by_name[name].rows for columns_by_name in single_columns])
         else:
             for path in contents[0]:
-                values = [(one[path],) for one in contents if path in one]
+                values = [(content[path],) for content in contents if path in content]
                 if len(values) == len({key(value) for (value,) in values}) == len(contents):
                     self._add(values)
 
@@ -392,29 +401,31 @@ class _Sources:
         for content in chain.from_iterable(contents):
             digest.update(key(content))
         source = digest.digest()
-        self.known[source] = contents
+        self.sample_contents[source] = contents
         return source
 
     def _candidates(self, name: str) -> list[bytes]:
         """What a leaf may hold: what it is for each sample alone or, without such, what no two samples share."""
-        own = self._of_leaf.get(name)
-        if own is not None or any(one.get(name, _NONE).rows for one in self.alone):
-            return [own] if own is not None else []
+        leaf_source = self._of_leaf.get(name)
+        if leaf_source is not None or any(
+            columns_by_name.get(name, _NONE).rows for columns_by_name in self.single_columns
+        ):
+            return [leaf_source] if leaf_source is not None else []
         return [
             source
-            for source in self.known
+            for source in self.sample_contents
             if all(len(equal_samples) == 1 for equal_samples in self.equal_samples(source))
         ]
 
     def equal_samples(self, source: bytes) -> Rows:
         """For each sample, those that are equal to it in a source."""
-        keys = [frozenset(map(key, alternatives)) for alternatives in self.known[source]]
-        return tuple(frozenset(n for n, other in enumerate(keys) if other & own) for own in keys)
+        keys = [frozenset(map(key, alternatives)) for alternatives in self.sample_contents[source]]
+        return tuple(frozenset(n for n, other in enumerate(keys) if other & equal) for equal in keys)
 
-    def recognized(self, found: Mapping[str, Column], positions: Sequence[int]) -> tuple[RecognizedLeaf, ...]:
+    def recognized(self, columns_by_name: Mapping[str, Column], positions: Sequence[int]) -> tuple[RecognizedLeaf, ...]:
         """The columns whose rows are all recognized, by sources that distinguish samples."""
         recognized = []
-        for name, column in found.items():
+        for name, column in columns_by_name.items():
             for source in self._candidates(name):
                 rows = self._rows(column, source, sorted(set(positions)))
                 if rows and len(set(self.equal_samples(source))) > 1:
@@ -422,7 +433,7 @@ class _Sources:
         return tuple(recognized)
 
     def _rows(self, column: Column, source: bytes, among: Sequence[int]) -> Rows | None:
-        contents, rows = self.known[source], []
+        contents, rows = self.sample_contents[source], []
         for row in column.rows:
             candidates = frozenset(n for n in among if any(holds(row, content) for content in contents[n]))
             if not candidates:

@@ -16,17 +16,143 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dataguard.lab.batches.batch_rows import Content, columns, holds, padding_of, sample_contents
-from dataguard.lab.batches.collate_trials import SEEDS, CollateInputs, Refused
+from dataguard.lab.batches.batch_rows import (
+    Content,
+    columns,
+    far_corner,
+    holds,
+    near_corner,
+    padding_of,
+    sample_contents,
+)
+from dataguard.lab.batches.collate_trials import BATCH_SEEDS, CollateInputs, Refused
 from dataguard.lab.core.records import Index
 
 FEWEST_ROW_VALUES = 8
 """Rows of fewer values may be offsets, distances, or sizes relative to the longest."""
+FEWEST_ALIKE = 2
+"""The same if samples are of one shape: nothing is relative to the longest."""
 ROUNDING = 1e-3
 """Differences below this share of the range of a row are those of rounding in batches of another size.
 
 Half precision rounds by 5e-4 of a value.
 """
+COLLATED_BESIDE = 40
+"""How many batches are collated."""
+BLEND_DRAWS = 6
+"""How many batches are drawn to find one that is blended: many mixtures hold little of another sample."""
+LEAST_BLENDED = 0.4
+"""The least share of another sample of which labels should say something: less may be noise."""
+LEAST_RESCALED = 1e-2
+"""Differences above this share depend on the neighbours."""
+
+Contents = Mapping[str, Content]
+"""The leaves of a sample by path."""
+Rows = Mapping[str, tuple[Content, ...]]
+"""The rows of each leaf of a batch that has as many rows as samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourEffect:
+    """A leaf whose rows depend on neighbours: `sample` is a position among those collated, as are the neighbours.
+
+    `cut` holds how many values of a row remain of how many; without, the values differ, by `difference`, or are those
+    of a neighbour by `share`, although the row of the sample in `label` is its own.
+    """
+
+    leaf: str
+    sample: int
+    neighbours: tuple[int, ...]
+    cut: tuple[int, int] | None = None
+    difference: float = 0.0
+    share: float = 0.0
+    label: str = ""
+
+
+def find_neighbour_effects(inputs: CollateInputs) -> tuple[NeighbourEffect, ...]:
+    """The leaves that are truncated like a shorter sample, or whose values depend on the other samples."""
+    sizes = [sum(map(math.prod, _shapes(sample))) for sample in inputs.samples]
+    short, long = sizes.index(min(sizes)), sizes.index(max(sizes))
+    effects = [] if sizes[short] == sizes[long] else list(_truncated(inputs, short, long))
+    positions = range(len(inputs.samples))
+    doubled = [_rows(inputs, [position] * 2, 0) for position in positions]
+    effects += [*_rescaled(inputs, doubled), *_blended(inputs, doubled)]
+    return tuple({effect.leaf: effect for effect in reversed(effects)}.values())
+
+
+def _shapes(sample: Any) -> tuple[torch.Size, ...]:
+    return tuple(content.shape for content in sample_contents(sample).values() if isinstance(content, Tensor))
+
+
+def _truncated(inputs: CollateInputs, short: int, long: int) -> Iterator[NeighbourEffect]:
+    """The leaves of the longest sample that lose values beside the shortest one."""
+    whole, short_rows = (
+        _steady_rows(inputs, [position]) or _steady_rows(inputs, [position, position]) for position in (long, short)
+    )
+    for order in ([short, long], [long, short]):
+        rows = _steady_rows(inputs, order)
+        for name in whole.keys() & rows.keys():
+            full, others = whole[name][0], short_rows.get(name, ())
+            if not isinstance(full, Tensor) or any(_is_padded(row, full) for row in rows[name]):
+                continue
+            for row in rows[name]:
+                is_other = any(_is_padded(row, other) for other in others)
+                if isinstance(row, Tensor) and not is_other and _is_part(row, full):
+                    yield NeighbourEffect(name, long, (short,), (row.numel(), full.numel()))
+
+
+def _rescaled(inputs: CollateInputs, doubled: Sequence[Rows]) -> Iterator[NeighbourEffect]:
+    """The leaves whose values are on another scale when any one of the samples is missing from the batch."""
+    positions = range(len(inputs.samples))
+    full = _steady_rows(inputs, positions)
+    is_ragged = len({_shapes(sample) for sample in inputs.samples}) > 1
+    for out in positions:
+        kept = [position for position in positions if position != out]
+        rest = _steady_rows(inputs, kept)
+        for name in sorted(full.keys() & rest.keys()):
+            if is_ragged:
+                doubled_rows = [doubled[position].get(name, (b"",))[0] for position in kept]
+                contents = [sample_contents(inputs.samples[position]) for position in kept]
+                differences = _of_ragged(
+                    [full[name][position] for position in kept], rest[name], doubled_rows, contents
+                )
+            else:  # collate_fn may sort: the row that is missing may be any
+                ways = ([row for n, row in enumerate(full[name]) if n != missing] for missing in (out, *kept))
+                differences = (rescaled(_tensors(way), _tensors(rest[name]), FEWEST_ALIKE) for way in ways)
+            difference = min((value for value in differences if value is not None), default=0.0)
+            if difference > LEAST_RESCALED:
+                yield NeighbourEffect(name, kept[0], (out,), difference=difference)
+
+
+def _of_ragged(
+    before: Sequence[Content], after: Sequence[Content], single_rows: Sequence[Content], contents: Sequence[Contents]
+) -> Iterator[float | None]:
+    """The difference of rows without their padding, if they are contents of samples on another scale."""
+    shapes = [row.shape for row in _tensors(single_rows)]
+    for start in (True, False):
+        cropped_before, cropped_after = (_cropped(_tensors(rows), shapes, start=start) for rows in (before, after))
+        difference = rescaled(cropped_before, cropped_after)
+        for path in contents[0] if difference else ():
+            given = _tensors([leaves.get(path, b"") for leaves in contents])
+            if [row.shape for row in given] == shapes and None not in (
+                rescaled(given, cropped_before),
+                rescaled(given, cropped_after),
+            ):
+                yield difference
+
+
+def _cropped(rows: Sequence[Tensor], shapes: Sequence[torch.Size], *, start: bool) -> list[Tensor]:
+    """The rows without what is beyond these shapes, at the end or at the start; none if one is smaller."""
+    if len(rows) != len(shapes) or any(row.ndim != len(shape) for row, shape in zip(rows, shapes, strict=True)):
+        return []
+    pairs = zip(rows, shapes, strict=True)
+    return [row[near_corner(shape) if start else far_corner(shape, row.shape)] for row, shape in pairs]
+
+
+def _tensors(rows: Sequence[Content]) -> list[Tensor]:
+    return [row for row in rows if isinstance(row, Tensor)]
+
+
 MOST_ROW_VALUES = 50_000
 """Values of a row beyond these are left out."""
 
@@ -49,8 +175,8 @@ def rescaled(before: Sequence[Tensor], after: Sequence[Tensor], fewest: int = FE
         return None
     axes = range(before[0].ndim)
     ways = dict.fromkeys([(), *((axis,) for axis in axes), tuple(axes)])
-    found = (_linear(x, y, _groups(before, kept), is_scaled=least < FEWEST_ROW_VALUES) for kept in ways)
-    return next((difference / span for difference in found if difference is not None), None)
+    differences = (_linear(x, y, _groups(before, kept), is_scaled=least < FEWEST_ROW_VALUES) for kept in ways)
+    return next((difference / span for difference in differences if difference is not None), None)
 
 
 def _groups(rows: Sequence[Tensor], kept: Sequence[int]) -> Tensor:
@@ -95,12 +221,43 @@ def _linear(x: Tensor, y: Tensor, groups: Tensor, *, is_scaled: bool) -> float |
     return float((x - y).abs()[proof].max()) if int(proof.sum()) >= FEWEST_ROW_VALUES else None
 
 
-def shares(row: Tensor, own: Sequence[Tensor], position: int) -> Iterator[tuple[int, float]]:
+def _blended(inputs: CollateInputs, doubled: Sequence[Rows]) -> Iterator[NeighbourEffect]:
+    """The leaves that hold a share of another sample, if the labels are those of the samples alone.
+
+    `doubled` are the rows of batches that hold one sample twice, which is blended with itself there.
+    """
+    positions = range(len(inputs.samples))
+    for draw in range(BLEND_DRAWS):
+        rows = _rows(inputs, positions, *((draw, 0) if draw < len(BATCH_SEEDS) else (len(BATCH_SEEDS), draw)))
+        names = [name for name in rows if all(name in sample_rows for sample_rows in doubled)]
+        changed = {name for name in names if any(not _is_equal(rows[name][n], doubled[n][name][0]) for n in positions)}
+        labels = [name for name in names if name not in changed and _is_label(rows[name], inputs.indices)]
+        if len(changed) != 1 or rows.keys() != set(names) or not labels:
+            continue
+        (name,) = changed
+        single_rows = _tensors([sample_rows[name][0] for sample_rows in doubled])
+        whole = _tensors(rows[name])
+        if (
+            len(single_rows) != len(doubled)
+            or not _is_like(whole, single_rows)
+            or not single_rows[0].is_floating_point()
+        ):
+            continue
+        if any(_is_like(rows[other], whole) for other in names if other != name):
+            continue  # what is to be recovered from the mixture stands beside it
+        for position, label in product(positions, labels):
+            for other, share in shares(whole[position], single_rows, position):
+                if LEAST_BLENDED <= share <= 1 - ROUNDING and not _is_equal(rows[label][position], rows[label][other]):
+                    yield NeighbourEffect(name, position, (other,), share=share, label=label)
+                    return
+
+
+def shares(row: Tensor, contents: Sequence[Tensor], position: int) -> Iterator[tuple[int, float]]:
     """The positions of the rows that are blended, or pasted, into the row at a position, each with its share."""
-    base = own[position].double()
+    base = contents[position].double()
     rest = row.double() - base
     span = float(base.max() - base.min())
-    for other, content in enumerate(own):
+    for other, content in enumerate(contents):
         step = content.double() - base if content.shape == base.shape else base.new_zeros(())
         differs = step.abs() > ROUNDING * span
         if other == position or span == 0 or int(differs.sum()) < FEWEST_ROW_VALUES:
@@ -111,147 +268,6 @@ def shares(row: Tensor, own: Sequence[Tensor], position: int) -> Iterator[tuple[
         pasted = (rest - step).abs() <= ROUNDING * span
         if bool((pasted | (rest.abs() <= ROUNDING * span)).all()):
             yield other, int((pasted & differs).sum()) / int(differs.sum())
-
-
-COLLATED_BESIDE = 40
-"""How many batches are collated."""
-FEWEST_ALIKE = 2
-"""The same if samples are of one shape: nothing is relative to the longest."""
-BLEND_DRAWS = 6
-"""How many batches are drawn to find one that is blended: many mixtures hold little of another sample."""
-LEAST_BLENDED = 0.4
-"""The least share of another sample of which labels should say something: less may be noise."""
-LEAST_RESCALED = 1e-2
-"""Differences above this share depend on the neighbours."""
-
-Contents = Mapping[str, Content]
-"""The leaves of a sample by path."""
-Rows = Mapping[str, tuple[Content, ...]]
-"""The rows of each leaf of a batch that has as many rows as samples."""
-
-
-@dataclass(frozen=True, slots=True)
-class NeighbourEffect:
-    """A leaf whose rows depend on neighbours: `sample` is a position among those collated, as are the neighbours.
-
-    `cut` holds how many values of a row remain of how many; without, the values differ, by `difference`, or are those
-    of a neighbour by `share`, although the row of the sample in `label` is its own.
-    """
-
-    leaf: str
-    sample: int
-    neighbours: tuple[int, ...]
-    cut: tuple[int, int] | None = None
-    difference: float = 0.0
-    share: float = 0.0
-    label: str = ""
-
-
-def find_neighbour_effects(inputs: CollateInputs) -> tuple[NeighbourEffect, ...]:
-    """The leaves that are truncated like a shorter sample, or whose values depend on the other samples."""
-    sizes = [sum(map(math.prod, _shapes(sample))) for sample in inputs.samples]
-    short, long = sizes.index(min(sizes)), sizes.index(max(sizes))
-    found = [] if sizes[short] == sizes[long] else list(_cut(inputs, short, long))
-    places = range(len(inputs.samples))
-    own = [_rows(inputs, [place] * 2, 0) for place in places]
-    found += [*_rescaled(inputs, own), *_blended(inputs, own)]
-    return tuple({effect.leaf: effect for effect in reversed(found)}.values())
-
-
-def _shapes(sample: Any) -> tuple[torch.Size, ...]:
-    return tuple(content.shape for content in sample_contents(sample).values() if isinstance(content, Tensor))
-
-
-def _cut(inputs: CollateInputs, short: int, long: int) -> Iterator[NeighbourEffect]:
-    """The leaves of the longest sample that lose values beside the shortest one."""
-    whole, own = (_steady_rows(inputs, [one]) or _steady_rows(inputs, [one, one]) for one in (long, short))
-    for order in ([short, long], [long, short]):
-        rows = _steady_rows(inputs, order)
-        for name in whole.keys() & rows.keys():
-            full, others = whole[name][0], own.get(name, ())
-            if not isinstance(full, Tensor) or any(_is_padded(row, full) for row in rows[name]):
-                continue
-            for row in rows[name]:
-                is_other = any(_is_padded(row, other) for other in others)
-                if isinstance(row, Tensor) and not is_other and _is_part(row, full):
-                    yield NeighbourEffect(name, long, (short,), (row.numel(), full.numel()))
-
-
-def _rescaled(inputs: CollateInputs, own: Sequence[Rows]) -> Iterator[NeighbourEffect]:
-    """The leaves whose values are on another scale when any one of the samples is missing from the batch."""
-    places = range(len(inputs.samples))
-    full = _steady_rows(inputs, places)
-    is_ragged = len({_shapes(sample) for sample in inputs.samples}) > 1
-    for out in places:
-        kept = [place for place in places if place != out]
-        rest = _steady_rows(inputs, kept)
-        for name in sorted(full.keys() & rest.keys()):
-            if is_ragged:
-                alone = [own[place].get(name, (b"",))[0] for place in kept]
-                contents = [sample_contents(inputs.samples[place]) for place in kept]
-                differences = _of_ragged([full[name][place] for place in kept], rest[name], alone, contents)
-            else:  # collate_fn may sort: the row that is missing may be any
-                ways = ([row for n, row in enumerate(full[name]) if n != missing] for missing in (out, *kept))
-                differences = (rescaled(_tensors(way), _tensors(rest[name]), FEWEST_ALIKE) for way in ways)
-            difference = min((each for each in differences if each is not None), default=0.0)
-            if difference > LEAST_RESCALED:
-                yield NeighbourEffect(name, kept[0], (out,), difference=difference)
-
-
-def _of_ragged(
-    before: Sequence[Content], after: Sequence[Content], alone: Sequence[Content], contents: Sequence[Contents]
-) -> Iterator[float | None]:
-    """The difference of rows without their padding, if they are contents of samples on another scale."""
-    shapes = [row.shape for row in _tensors(alone)]
-    for start in (True, False):
-        one, two = (_cropped(_tensors(rows), shapes, start=start) for rows in (before, after))
-        difference = rescaled(one, two)
-        for path in contents[0] if difference else ():
-            given = _tensors([each.get(path, b"") for each in contents])
-            if [row.shape for row in given] == shapes and None not in (rescaled(given, one), rescaled(given, two)):
-                yield difference
-
-
-def _cropped(rows: Sequence[Tensor], shapes: Sequence[torch.Size], *, start: bool) -> list[Tensor]:
-    """The rows without what is beyond these shapes, at the end or at the start; none if one is smaller."""
-    if len(rows) != len(shapes) or any(row.ndim != len(shape) for row, shape in zip(rows, shapes, strict=True)):
-        return []
-    cropped = []
-    for row, shape in zip(rows, shapes, strict=True):
-        ends = zip(shape, row.shape, strict=True)
-        cropped.append(row[tuple(slice(0, size) if start else slice(whole - size, whole) for size, whole in ends)])
-    return cropped
-
-
-def _tensors(rows: Sequence[Content]) -> list[Tensor]:
-    return [row for row in rows if isinstance(row, Tensor)]
-
-
-def _blended(inputs: CollateInputs, own: Sequence[Rows]) -> Iterator[NeighbourEffect]:
-    """The leaves that hold a share of another sample, if the labels are those of the samples alone.
-
-    `own` are the rows of batches of one sample, which is blended with itself there.
-    """
-    places = range(len(inputs.samples))
-    for draw in range(BLEND_DRAWS):
-        rows = _rows(inputs, places, *((draw, 0) if draw < len(SEEDS) else (len(SEEDS), draw)))
-        names = [name for name in rows if all(name in each for each in own)]
-        changed = {name for name in names if any(not _is_equal(rows[name][n], own[n][name][0]) for n in places)}
-        labels = [name for name in names if name not in changed and _is_label(rows[name], inputs.indices)]
-        if len(changed) != 1 or rows.keys() != set(names) or not labels:
-            continue
-        (name,) = changed
-        alone = _tensors([each[name][0] for each in own])
-        whole = _tensors(rows[name])
-        if len(alone) != len(own) or not _is_like(whole, alone) or not alone[0].is_floating_point():
-            continue
-        if any(_is_like(rows[other], whole) for other in names if other != name):
-            continue  # what is to be recovered from the mixture stands beside it
-        for place, label in product(places, labels):
-            for other, share in shares(whole[place], alone, place):
-                if LEAST_BLENDED <= share <= 1 - ROUNDING and not _is_equal(rows[label][place], rows[label][other]):
-                    yield NeighbourEffect(name, place, (other,), share=share, label=label)
-                    return
 
 
 def _is_label(rows: Sequence[Content], indices: Sequence[Index]) -> bool:
@@ -282,13 +298,13 @@ def _rows(inputs: CollateInputs, positions: Sequence[int], seed: int, number: in
 
 def _steady_rows(inputs: CollateInputs, positions: Sequence[int]) -> Rows:
     """The rows of each leaf that no random state changes."""
-    one, two = (_rows(inputs, positions, seed) for seed in range(len(SEEDS)))
+    first, second = (_rows(inputs, positions, seed) for seed in range(len(BATCH_SEEDS)))
     count = len(positions)
     return {
         name: rows
-        for name, rows in one.items()
-        if len(two.get(name, ())) == count
-        and all(_is_equal(row, other) for row, other in zip(rows, two[name], strict=True))
+        for name, rows in first.items()
+        if len(second.get(name, ())) == count
+        and all(_is_equal(row, other) for row, other in zip(rows, second[name], strict=True))
     }
 
 
@@ -310,11 +326,7 @@ def _is_part(row: Tensor, full: Tensor) -> bool:
     """Whether a row is the beginning or the end of the full one, and more than padding is missing."""
     if row.ndim != full.ndim or not row.numel() or any(a > b for a, b in zip(row.shape, full.shape, strict=True)):
         return False
-    corners = (
-        tuple(slice(0, size) for size in row.shape),
-        tuple(slice(whole - size, whole) for size, whole in zip(row.shape, full.shape, strict=True)),
-    )
-    for corner in corners:
+    for corner in (near_corner(row.shape), far_corner(row.shape, full.shape)):
         rest = torch.ones(full.shape, dtype=torch.bool)
         rest[corner] = False
         if _is_equal(row, full[corner]) and len(full[rest].unique()) > 1:

@@ -14,24 +14,18 @@ from torch import Tensor
 from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, padding_of, sample_contents
 from dataguard.lab.batches.collate_trials import CollateInputs
 
-FEWEST_LENGTHS = 3
-"""The fewest different lengths for which a correlated leaf counts as their source."""
-MOST_NUMBERS = 16
-"""A row of more values than this is no list of sizes."""
-
-_ATTENTION = re.compile(r"att(ention|n)_?mask", re.IGNORECASE)
-IGNORED = (255, -100)
-"""Class indices of ignored pixels in masks: by convention, and in torch's losses."""
-
 
 @dataclass(frozen=True, slots=True)
 class Padded:
     """A leaf whose rows are contents of different lengths, padded to the same length.
 
-    `lengths` are those of the contents along `axis`, row by row. `lengths_from` names a leaf that gives them.
+    `lengths` are those of the contents along `axis`, row by row. `lengths_from` names a leaf that gives them,
+    perhaps in another order, if its rows are not those of the same samples.
     `distinct`: the padding value never occurs in the contents, or losses ignore it in masks, so that it marks the
     padding. `full_mask` names an attention mask of the same shape that marks all of it, the padding too, as content;
-    `full_lengths` names a leaf that gives every row the padded length.
+    `full_lengths` names a leaf that gives every row the padded length. `value_mask` names a mask that leaves out the
+    padding value wherever it is, in contents too, and `other_lengths` leaves of lengths that are not those of this one.
+    `measured_late`: `full_lengths` has the name of lengths, too.
     """
 
     leaf: str
@@ -44,6 +38,9 @@ class Padded:
     lengths_from: str | None
     full_mask: str | None = None
     full_lengths: str | None = None
+    value_mask: str | None = None
+    other_lengths: tuple[str, ...] = ()
+    measured_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,54 +51,64 @@ class Padding:
     samples: int
 
 
-def find_padding(inputs: CollateInputs, batch: Any, alone: Sequence[Mapping[str, Column]]) -> Padding:
+def find_padding(inputs: CollateInputs, batch: Any, single_columns: Sequence[Mapping[str, Column]]) -> Padding:
     """Compare samples with the batch that collate_fn made of them.
 
-    `alone` is the batch of each sample alone, if there is one: the content of leaves that only collate_fn makes, as of
-    text.
+    `single_columns` are those of a batch of each sample alone, if there is one: the content of leaves that only
+    collate_fn makes, as of text.
     """
     count = len(inputs.samples)
     contents = [sample_contents(sample) for sample in inputs.samples]
-    found = [column for column in columns(batch, count) if len(column.rows) == count]
+    candidates = [column for column in columns(batch, count) if len(column.rows) == count]
     unequal = {path: tensors for path in contents[0] if (tensors := _unequal(path, contents))}
-    singly = [{name: column.rows[0] for name, column in one.items() if len(column.rows) == 1} for one in alone]
+    singly = [
+        {name: column.rows[0] for name, column in columns_by_name.items() if len(column.rows) == 1}
+        for columns_by_name in single_columns
+    ]
     padded = []
-    for column in found:
-        own = _unequal(column.name, singly) if singly else None
-        inside = [*unequal.items(), *([(f"batch{column.name}", own)] if own else [])]
-        ways = (_padded(path, tensors, column, found, batch) for path, tensors in inside)
-        padded += [one for one in (next(filter(None, ways), None),) if one]
-    known = [one for one in padded if one.distinct or one.lengths_from]
-    complete = tuple(one if one.lengths_from else _with_shared_lengths(one, known) for one in padded)
+    for number, column in enumerate(candidates):
+        if any(_is_copy(column, earlier) for earlier in candidates[:number]):
+            continue  # what is said of the first holds for it
+        single_tensors = _unequal(column.name, singly) if singly else None
+        inside = [*unequal.items(), *([(f"batch{column.name}", single_tensors)] if single_tensors else [])]
+        ways = (_padded(path, tensors, column, candidates, batch) for path, tensors in inside)
+        padded += [leaf for leaf in (next(filter(None, ways), None),) if leaf]
+    marked = [leaf for leaf in padded if leaf.distinct or leaf.lengths_from]
+    complete = tuple(leaf if leaf.lengths_from else _with_shared_lengths(leaf, marked) for leaf in padded)
     return Padding(complete, count)
 
 
 def _unequal(path: str, contents: Sequence[Mapping[str, Content]]) -> list[Tensor] | None:
     """The samples' tensors at a path, if their ranks are equal and their shapes are not."""
-    tensors = [one.get(path) for one in contents]
+    tensors = [sample.get(path) for sample in contents]
     if not all(isinstance(tensor, Tensor) and tensor.ndim for tensor in tensors):
         return None
-    found = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
-    return found if len({tensor.ndim for tensor in found}) == 1 < len({tensor.shape for tensor in found}) else None
+    arrays = [tensor for tensor in tensors if isinstance(tensor, Tensor)]
+    return arrays if len({tensor.ndim for tensor in arrays}) == 1 < len({tensor.shape for tensor in arrays}) else None
 
 
-def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequence[Column], batch: Any) -> Padded | None:
+def _padded(
+    path: str, tensors: Sequence[Tensor], column: Column, candidates: Sequence[Column], batch: Any
+) -> Padded | None:
     owners = [owner for n, row in enumerate(column.rows) if (owner := _owner(row, n, tensors)) is not None]
     inside = [tensors[owner] for owner in owners]
-    if sorted(one.shape for one in inside) != sorted(one.shape for one in tensors):
+    if sorted(content.shape for content in inside) != sorted(tensor.shape for tensor in tensors):
         return None
     rows = [row for row in column.rows if isinstance(row, Tensor)]
     if len({row.shape for row in rows}) > 1:
         return None
-    axis = next(axis for axis in range(rows[0].ndim) if len({one.shape[axis] for one in inside}) > 1)
-    lengths = tuple(one.shape[axis] for one in inside)
-    fills = [fill for row, one in zip(rows, inside, strict=True) if (fill := padding_of(row, one)) is not None]
+    axis = next(axis for axis in range(rows[0].ndim) if len({content.shape[axis] for content in inside}) > 1)
+    lengths = tuple(content.shape[axis] for content in inside)
+    fills = [fill for row, content in zip(rows, inside, strict=True) if (fill := padding_of(row, content)) is not None]
     if not fills:
         return None
-    others = [one for one in found if one is not column]
-    measures = [[one.shape[axis] for one in inside] for axis in range(rows[0].ndim)]
-    measures = [sizes for sizes in (*measures, [one.numel() for one in inside]) if len(set(sizes)) > 1]
-    lengths_from = next((one.name for sizes in measures for one in _length_leaves(others, batch, sizes) if one), None)
+    others = [other for other in candidates if other is not column]
+    measures = [[content.shape[axis] for content in inside] for axis in range(rows[0].ndim)]
+    measures = [sizes for sizes in (*measures, [content.numel() for content in inside]) if len(set(sizes)) > 1]
+    lengths_from = next(
+        (leaf.name for sizes in measures for leaf in _length_leaves(others, batch, sizes) if leaf), None
+    ) or next((leaf.name for sizes in measures for leaf in others if _gives_in_another_order(leaf, sizes)), None)
+    full = next((other.name for other in others if _is_everywhere(other, rows[0].shape[axis])), None)
     return Padded(
         column.name,
         path,
@@ -109,10 +116,40 @@ def _padded(path: str, tensors: Sequence[Tensor], column: Column, found: Sequenc
         lengths,
         rows[0].shape[axis],
         str(fills[0].item()),
-        _is_ignored(fills[0], inside) or _is_distinct(fills[0], [one.to(rows[0].dtype) for one in inside]),
+        _is_ignored(fills[0], inside) or _is_distinct(fills[0], [content.to(rows[0].dtype) for content in inside]),
         lengths_from,
-        next((one.name for one in others if _is_full_mask(one, rows[0], axis)), None),
-        next((one.name for one in others if _is_everywhere(one, rows[0].shape[axis])), None),
+        next((other.name for other in others if _is_full_mask(other, rows[0], axis)), None),
+        full,
+        next((other.name for other in others if _is_value_mask(other, rows, fills[0])), None),
+        tuple(other.name for other in others if _LENGTHS.search(other.name) and _is_count(other)),
+        bool(full and _LENGTHS.search(full)),
+    )
+
+
+def _is_copy(column: Column, other: Column) -> bool:
+    """Whether two leaves hold the same arrays."""
+    pairs = list(zip(column.rows, other.rows, strict=True)) if column.axis == other.axis else []
+    return bool(pairs) and all(
+        isinstance(row, Tensor) and isinstance(same, Tensor) and row.ndim > 0 and torch.equal(row, same)
+        for row, same in pairs
+    )
+
+
+_LENGTHS = re.compile(r"(?<![a-z])(len|length)s?(?![a-z])", re.IGNORECASE)
+"""The name of a leaf of lengths, such as `text_lengths`."""
+
+
+def _is_count(column: Column) -> bool:
+    """Whether a leaf has an integer for each row."""
+    return all(isinstance(row, Tensor) and not row.ndim and not row.is_floating_point() for row in column.rows)
+
+
+def _is_value_mask(column: Column, rows: Sequence[Tensor], fill: Tensor) -> bool:
+    """Whether a leaf of zeros and another value is 0 just where these rows have the padding value."""
+    masks = [row for row in column.rows if isinstance(row, Tensor)]
+    return len(masks) == len(rows) and all(
+        mask.shape == row.shape and torch.equal(mask != 0, row != fill) and len(mask.unique()) <= 2
+        for mask, row in zip(masks, rows, strict=True)
     )
 
 
@@ -120,6 +157,9 @@ def _is_everywhere(column: Column, length: int) -> bool:
     """Whether a leaf is this integer in every row."""
     rows = [row for row in column.rows if isinstance(row, Tensor) and not row.ndim and not row.is_floating_point()]
     return len(rows) == len(column.rows) and all(int(row) == length for row in rows)
+
+
+_ATTENTION = re.compile(r"att(ention|n)_?mask", re.IGNORECASE)
 
 
 def _is_full_mask(column: Column, row: Tensor, axis: int) -> bool:
@@ -130,11 +170,11 @@ def _is_full_mask(column: Column, row: Tensor, axis: int) -> bool:
     if not _ATTENTION.search(column.name):
         return False
     shapes = (row.shape, row.shape[axis : axis + 1])
-    rows = [one for one in column.rows if isinstance(one, Tensor) and one.shape in shapes]
-    return len(rows) == len(column.rows) and all(bool((one == 1).all()) for one in rows)
+    rows = [mask for mask in column.rows if isinstance(mask, Tensor) and mask.shape in shapes]
+    return len(rows) == len(column.rows) and all(bool((mask == 1).all()) for mask in rows)
 
 
-def _owner(row: Content, place: int, tensors: Sequence[Tensor]) -> int | None:
+def _owner(row: Content, position: int, tensors: Sequence[Tensor]) -> int | None:
     """The sample whose tensor a row holds: the one in the same position, else the longest that is a prefix."""
     if not isinstance(row, Tensor):
         return None
@@ -145,28 +185,32 @@ def _owner(row: Content, place: int, tensors: Sequence[Tensor]) -> int | None:
         and all(mine >= theirs for mine, theirs in zip(row.shape, tensor.shape, strict=True))
         and holds(row, tensor)
     ]
-    return place if place in fits else max(fits, key=lambda n: tensors[n].numel(), default=None)
+    return position if position in fits else max(fits, key=lambda n: tensors[n].numel(), default=None)
+
+
+IGNORED = (255, -100)
+"""Class indices of ignored pixels in masks: by convention, and in torch's losses."""
 
 
 def _is_ignored(fill: Tensor, contents: Sequence[Tensor]) -> bool:
     """Whether masks are padded with an ignored class index, which may also occur inside them."""
     numbers = fill.dtype in (torch.int32, torch.int64)  # the dtypes of losses; 255 in 8 bits may be a grey level
-    return numbers and int(fill) in IGNORED and all(one.ndim > 1 for one in contents)
+    return numbers and int(fill) in IGNORED and all(content.ndim > 1 for content in contents)
 
 
 def _is_distinct(fill: Tensor, contents: Sequence[Tensor]) -> bool:
     """Whether a value marks padding: no content has it and, for floats, it is outside their range."""
     if fill.is_floating_point():
         if bool(fill.isnan()):
-            return not any(bool(one.isnan().any()) for one in contents)
-        full = [one for one in contents if one.numel()]
-        low, high = min(float(one.min()) for one in full), max(float(one.max()) for one in full)
+            return not any(bool(content.isnan().any()) for content in contents)
+        full = [content for content in contents if content.numel()]
+        low, high = min(float(content.min()) for content in full), max(float(content.max()) for content in full)
         return not low <= float(fill) <= high
-    return not any(bool((one == fill).any()) for one in contents)
+    return not any(bool((content == fill).any()) for content in contents)
 
 
-def _length_leaves(found: Sequence[Column], batch: Any, lengths: Sequence[int]) -> Iterator[Column | None]:
-    for column in found:
+def _length_leaves(candidates: Sequence[Column], batch: Any, lengths: Sequence[int]) -> Iterator[Column | None]:
+    for column in candidates:
         yield column if _gives_lengths(column, lengths) else None
     offsets = [sum(lengths[:end]) for end in range(len(lengths) + 1)]
     for column in columns(batch, len(lengths) + 1):
@@ -174,6 +218,12 @@ def _length_leaves(found: Sequence[Column], batch: Any, lengths: Sequence[int]) 
             isinstance(row, Tensor) and not row.ndim for row in column.rows
         ):
             yield column if [float(row) for row in column.rows if isinstance(row, Tensor)] == offsets else None
+
+
+FEWEST_LENGTHS = 3
+"""The fewest different lengths for which a correlated leaf counts as their source."""
+MOST_NUMBERS = 16
+"""A row of more values than this is no list of sizes."""
 
 
 def _gives_lengths(column: Column, lengths: Sequence[int]) -> bool:
@@ -193,8 +243,19 @@ def _gives_lengths(column: Column, lengths: Sequence[int]) -> bool:
         return False
     counts, size = [int(row.count_nonzero()) for row in rows], rows[0].numel()
     if len(set(lengths)) < FEWEST_LENGTHS:
-        return any(_is_proportional(some, lengths) for some in (counts, [size - count for count in counts]))
+        return any(
+            _is_proportional(mask_counts, lengths) for mask_counts in (counts, [size - count for count in counts])
+        )
     return _is_monotone(counts, lengths)
+
+
+def _gives_in_another_order(column: Column, lengths: Sequence[int]) -> bool:
+    """Whether a column gives these lengths in another order: that of the samples, where rows are mispaired."""
+    return (
+        _is_count(column)
+        and len(set(lengths)) >= FEWEST_LENGTHS
+        and sorted(int(row) for row in column.rows if isinstance(row, Tensor)) == sorted(lengths)
+    )
 
 
 def _follows(numbers: Sequence[float], lengths: Sequence[int]) -> bool:
@@ -227,11 +288,18 @@ def _is_proportional(numbers: Sequence[float], lengths: Sequence[int]) -> bool:
 def _is_monotone(counts: Sequence[int], lengths: Sequence[int]) -> bool:
     """Whether counts increase, or decrease, with the lengths, and are equal for equal lengths."""
     by_length = sorted(set(zip(lengths, counts, strict=True)))
-    steps = [(two[0] - one[0], two[1] - one[1]) for one, two in pairwise(by_length)]
+    steps = [(second[0] - first[0], second[1] - first[1]) for first, second in pairwise(by_length)]
     return all(up for up, _ in steps) and (all(more > 0 for _, more in steps) or all(more < 0 for _, more in steps))
 
 
-def _with_shared_lengths(one: Padded, known: Sequence[Padded]) -> Padded:
+def _with_shared_lengths(leaf: Padded, marked: Sequence[Padded]) -> Padded:
     """The leaf, with `lengths_from` naming another padded leaf that has the same lengths."""
-    other = next((two for two in known if two.leaf != one.leaf and two.lengths == one.lengths), None)
-    return one if other is None else replace(one, lengths_from=other.leaf)
+    other = next(
+        (
+            marked_leaf
+            for marked_leaf in marked
+            if marked_leaf.leaf != leaf.leaf and marked_leaf.lengths == leaf.lengths
+        ),
+        None,
+    )
+    return leaf if other is None else replace(leaf, lengths_from=other.leaf)

@@ -145,9 +145,12 @@ def run_mixed_batches(
     inputs = CollateInputs(build(), folder, kinds, frozen=False)
     inputs.fill(len(kinds))
     trials = _Trials(inputs, size, search)
-    found = trials.smallest(single=single)
-    clash = None if found is None else trials.clash(found)
-    pairs = (MixedPair(tuple(kinds[place] for place in two), leaves) for two, leaves in trials.pairs.items())
+    refused = trials.smallest(single=single)
+    clash = None if refused is None else trials.clash(refused)
+    pairs = (
+        MixedPair(tuple(kinds[position] for position in positions), leaves)
+        for positions, leaves in trials.pairs.items()
+    )
     return MixedBatches(clash, len(trials.outcomes), len(kinds), inputs.reads, tuple(pairs))
 
 
@@ -159,11 +162,15 @@ class _Trials:
         self.search = search
         self.outcomes: dict[tuple[int, ...], BaseException | None] = {}
         self.pairs: dict[tuple[int, ...], tuple[LeafRecord, ...]] = {}
-        self.places = range(len(inputs.samples))
+        self.positions = range(len(inputs.samples))
         self.size = size
-        self.filled = not any(self.takes((place, place)) for place in self.places) and 2 < size <= LARGEST_BATCH
+        self.filled = (
+            not any(self.takes((position, position)) for position in self.positions) and 2 < size <= LARGEST_BATCH
+        )
         """Whether only full batches are accepted: the first sample of a trial then fills them up."""
-        self.good = {place for place in self.places if self.takes((place,)) or self.takes((place, place))}
+        self.good = {
+            position for position in self.positions if self.takes((position,)) or self.takes((position, position))
+        }
 
     def takes(self, positions: Sequence[int]) -> bool:
         """Whether collate_fn accepts these samples."""
@@ -183,13 +190,15 @@ class _Trials:
 
     def smallest(self, *, single: bool) -> tuple[int, ...] | None:
         """The smallest refused batch in which some samples are accepted alone."""
-        alone_only = (
-            place for place in self.places if single and self.takes((place, place)) and not self.takes((place,))
+        clashing_singles = (
+            position
+            for position in self.positions
+            if single and self.takes((position, position)) and not self.takes((position,))
         )
-        alone = next(alone_only, None)
-        if alone is not None:
-            return (alone,)
-        pairs = (pair for pair in permutations(self.places, 2) if self.refuses(pair))
+        clashing = next(clashing_singles, None)
+        if clashing is not None:
+            return (clashing,)
+        pairs = (pair for pair in permutations(self.positions, 2) if self.refuses(pair))
         return next(pairs, None) or (self._larger() if self.size > 2 else None)
 
     def refuses(self, positions: Sequence[int]) -> bool:
@@ -203,17 +212,17 @@ class _Trials:
         """Search for larger batches with hypothesis, which shrinks them."""
         from hypothesis import strategies as st  # slow to import, and rarely needed
 
-        batches = st.lists(st.sampled_from(self.places), min_size=3, max_size=min(self.size, LARGEST_BATCH))
-        found = self.search.smallest(batches, self.refuses, examples=MIXED_EXAMPLES, subject="batches")
-        return None if found is None else tuple(found)
+        batches = st.lists(st.sampled_from(self.positions), min_size=3, max_size=min(self.size, LARGEST_BATCH))
+        batch = self.search.smallest(batches, self.refuses, examples=MIXED_EXAMPLES, subject="batches")
+        return None if batch is None else tuple(batch)
 
     def clash(self, positions: tuple[int, ...]) -> Clash:
         """A refused batch with its samples."""
         whole = (*[positions[0]] * (self.size - len(positions)), *positions) if self.filled else positions
         error = self.outcome(whole)
         assert error is not None
-        indices = [self.inputs.indices[place] for place in whole]
-        samples = tuple(leaves_of(self.inputs.samples[place]) for place in whole)
+        indices = [self.inputs.indices[position] for position in whole]
+        samples = tuple(leaves_of(self.inputs.samples[position]) for position in whole)
         return Clash(tuple(indices), samples, incident_of(error, "collate", None, indices))
 
 
@@ -270,20 +279,20 @@ def run_settings_trials(
     def fails(settings: dict[str, Any]) -> bool:
         key = repr(sorted(settings.items()))
         if key not in outcomes:
-            place = folder / str(len(outcomes))
-            place.mkdir()
+            trial_folder = folder / str(len(outcomes))
+            trial_folder.mkdir()
             outcomes[key] = None
             # A factory that cannot be called twice in one process, such as with an open LMDB, shows nothing.
             with contextlib.suppress(LoaderFailed):
                 loader = _build(build, indices, settings)
-                outcomes[key] = _problem(loader, place, form, settings)
+                outcomes[key] = _problem(loader, trial_folder, form, settings)
         return outcomes[key] is not None
 
     strategy = loader_settings(workers=workers, batch_sizes=BATCH_SIZES)
-    found = search.smallest(strategy, fails, examples=TRIED_SETTINGS, subject="settings")
-    if found is None:
+    failing = search.smallest(strategy, fails, examples=TRIED_SETTINGS, subject="settings")
+    if failing is None:
         return SettingsTrials(len(outcomes), None)
-    return SettingsTrials(len(outcomes), SettingsProblem(found, outcomes[repr(sorted(found.items()))] or ""))
+    return SettingsTrials(len(outcomes), SettingsProblem(failing, outcomes[repr(sorted(failing.items()))] or ""))
 
 
 def form_of(batch: BatchRecord) -> Form:
@@ -315,7 +324,7 @@ def _problem(loader: Loader, folder: Path, form: Form | None, settings: Mapping[
     except LoaderFailed as failure:
         return f"the loader raises {failure.incident.headline}"
     records = [record for record in read_spools(folder) if isinstance(record, BatchRecord)]
-    strange = next((one for one in map(form_of, records) if form is not None and one != form), None)
+    strange = next((other for other in map(form_of, records) if form is not None and other != form), None)
     if strange is None or form is None:
         return None
     path, kind = next((leaf for leaf in strange if leaf not in form), ("", "nested differently"))

@@ -7,19 +7,24 @@ it, and forwards every other attribute to it, so that code that inspects its sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any, TypeVar
 
 from dataguard.core.incident import LoaderRaised
+from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import members, rereadable
 from dataguard.lab.process.incidents import incident_of
+from dataguard.process.originals import time
 
 MOST_BATCHES = 1_000_000
-"""Batches of an epoch that are drawn at most, which takes about a second."""
+"""Batches of an epoch that are drawn at most."""
+MOST_SECONDS = 3.0
+"""Seconds in which an epoch is drawn: torch draws a million indices of a range in a quarter of one."""
 
 PATIENCE = 4096
 """The fewest repeated indices in a row after which no new one is expected."""
-ENDLESS = 16
+ENDLESS_FACTOR = 16
 """A sampler that yields so many times its length never ends."""
 MOST_DEALT = 10_000
 """Batches per worker that are read repeatedly; a time limit ends this earlier."""
@@ -59,15 +64,41 @@ def drawn(sampler: Any) -> Iterator[Any]:
         yield rereadable(entry)
 
 
-def epoch_of(sampler: Any) -> tuple[list[Any], bool]:
-    """The entries of an epoch, and whether it ends; of a sampler that never does, as many as its length says."""
-    try:
-        length = len(sampler)
-    except Exception:  # noqa: BLE001 - it has none, or the user's code raises
-        length = MOST_BATCHES
-    most = min(MOST_BATCHES, ENDLESS * length + PATIENCE)
-    entries = list(islice(drawn(sampler), most))
-    return (entries, True) if len(entries) < most else (entries[:length], False)
+@dataclass(frozen=True, slots=True)
+class PlannedEpoch:
+    """The entries of an epoch.
+
+    `ends`: these are all. `late`: drawing them took too long, so that how many there are is unknown.
+    """
+
+    entries: list[Any]
+    ends: bool
+    late: bool = False
+
+
+def endless_after(samples: int) -> int:
+    """How many indices show that a sampler without a length, of a dataset of so many samples, never ends."""
+    return ENDLESS_FACTOR * samples + PATIENCE
+
+
+def epoch_of(sampler: Any, samples: int | None = None) -> PlannedEpoch:
+    """An epoch of a sampler; of one that never ends, as many entries as its length says.
+
+    A sampler that has no length is drawn until it yielded several times the `samples` of its dataset.
+    """
+    length = length_of(sampler)
+    most = MOST_BATCHES if length is None else min(MOST_BATCHES, ENDLESS_FACTOR * length + PATIENCE)
+    indices = endless_after(samples) if length is None and samples is not None else None
+    entries: list[Any] = []
+    count, until = 0, time.monotonic() + MOST_SECONDS
+    for entry in drawn(sampler):
+        entries.append(entry)
+        count += 1 if indices is None else size_of(entry)
+        if len(entries) >= most or (indices is not None and count >= indices):
+            return PlannedEpoch(entries[:length], False)
+        if time.monotonic() > until:
+            return PlannedEpoch(entries[:length], False, late=length is None or len(entries) < length)
+    return PlannedEpoch(entries, True)
 
 
 S = TypeVar("S", bound=Schedule)
@@ -75,15 +106,15 @@ S = TypeVar("S", bound=Schedule)
 
 def in_use(made: Iterable[S], loader: Any) -> S | None:
     """The schedule that the loader iterates, by identity: a user's sampler may refuse to be compared."""
-    return next((one for one in made if one is loader.batch_sampler or one is loader.sampler), None)
+    return next((schedule for schedule in made if schedule is loader.batch_sampler or schedule is loader.sampler), None)
 
 
 class Spread(Schedule):
     """The user's own batches, reduced to about `samples` samples: the first, the last and some evenly between.
 
-    After iterating, `sizes` holds the size of every batch of the epoch, None without automatic batching. Integer
-    indices of `limit` and above are left out. Epochs after the first have `later` batches, so that workers prefetch no
-    more.
+    After iterating, `sizes` holds the size of every batch of the epoch, None without automatic batching or if drawing
+    them all takes too long. Integer indices of `limit` and above are left out. Epochs after the first have `later`
+    batches, so that workers prefetch no more. Set `dataset_length` if it is known.
     """
 
     def __init__(self, inner: Any, samples: int, limit: int | None, later: int, *, batched: bool) -> None:
@@ -93,6 +124,7 @@ class Spread(Schedule):
         self.samples = samples
         self.limit = limit
         self.sizes: list[int] | None = None
+        self.dataset_length: int | None = None
         self.whole = False
         self._plan: list[Any] | None = None
         self._epochs = 0
@@ -108,12 +140,12 @@ class Spread(Schedule):
 
     def _chosen(self) -> list[Any]:
         if self._plan is None:
-            batches, ends = epoch_of(self.inner)
-            self.sizes = [size_of(batch) for batch in batches] if self.batched else None
-            largest = max(self.sizes or [1], default=1) or 1
-            count = max(2, self.samples // largest)
-            self.whole = ends and len(batches) <= count
-            kept = [one for batch in batches for one in existing(batch, self.limit, batched=self.batched)]
+            epoch = epoch_of(self.inner, self.dataset_length)
+            sizes = [size_of(batch) for batch in epoch.entries] if self.batched else [1]
+            self.sizes = sizes if self.batched and not epoch.late else None
+            count = max(2, self.samples // (max(sizes, default=1) or 1))
+            self.whole = epoch.ends and len(epoch.entries) <= count
+            kept = [entry for batch in epoch.entries for entry in existing(batch, self.limit, batched=self.batched)]
             self._plan = evenly(kept, count)
         return self._plan
 
@@ -137,6 +169,23 @@ def existing(entry: Any, limit: int | None, *, batched: bool) -> list[Any]:
 def exists(index: Any, limit: int | None) -> bool:
     """Whether an index is no integer of `limit` or above."""
     return limit is None or not isinstance(index, int) or index < limit
+
+
+def spread_over(
+    build: Callable[..., Any], samples: int, limit: int | None, later: int, **overrides: Any
+) -> tuple[Any, Spread | None]:
+    """The loader that `build` makes with a `Spread` in place of its order, and that one: None if it does not use it."""
+    spreads: list[Spread] = []
+
+    def schedule(inner: Any, batched: bool) -> Spread:
+        spreads.append(Spread(inner, samples, limit, later, batched=batched))
+        return spreads[-1]
+
+    loader = build(schedule=schedule, **overrides)
+    spread = in_use(spreads, loader)
+    if spread is not None:
+        spread.dataset_length = length_of(loader.dataset)
+    return loader, spread
 
 
 class Dealt(Schedule):
@@ -203,14 +252,14 @@ def unique(indices: Iterable[Any]) -> Iterator[Any]:
 
     Stops after many repeated indices in a row, because a sampler may never end.
     """
-    seen, known = set(), 0
+    seen, repeats = set(), 0
     for index in indices:
         key = index if isinstance(index, int | str) else _repr_of(index)
-        known = known + 1 if key in seen else 0
-        if not known:
+        repeats = repeats + 1 if key in seen else 0
+        if not repeats:
             seen.add(key)
             yield index
-        elif known > max(PATIENCE, 16 * len(seen)):
+        elif repeats > max(PATIENCE, 16 * len(seen)):
             return
 
 

@@ -112,19 +112,19 @@ class HookLists:
 
     def __init__(self, several: Iterable[Hooks]) -> None:
         kept = list(several)
-        self.around_init = [one.around_init for one in kept if _defines(one, "around_init")]
-        self.begin = [one.begin for one in kept if _defines(one, "begin")]
-        self.around_start = [one.around_start for one in kept if _defines(one, "around_start")]
-        self.wrap = [one.wrap for one in kept if _defines(one, "wrap")]
-        self.around_fetch = [one.around_fetch for one in kept if _defines(one, "around_fetch")]
-        self.around_sample = [one.around_sample for one in kept if _defines(one, "around_sample")]
-        self.keeps = [one.keeps for one in kept if _defines(one, "keeps")]
-        self.at_samples = [one.at_samples for one in kept if _defines(one, "at_samples")]
-        self.at_batch = [one.at_batch for one in kept if _defines(one, "at_batch")]
+        self.around_init = [hooks.around_init for hooks in kept if _defines(hooks, "around_init")]
+        self.begin = [hooks.begin for hooks in kept if _defines(hooks, "begin")]
+        self.around_start = [hooks.around_start for hooks in kept if _defines(hooks, "around_start")]
+        self.wrap = [hooks.wrap for hooks in kept if _defines(hooks, "wrap")]
+        self.around_fetch = [hooks.around_fetch for hooks in kept if _defines(hooks, "around_fetch")]
+        self.around_sample = [hooks.around_sample for hooks in kept if _defines(hooks, "around_sample")]
+        self.keeps = [hooks.keeps for hooks in kept if _defines(hooks, "keeps")]
+        self.at_samples = [hooks.at_samples for hooks in kept if _defines(hooks, "at_samples")]
+        self.at_batch = [hooks.at_batch for hooks in kept if _defines(hooks, "at_batch")]
 
 
-def _defines(one: Hooks, hook: str) -> bool:
-    return getattr(type(one), hook) is not getattr(Hooks, hook)
+def _defines(hooks: Hooks, hook: str) -> bool:
+    return getattr(type(hooks), hook) is not getattr(Hooks, hook)
 
 
 def nested(contexts: Sequence[AbstractContextManager[None]]) -> AbstractContextManager[None]:

@@ -40,17 +40,17 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, t
 """Objects with attributes that are no content of a sample."""
 _VALUES = (PurePath, date, time, timedelta, Enum, UUID, range, slice, torch.dtype, torch.device)
 """Types whose objects are identified by their repr."""
-_SUMMED = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
+_SUMMABLE = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128)
 """The dtypes that torch can sum on a CPU."""
-_IN_NUMPY = {*_SUMMED, torch.int64, torch.int32, torch.uint8, torch.bool} - {torch.bfloat16}
+_IN_NUMPY = {*_SUMMABLE, torch.int64, torch.int32, torch.uint8, torch.bool} - {torch.bfloat16}
 """The usual dtypes of tensors that numpy has as well."""
-_HELD = (torch.Tensor, np.ndarray)
+_ARRAYS = (torch.Tensor, np.ndarray)
 """What holds numbers in memory."""
 _LEAVES = {type(None), bool, int, float, str, bytes, torch.Tensor}
 """Types that are never entered."""
 VALUES_AT_ONCE = 1 << 20
 """Most values that are converted or tested at once: a sample may take a large part of the memory."""
-_LARGEST = 1 << 33
+_MOST_ELEMENTS = 1 << 33
 """An array of more elements is a view of fewer: no memory holds it."""
 LONGEST_SHOWN = 60
 """The longest string that is shown in a report: what fits beside the words of a line."""
@@ -73,7 +73,8 @@ def iter_leaves(
 
     Objects of the types in `atomic` are not entered.
     """
-    if isinstance(value, _HELD) and not issubclass(type(value), _HELD):  # its `__class__` lies: it is no array at all
+    # Its `__class__` may lie: then it is no array at all.
+    if isinstance(value, _ARRAYS) and not issubclass(type(value), _ARRAYS):
         value = type(value)
     closed = depth >= MAX_DEPTH or id(value) in above or isinstance(value, atomic)
     children = None if closed else _children(value)
@@ -95,7 +96,7 @@ def path_to_itself(value: Any, path: str = "", above: tuple[int, ...] = ()) -> s
     children = _children(value) if len(above) < MAX_DEPTH else None
     below = (*above, id(value))
     inner = (path_to_itself(child, path + step, below) for step, child in children or ())
-    return next((found for found in inner if found is not None), None)
+    return next((inner_path for inner_path in inner if inner_path is not None), None)
 
 
 def _children(value: Any) -> list[tuple[str, Any]] | None:
@@ -161,7 +162,7 @@ def _state(value: Any) -> dict[str, Any]:
 def describe(path: str, value: Any, *, digests: bool = True) -> LeafRecord:
     """One leaf with its path, type, shape and digest."""
     try:
-        if isinstance(value, _HELD) and _elements(value) > _LARGEST:
+        if isinstance(value, _ARRAYS) and _elements(value) > _MOST_ELEMENTS:
             return LeafRecord(path, type(value).__name__, str(value.dtype), tuple(value.shape), b"")
         return _describe(path, value, digests)
     except Exception:  # noqa: BLE001 - a tensor type that cannot be read is our limitation, not a fault of the loader
@@ -287,7 +288,7 @@ def _non_finite_array(array: np.ndarray, path: str) -> tuple[int, int, bool]:
 
 def _non_finite(tensor: torch.Tensor, path: str) -> tuple[int, int, bool]:
     # A finite sum proves that all values are finite; it may also overflow, and then the values are tested.
-    if tensor.dtype in _SUMMED and math.isfinite(abs(tensor.sum().item())):
+    if tensor.dtype in _SUMMABLE and math.isfinite(abs(tensor.sum().item())):
         return 0, 0, False
     return _counted_non_finite(tensor.reshape(-1).split(VALUES_AT_ONCE), path)
 
@@ -296,7 +297,8 @@ def _counted_non_finite(pieces: Iterable[torch.Tensor], path: str) -> tuple[int,
     """Count NaN and Inf, and recognize an additive attention mask, which is 0 and -inf by design."""
     nan = inf = minus = zeros = others = 0
     for part in pieces:
-        piece = part if part.dtype in _SUMMED or part.is_complex() else part.float()  # few operations know 8-bit floats
+        # Few operations know 8-bit floats.
+        piece = part if part.dtype in _SUMMABLE or part.is_complex() else part.float()
         finite = torch.isfinite(piece)
         nan += int(torch.isnan(piece).sum())
         inf += int(torch.isinf(piece).sum())

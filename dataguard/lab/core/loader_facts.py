@@ -22,9 +22,9 @@ from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, We
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import Location, NotApplicable, NotTested
-from dataguard.lab.core.source_location import Place, is_own, made_at
+from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
 from dataguard.settings.target_spelling import ROLE_UNKNOWN, spelled_role, stem_of
-from dataguard.targets.discovery import wrapper_of
+from dataguard.targets.discovery import own_loader_of, wrapper_of
 from dataguard.targets.loading import made_for_dataset
 from dataguard.targets.variants import Loader, unwrapped
 
@@ -41,9 +41,11 @@ class LoaderFacts:
     `start_given`: the start method is not the platform's default, but was asked for;
     `mixes_samples`: any two samples may share a batch, because torch's own samplers shuffle and batch them;
     `unweighted` is how many samples torch's weighted sampler has no weight for, and so never draws; `holder` is the
-    class of the object that the user iterates instead, if any; `bare`: the user passed only a dataset; `own_iter`: the
+    class of the object that the user iterates instead, if any; `own`: it yields the batches of an object
+    of the project's own class, which holds a dataset; `bare`: the user passed only a dataset; `own_iter`: the
     loader's class overrides `__iter__`; `double`: float64 is torch's default dtype; `made_at` is the user's line that
-    constructs the loader, and `collate_at` where collate_fn is defined, if it is the user's.
+    constructs the loader, `collate_at` where collate_fn is defined, and `batch_sampler_at` where the batch sampler
+    yields batches, if they are the user's.
     """
 
     name: str
@@ -77,6 +79,8 @@ class LoaderFacts:
     cuda: bool
     made_at: Location | None = None
     collate_at: Location | None = None
+    batch_sampler_at: Location | None = None
+    own: bool = False
 
     @property
     def spawns(self) -> bool:
@@ -109,6 +113,7 @@ def facts_of(
     order = unwrapped(getattr(index_sampler, "sampler", index_sampler))
     shuffled = is_shuffler(order) or getattr(order, "shuffle", False) is True
     stream = isinstance(loader.dataset, IterableDataset)
+    own = own_loader_of(loader)
     batch_size = getattr(index_sampler, "batch_size", None) if loader.batch_size is None else loader.batch_size
     return LoaderFacts(
         name=name,
@@ -116,7 +121,7 @@ def facts_of(
         kind="stream" if stream else "map",
         dataset=type(loader.dataset).__qualname__,
         length=length_of(loader.dataset),
-        batches=length_of(loader),
+        batches=length_of(loader if own is None else own),
         batch_size=int(batch_size) if isinstance(batch_size, Integral) else None,
         batched=loader.batch_sampler is not None,
         drop_last=bool(loader.drop_last),
@@ -142,6 +147,8 @@ def facts_of(
         cuda=torch.cuda.is_available(),
         made_at=Location(*made_at) if made_at else None,
         collate_at=_collate_at(loader.collate_fn),
+        batch_sampler_at=Location(*yields) if (yields := samples_at(unwrapped(loader.batch_sampler))) else None,
+        own=own is not None,
     )
 
 
@@ -202,7 +209,7 @@ def length_of(sized: Any) -> int | None:
         return None
 
 
-DEEPEST = 6
+DEEPEST_NESTING = 6
 """The deepest nesting of datasets whose columns are merged."""
 _INSIDE = ("reader", "parser", "base", "inner")
 """Attributes that count as datasets whatever their type: timm keeps file names and classes in a reader."""
@@ -211,7 +218,7 @@ Part = tuple[str, Any]
 """The path of an object, and the object."""
 Inner = Callable[[Any], Iterator[Part]]
 """Returns what one dataset wraps, with the step from it."""
-Own = Callable[[Any], Iterable[tuple[str, np.ndarray]]]
+FindColumns = Callable[[Any], Iterable[tuple[str, np.ndarray]]]
 """Finds the columns of one dataset alone: their names, and one entry per index."""
 Columns = dict[str, tuple[str, np.ndarray]]
 """Columns by name, each with the path of the dataset that has it."""
@@ -224,7 +231,7 @@ def by_name(dataset: Any) -> Iterator[Part]:
     """
     attributes = getattr(dataset, "__dict__", {})
     listed = attributes["datasets"] if type(attributes.get("datasets")) in (list, tuple) else ()
-    several = ((f".datasets[{place}]", one) for place, one in enumerate(listed))
+    several = ((f".datasets[{position}]", part) for position, part in enumerate(listed))
     parts = [(".dataset", attributes.get("dataset")), *several]
     return ((step, part) for step, part in parts if hasattr(part, "__dict__"))
 
@@ -235,7 +242,7 @@ def by_type(dataset: Any) -> Iterator[Part]:
         if isinstance(value, Dataset) or name in _INSIDE:
             yield f".{name}", value
         elif isinstance(value, list | tuple) and value and isinstance(value[0], Dataset):
-            yield from ((f".{name}[{place}]", one) for place, one in enumerate(value))
+            yield from ((f".{name}[{position}]", part) for position, part in enumerate(value))
 
 
 def by_torch(dataset: Any) -> Iterator[Part]:
@@ -243,7 +250,7 @@ def by_torch(dataset: Any) -> Iterator[Part]:
     if type(dataset) is Subset:
         yield ".dataset", dataset.dataset
     elif type(dataset) is ConcatDataset:
-        yield from ((f".datasets[{place}]", part) for place, part in enumerate(dataset.datasets))
+        yield from ((f".datasets[{position}]", part) for position, part in enumerate(dataset.datasets))
 
 
 def wrapped_by(dataset: Any, inner: Inner) -> Iterator[Part]:
@@ -278,14 +285,14 @@ def innermost(dataset: Any, inner: Inner) -> Iterator[Part]:
 
 def base_of(dataset: Any, index: Any) -> tuple[Any, Any]:
     """The dataset below nested subsets and the index there; anything with `dataset` and `indices` is a subset."""
-    for _ in range(DEEPEST):
+    for _ in range(DEEPEST_NESTING):
         if not (hasattr(dataset, "indices") and hasattr(dataset, "dataset")):
             break
         dataset, index = dataset.dataset, dataset.indices[index]
     return dataset, index
 
 
-def asked_columns(dataset: Any, own: Own, indices: Sequence[int], most: int) -> Columns:
+def asked_columns(dataset: Any, find_columns: FindColumns, indices: Sequence[int], most: int) -> Columns:
     """The columns of a dataset, or of one that it wraps, for a loader that requests these indices.
 
     {} without integer indices inside the dataset, for more than `most` of them, and if an object refuses inspection.
@@ -294,33 +301,40 @@ def asked_columns(dataset: Any, own: Own, indices: Sequence[int], most: int) -> 
     if not indices or not max(indices) < length <= most:
         return {}
     try:
-        return columns_of(dataset, own, through=True)
+        return columns_of(dataset, find_columns, through=True)
     except Exception:  # noqa: BLE001 - user-defined objects may raise anything when inspected
         return {}
 
 
-def columns_of(dataset: Any, own: Own, path: str = "dataset", depth: int = 0, *, through: bool = False) -> Columns:
-    """The columns of a dataset, one entry per index: those that `own` finds, and those of the datasets that it wraps.
+def columns_of(
+    dataset: Any, find_columns: FindColumns, path: str = "dataset", depth: int = 0, *, through: bool = False
+) -> Columns:
+    """The columns of a dataset, one entry per index: those of `find_columns`, and those of the datasets that it wraps.
 
     `Subset` selects from the columns of its dataset and `ConcatDataset` joins those that all parts have; subclasses are
     assumed to do the same. With `through`, a user-defined dataset also has the columns of any dataset of its own length
     that it holds.
     """
-    if depth > DEEPEST:
+    if depth > DEEPEST_NESTING:
         return {}
-    found = {name: (path, column) for name, column in own(dataset)}
+    columns = {name: (path, column) for name, column in find_columns(dataset)}
     if isinstance(dataset, Subset):
-        inner = columns_of(dataset.dataset, own, f"{path}.dataset", depth + 1, through=through)
+        inner = columns_of(dataset.dataset, find_columns, f"{path}.dataset", depth + 1, through=through)
         indices = np.asarray(dataset.indices if inner else (), np.int64)
         most = indices.max(initial=-1)
-        return found | {name: (at, column[indices]) for name, (at, column) in inner.items() if most < len(column)}
+        return columns | {name: (at, column[indices]) for name, (at, column) in inner.items() if most < len(column)}
     if isinstance(dataset, ConcatDataset):
-        parts = [columns_of(part, own, path, depth + 1, through=through) for part in dataset.datasets]
+        parts = [columns_of(part, find_columns, path, depth + 1, through=through) for part in dataset.datasets]
         common = [name for name in parts[0] if all(name in part for part in parts)]
         joined = {name: np.concatenate([part[name][1] for part in parts]) for name in common}
-        return found | {name: (f"{path}.datasets[*]", column) for name, column in joined.items()}
+        return columns | {name: (f"{path}.datasets[*]", column) for name, column in joined.items()}
     for name, part in vars(dataset).items() if through and hasattr(dataset, "__dict__") else ():
         is_inner = isinstance(part, Dataset) or name in _INSIDE
         if is_inner and length_of(part) == length_of(dataset):
-            found = columns_of(part, own, f"{path}.{name}", depth + 1, through=through) | found
-    return found
+            columns = columns_of(part, find_columns, f"{path}.{name}", depth + 1, through=through) | columns
+    return columns
+
+
+def worker_roots(loader: Loader) -> dict[str, object]:
+    """What a worker gets of a loader, by the names with which the paths of objects in it begin."""
+    return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}

@@ -34,71 +34,6 @@ from dataguard.core.incident import is_library
 from dataguard.lab.core.source_location import file_of, is_own, shared_by
 from dataguard.process.originals import pickle, time
 
-MOST_PARTS = 100_000
-"""How many parts of one container are returned, evenly spaced."""
-
-
-def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """What is pickled with an object, each with its path step."""
-    if isinstance(value, type | types.FunctionType | types.ModuleType | str | bytes | int | float):
-        return
-    if type(value) is dict:
-        yield from _some(((f"[{key!r}]", item) for key, item in value.items()), len(value))
-        yield from _some(((f".<key {key!r}>", key) for key in value), len(value))
-    elif type(value) in (list, set, frozenset) or isinstance(value, tuple):
-        yield from _some(((f"[{number}]", item) for number, item in enumerate(value)), len(value))
-    elif isinstance(value, types.MethodType):
-        yield ".__self__", value.__self__
-    elif isinstance(value, functools.partial):
-        yield ".func", value.func
-        yield from ((f".args[{number}]", item) for number, item in enumerate(value.args))
-        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
-        yield from ((f".{name}", item) for name, item in vars(value).items())
-    else:
-        yield from _reduced_parts(value)
-
-
-def _some(parts: Iterator[tuple[str, Any]], count: int) -> Iterator[tuple[str, Any]]:
-    return islice(parts, 0, None, max(count // MOST_PARTS, 1))
-
-
-def _reduced_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts returned by the object's `__reduce__` or `__getstate__`, or by a reducer of its type."""
-    reducers = {**copyreg.dispatch_table, **getattr(ForkingPickler, "_extra_reducers", {})}
-    special = reducers.get(type(value))
-    reduced = special(value) if special else value.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
-    if isinstance(reduced, str):  # it is pickled by its name in its module
-        return
-    function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-    names = {id(item): f".{name}" for name, item in getattr(value, "__dict__", {}).items()}
-    for fields in state if isinstance(state, tuple) and len(state) == 2 else (state,):
-        if isinstance(fields, dict):
-            yield from ((f".{name}", item) for name, item in fields.items())
-        elif fields is not None:
-            yield names.get(id(fields), ".<state>"), fields
-    yield ".<constructor>", function
-    for number, argument in enumerate(arguments):
-        if argument is not type(value):
-            factory = isinstance(value, defaultdict)
-            yield names.get(id(argument), ".default_factory" if factory else f".<argument {number}>"), argument
-    yield from ((f"[{number}]", item) for number, item in enumerate(items or ()))
-    yield from ((f"[{key!r}]", item) for key, item in pairs or ())
-
-
-_DECODERS = {
-    "torchcodec.decoders": ("AudioDecoder", "VideoDecoder"),
-    "soundfile": ("SoundFile",),
-    "cv2": ("VideoCapture",),
-}
-"""Classes of open decoders, by the public module that has them."""
-
-
-def is_handle(value: Any) -> bool:
-    """Whether this is an open decoder: it holds addresses of native memory, which differ and cannot be copied."""
-    own = type(value).__mro__
-    return any(kind.__name__ in _DECODERS.get(kind.__module__.partition("._")[0], ()) for kind in own)
-
-
 MOST_OBJECTS = 20_000
 """How many objects are searched, nearest first: more finds what is further away, and takes longer."""
 MOST_SECONDS = 1.0
@@ -189,11 +124,11 @@ def _children(value: Any) -> list[tuple[str, Any]]:
     kind = type(value)
     try:
         # By the built-in type's methods: those of a subclass, or of any other mapping, are user code.
-        builtin = next((known for known in _CONTAINERS if issubclass(kind, known)), None)
+        builtin = next((container for container in _CONTAINERS if issubclass(kind, container)), None)
         if builtin is None:
-            return list(_others(value, kind))
-        found = _entries(value, builtin)
-        return found if kind is builtin else [*found, *_held(value, found)]
+            return list(_parts_of_object(value, kind))
+        entries = _entries(value, builtin)
+        return entries if kind is builtin else [*entries, *_attributes_and_referents(value, entries)]
     except RuntimeError:  # a user thread changed the container
         return []
 
@@ -201,26 +136,26 @@ def _children(value: Any) -> list[tuple[str, Any]]:
 def _entries(value: Any, builtin: Any) -> list[tuple[str, Any]]:
     """Part of a built-in container: a few entries of each type, without plain values."""
     if builtin is dict:
-        return [(_key(key), item) for key, item in _few(islice(dict.items(value), MOST_ENTRIES))]
+        return [(_key(key), item) for key, item in _few_of_each_type(islice(dict.items(value), MOST_ENTRIES))]
     if builtin in (list, tuple):
         return _spread(builtin.__len__(value), functools.partial(builtin.__getitem__, value))
     numbered = islice(enumerate(builtin.__iter__(value)), MOST_ENTRIES)
-    return [(f"[{number}]", item) for number, item in _few(numbered)]
+    return [(f"[{number}]", item) for number, item in _few_of_each_type(numbered)]
 
 
 def _spread(count: int, get: Callable[[int], Any]) -> list[tuple[str, Any]]:
     """The same for a sequence, evenly spaced if it is long."""
     numbers = range(0, count, 1 if count <= MOST_ENTRIES else count // FEW_ENTRIES)
-    return [(f"[{number}]", item) for number, item in _few((number, get(number)) for number in numbers)]
+    return [(f"[{number}]", item) for number, item in _few_of_each_type((number, get(number)) for number in numbers)]
 
 
-def _others(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
+def _parts_of_object(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
     """What an object holds that is not a container."""
     if issubclass(kind, np.ndarray):
         if value.dtype == object:
             yield from _spread(value.size, value.flat.__getitem__)
         if kind is not np.ndarray:
-            yield from _held(value, ())
+            yield from _attributes_and_referents(value, ())
     elif issubclass(kind, types.MethodType):
         yield from ((".__self__", value.__self__), (".__func__", value.__func__))
     elif issubclass(kind, _BOUND):
@@ -233,8 +168,8 @@ def _others(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
         yield ".<context>", value.get(None)
     elif issubclass(kind, type):
         if is_own(value):
-            own = [(name, item) for name, item in vars(value).items() if name[:2] != "__" or _is_method(item)]
-            yield from ((f".{name}", item) for name, item in own)
+            members = [(name, item) for name, item in vars(value).items() if name[:2] != "__" or _is_method(item)]
+            yield from ((f".{name}", item) for name, item in members)
     else:
         if issubclass(kind, functools.partial):
             yield from ((".func", value.func), (".args", value.args), (".keywords", value.keywords))
@@ -244,26 +179,29 @@ def _others(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
             if sys.version_info < (3, 11):  # the frame is an object there, and holds what the generator iterates
                 frame = value.gi_frame
                 names = {id(frame.f_globals), id(frame.f_builtins), id(frame.f_code)}
-                yield from _few((".<held>", item) for item in gc.get_referents(frame) if id(item) not in names)
-        yield from _held(value, ())
+                yield from _few_of_each_type(
+                    (".<held>", item) for item in gc.get_referents(frame) if id(item) not in names
+                )
+        yield from _attributes_and_referents(value, ())
 
 
-def _held(value: Any, known: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _attributes_and_referents(value: Any, listed: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """The attributes of an object, its other referents known to the garbage collector, and its classes.
 
-    `known` items are left out.
+    `listed` items are left out.
     """
-    state = _attributes(value)
+    state = attributes_of(value)
     yield from ((f".{name}", item) for name, item in state.items())
-    names = {id(item) for item in (*state.values(), *(item for _, item in known), type(value), _dict_of(value))}
-    yield from _few((".<held>", item) for item in gc.get_referents(value) if id(item) not in names)
+    names = {id(item) for item in (*state.values(), *(item for _, item in listed), type(value), _dict_of(value))}
+    yield from _few_of_each_type((".<held>", item) for item in gc.get_referents(value) if id(item) not in names)
     if is_own(value):
         yield from ((f".<class {cls.__name__}>", cls) for cls in type(value).__mro__ if is_own(cls))
     shared = shared_by(type(value))  # type: ignore[arg-type] # classes can be hashed, whatever mypy says of their objects
     yield from ((f".{name}", item) for name, item in shared if name not in state)
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def attributes_of(value: Any) -> dict[str, Any]:
+    """The attributes of an object, with those in slots, without calling code of its class."""
     state = dict(_dict_of(value))
     for cls in type(value).__mro__:
         slots = cls.__dict__.get("__slots__", ())
@@ -280,10 +218,10 @@ def _dict_of(value: Any) -> dict[str, Any]:
     """The `__dict__` of an object, without calling any `__getattribute__` or `__getattr__`."""
     look = threading.local.__getattribute__ if issubclass(type(value), threading.local) else object.__getattribute__
     try:
-        found = look(value, "__dict__")
+        attributes = look(value, "__dict__")
     except AttributeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return attributes if isinstance(attributes, dict) else {}
 
 
 def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -298,7 +236,7 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     if is_own(function):
         names = dict.fromkeys(_names(function.__code__))
         space = {name: sys.modules[name] for name in names if name in sys.modules} | function.__globals__
-        yield from _used(names, space, function.__module__, set())
+        yield from _used_by_name(names, space, function.__module__, set())
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -309,31 +247,33 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _used(names: Iterable[str], space: Mapping[str, Any], prefix: str, entered: set[int]) -> Iterator[tuple[str, Any]]:
+def _used_by_name(
+    names: Iterable[str], space: Mapping[str, Any], prefix: str, entered: set[int]
+) -> Iterator[tuple[str, Any]]:
     """What a function uses by name: globals, and members of the user's modules and classes with these names."""
     for name in names:
         held = space.get(name)
         if issubclass(type(held), types.ModuleType):
             inner, path = _dict_of(held), str(_dict_of(held).get("__name__"))
-            own = not is_library(inner.get("__file__") or "<built-in>")
+            is_users = not is_library(inner.get("__file__") or "<built-in>")
         elif issubclass(type(held), type):
-            inner, path, own = dict(vars(held)), f"{prefix}.{name}", is_own(held)
+            inner, path, is_users = dict(vars(held)), f"{prefix}.{name}", is_own(held)
         else:
             if name in space:
                 yield f".<global {prefix}.{name}>", held
             continue
-        if own and id(held) not in entered:
+        if is_users and id(held) not in entered:
             entered.add(id(held))
-            yield from _used(names, inner, path, entered)
+            yield from _used_by_name(names, inner, path, entered)
 
 
-def _few(entries: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def _few_of_each_type(entries: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """A few of the keyed entries of each type, evenly spaced, without plain values."""
     by_type: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)
     for entry in entries:
         if not issubclass(type(entry[1]), _ATOMS):
             by_type[id(type(entry[1]))].append(entry)
-    return [entry for alike in by_type.values() for entry in alike[:: -(-len(alike) // FEW_ENTRIES)]]
+    return [entry for same_type in by_type.values() for entry in same_type[:: -(-len(same_type) // FEW_ENTRIES)]]
 
 
 def _is_method(item: Any) -> bool:
@@ -365,7 +305,72 @@ def _reduced(value: Any) -> list[tuple[str, Any]]:
             parts = list(parts_of(value))
         except Exception:  # noqa: BLE001 - a library may refuse with anything
             return []
-        return _few(parts)
+        return _few_of_each_type(parts)
     except (ValueError, BufferError):  # memory without a view, as of dates
         pass
     return []
+
+
+MOST_PARTS = 100_000
+"""How many parts of one container are returned, evenly spaced."""
+
+
+def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """What is pickled with an object, each with its path step."""
+    if isinstance(value, type | types.FunctionType | types.ModuleType | str | bytes | int | float):
+        return
+    if type(value) is dict:
+        yield from _evenly_spaced(((f"[{key!r}]", item) for key, item in value.items()), len(value))
+        yield from _evenly_spaced(((f".<key {key!r}>", key) for key in value), len(value))
+    elif type(value) in (list, set, frozenset) or isinstance(value, tuple):
+        yield from _evenly_spaced(((f"[{number}]", item) for number, item in enumerate(value)), len(value))
+    elif isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+    elif isinstance(value, functools.partial):
+        yield ".func", value.func
+        yield from ((f".args[{number}]", item) for number, item in enumerate(value.args))
+        yield from ((f".keywords[{name!r}]", item) for name, item in value.keywords.items())
+        yield from ((f".{name}", item) for name, item in vars(value).items())
+    else:
+        yield from _reduced_parts(value)
+
+
+def _evenly_spaced(parts: Iterator[tuple[str, Any]], count: int) -> Iterator[tuple[str, Any]]:
+    return islice(parts, 0, None, max(count // MOST_PARTS, 1))
+
+
+def _reduced_parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """The parts returned by the object's `__reduce__` or `__getstate__`, or by a reducer of its type."""
+    reducers = {**copyreg.dispatch_table, **getattr(ForkingPickler, "_extra_reducers", {})}
+    special = reducers.get(type(value))
+    reduced = special(value) if special else value.__reduce_ex__(pickle.DEFAULT_PROTOCOL)
+    if isinstance(reduced, str):  # it is pickled by its name in its module
+        return
+    function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+    names = {id(item): f".{name}" for name, item in getattr(value, "__dict__", {}).items()}
+    for fields in state if isinstance(state, tuple) and len(state) == 2 else (state,):
+        if isinstance(fields, dict):
+            yield from ((f".{name}", item) for name, item in fields.items())
+        elif fields is not None:
+            yield names.get(id(fields), ".<state>"), fields
+    yield ".<constructor>", function
+    for number, argument in enumerate(arguments):
+        if argument is not type(value):
+            factory = isinstance(value, defaultdict)
+            yield names.get(id(argument), ".default_factory" if factory else f".<argument {number}>"), argument
+    yield from ((f"[{number}]", item) for number, item in enumerate(items or ()))
+    yield from ((f"[{key!r}]", item) for key, item in pairs or ())
+
+
+_DECODERS = {
+    "torchcodec.decoders": ("AudioDecoder", "VideoDecoder"),
+    "soundfile": ("SoundFile",),
+    "cv2": ("VideoCapture",),
+}
+"""Classes of open decoders, by the public module that has them."""
+
+
+def is_handle(value: Any) -> bool:
+    """Whether this is an open decoder: it holds addresses of native memory, which differ and cannot be copied."""
+    classes = type(value).__mro__
+    return any(kind.__name__ in _DECODERS.get(kind.__module__.partition("._")[0], ()) for kind in classes)

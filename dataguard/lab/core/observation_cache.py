@@ -154,7 +154,7 @@ class ObservationCache:
                 self._made[key] = _UNFINISHED
                 try:
                     self._made[key] = self._observed(_Request(run, read, unbounded, watch), exclusive=exclusive)
-                except BaseException:  # a bug of ours: whoever asks next meets it as well
+                except BaseException:  # a bug of dataguard: the next caller gets it as well
                     del self._made[key]
                     raise
         made = self._made[key]

@@ -49,6 +49,17 @@ def rereadable(batch: Any) -> Any:
     return list(batch) if hasattr(batch, "__next__") else batch
 
 
+def streamed(dataset: Any) -> Iterator[Any]:
+    """The samples of a stream, as torch takes them: its iterator needs no `__iter__` of its own."""
+    samples = iter(dataset)
+    while True:
+        try:
+            sample = next(samples)
+        except StopIteration:
+            return
+        yield sample
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row of the last axis of a leaf: the sum, the two largest and the smallest of its values."""
@@ -240,21 +251,21 @@ class SampleRecord:
 
 
 def sample_records(
-    place: tuple[int | None, int, int],
+    fetch: tuple[int | None, int, int],
     indices: Sequence[Any],
     seconds: Sequence[float],
     leaves: Iterable[tuple[LeafRecord, ...]],
 ) -> Iterator[SampleRecord]:
-    """The samples of one fetch, by the leaves of each; `place` is its worker, epoch and number."""
-    for position, found in enumerate(leaves):
+    """The samples of one fetch, by the leaves of each; `fetch` is its worker, epoch and number."""
+    for position, sample_leaves in enumerate(leaves):
         given = indices[position] if position < len(indices) else None
         yield SampleRecord(
-            *place,
+            *fetch,
             position,
             plain_index(given),
             None if given is None else shown_index(given),
             seconds[position] if position < len(seconds) else 0.0,
-            found,
+            sample_leaves,
         )
 
 
@@ -427,7 +438,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An exception of the user's objects, raised when an instrument looked at the samples of a batch."""
+    """An exception of the user's objects, raised when an instrument inspected the samples of a batch."""
 
     incident: Incident
 

@@ -91,6 +91,55 @@ def made_at(thing: Any) -> tuple[str, int] | None:
         return None
 
 
+def called_at(place: Place, name: str) -> str | None:
+    """How a line of the user's code spells the function of this name that it calls: `np.random.default_rng`."""
+    file, line, _ = place
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return None
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    spelled = (ast.unparse(call.func) for call in calls if call.lineno <= line <= (call.end_lineno or call.lineno))
+    return next((text for text in spelled if text.rpartition(".")[2] == name), None)
+
+
+def assigned_at(holder: Any, name: str) -> Place | None:
+    """The line of the user's classes that assigns an attribute of an object; of several, the first that calls."""
+    for cls in (cls for cls in type(holder).__mro__ if is_own(cls)):
+        tree, first = source_tree(cls) or (ast.Module([], []), 1)
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign) and _sets(node, name)]
+        found.sort(key=lambda node: (not isinstance(node.value, ast.Call), node.lineno))
+        if found:
+            return inspect.getsourcefile(cls) or "", first + found[0].lineno - 1, cls.__name__
+    return None
+
+
+def source_tree(thing: Any) -> tuple[ast.Module, int] | None:
+    """The source of a class, function or code, whose lines are counted from 1, and its first line in the file.
+
+    None if its source is not there, or is no longer what ran.
+    """
+    try:
+        lines, first = inspect.getsourcelines(thing)
+        return ast.parse(textwrap.dedent("".join(lines))), first
+    except (OSError, TypeError, SyntaxError):
+        return None
+
+
+def targets_of(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    """What a statement assigns to."""
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _sets(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    """Whether a statement assigns `self.name`."""
+    return node.value is not None and any(
+        target.attr == name and isinstance(target.value, ast.Name) and target.value.id == "self"
+        for target in targets_of(node)
+        if isinstance(target, ast.Attribute)
+    )
+
+
 @functools.lru_cache(maxsize=4096)
 def _class_at(cls: type) -> tuple[str, int] | None:
     """File and line of a class, its decorators included.
@@ -120,8 +169,8 @@ def _class_at(cls: type) -> tuple[str, int] | None:
 def file_of(cls: type) -> str:
     """The file of the module that defines a class; `<built-in>` if there is none."""
     module = sys.modules.get(cls.__module__) if cls.__flags__ & _HEAP_TYPE else None
-    found = None if module is None else object.__getattribute__(module, "__dict__").get("__file__")
-    return found or "<built-in>"
+    file = None if module is None else object.__getattribute__(module, "__dict__").get("__file__")
+    return file or "<built-in>"
 
 
 def is_own(thing: Any) -> bool:
@@ -144,13 +193,13 @@ def shared_by(cls: type) -> tuple[tuple[str, Any], ...]:
 
     MONAI stores the generator of all its transforms in one.
     """
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for base in cls.__mro__:
         for name, item in () if is_own(base) or base.__module__ == "builtins" else list(vars(base).items()):
             plain = issubclass(type(item), (str, int, float, bool, tuple, frozenset, type(None), type))
             if name[:2] != "__" and not plain and not hasattr(type(item), "__get__"):
-                found.setdefault(name, item)
-    return tuple(found.items())
+                attributes.setdefault(name, item)
+    return tuple(attributes.items())
 
 
 class _Wrapper:
@@ -191,17 +240,17 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-def rebind(known: Mapping[int, tuple[Any, Any]], defining: Sequence[str] = ()) -> None:
+def rebind(stand_ins: Mapping[int, tuple[Any, Any]], defining: Sequence[str] = ()) -> None:
     """Bind the stand-in of each function wherever a module refers to the function by name.
 
-    `known` has pairs of a function and its stand-in, by the `id` of the function. Unrelated packages are left alone,
-    but for the modules named in `defining`, in which functions have their own name.
+    `stand_ins` are pairs of a function and its stand-in, by the `id` of the function. Unrelated packages are left
+    alone, but for the modules named in `defining`, in which functions have their own name.
     """
-    for space, name in references(known):
-        space[name] = known[id(space[name])][1]
+    for space, name in references(stand_ins):
+        space[name] = stand_ins[id(space[name])][1]
     for module in defining:
         space = namespace(module)
-        for function, stand_in in known.values():
+        for function, stand_in in stand_ins.values():
             own_name: str = function.__name__
             if space.get(own_name) is function:
                 space[own_name] = stand_in

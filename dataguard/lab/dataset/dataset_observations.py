@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -23,12 +23,13 @@ from dataguard.lab.batches.mixtures import DRAWING_READS, find_drawn_generators,
 from dataguard.lab.core.index_schedules import evenly, flat
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.loader_facts import by_type, length_of, wrapped_by
-from dataguard.lab.core.records import GeneratorState, Index, Numbers, blank_of
+from dataguard.lab.core.records import GeneratorState, Index, Numbers, blank_of, streamed
 from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
+from dataguard.lab.culprit.line_trace import line_of_change
 from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads
 from dataguard.lab.dataset.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.dataset.index_semantics import Ends, IndexSemantics, find_ends, hints_of, probe_semantics
-from dataguard.lab.dataset.listing_order import listed
+from dataguard.lab.dataset.listing_order import Listing, listed
 from dataguard.lab.dataset.missing_file import (
     OccasionalFailure,
     SampleSources,
@@ -36,12 +37,15 @@ from dataguard.lab.dataset.missing_file import (
     Substitute,
     find_occasional_failure,
     find_sample_sources,
+    find_substituting_line,
     read_without,
 )
-from dataguard.lab.dataset.repeated_reads import Amount, Change, Readings, Run
+from dataguard.lab.dataset.places import CulpritPlaces
+from dataguard.lab.dataset.repeated_reads import Amount, Change, Overwrite, Readings, Run
 from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
 from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading import fresh_import
 from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
 from dataguard.lab.reading.sample_reader import Reader
@@ -51,150 +55,6 @@ from dataguard.lab.splits.split_overlap import SampleFolders
 from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
-
-CHANGE_READS = 4
-"""Samples that are read to see which attributes change: what counts or caches reads does so at the first."""
-_GENERATORS = ("Generator", "RandomState", "Random")
-"""Classes of random generators, whose state changes by design."""
-
-
-def find_changed(subject: Subject) -> tuple[Location, ...]:
-    """Where the changed attributes are, of the dataset and of its parts; generators are left out.
-
-    Empty if that cannot be observed: it is only additional evidence.
-    """
-    with contextlib.suppress(Undecided):
-        return subject.observe("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
-    return ()
-
-
-def _changed(loader: Loader, folder: Path) -> tuple[Location, ...]:
-    before = _attributes(loader.dataset)
-    FlightRecorder(folder).mark(None, "sample")
-    with seeded(SEED):
-        _read(loader)
-    after = _attributes(loader.dataset)
-    changed = dict.fromkeys(name for name in after if after[name] != before.get(name))
-    file, line = made_at(loader.dataset) or (None, None)
-    return tuple(
-        Location(None, None, f"dataset.{name}") if "." in name else Location(file, line, f"dataset.{name}")
-        for name in changed
-    )
-
-
-def _read(loader: Loader) -> None:
-    dataset: Any = loader.dataset
-    if isinstance(dataset, IterableDataset):
-        for _ in islice(iter(dataset), CHANGE_READS):
-            pass
-        return
-    batched = loader.batch_sampler is not None
-    indices = list(islice(flat(loader.batch_sampler if batched else loader.sampler, batched=batched), CHANGE_READS))
-    if getattr(dataset, "__getitems__", None):
-        dataset.__getitems__(indices)
-    else:
-        for index in indices:
-            dataset[index]
-
-
-def _attributes(dataset: Any) -> dict[str, set[tuple[str, bytes]]]:
-    """The content of each attribute: `seen`, `transform.count`."""
-    found: dict[str, set[tuple[str, bytes]]] = {}
-    for name, value in getattr(dataset, "__dict__", {}).items():
-        for leaf in leaves_of(value):
-            if leaf.kind in _GENERATORS:
-                continue
-            path = f"{name}{leaf.path}".partition("[")[0]
-            found.setdefault(path, set()).add((leaf.path, leaf.digest))
-    return found
-
-
-PART_READS = 64
-"""Samples that are read from all over concatenated datasets, to see what those of each part hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One of several concatenated datasets: its path, the index of each class name, and what its samples hold.
-
-    `numbers` are the single integers by the path of their leaf, each once; `constant` are the leaves that are the same
-    in all of its samples, with their digest.
-    """
-
-    path: str
-    names: Mapping[str, int]
-    numbers: Mapping[str, tuple[int, ...]]
-    constant: Mapping[str, bytes]
-    samples: int
-
-
-def names_differ(dataset: Any) -> bool:
-    """Whether a dataset concatenates parts with different class names."""
-    tables = [names for _, _, names in _named_parts(dataset)]
-    return any(names != tables[0] for names in tables)
-
-
-def find_parts(loader: Loader, folder: Path) -> tuple[Part, ...]:
-    """Read samples from all over the dataset, and group them by the parts with class names."""
-    parts = list(_named_parts(loader.dataset))
-    reader = Reader(loader, folder)
-    numbers: dict[int, dict[str, dict[int, None]]] = defaultdict(lambda: defaultdict(dict))
-    digests: dict[int, dict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
-    read: dict[int, int] = defaultdict(int)
-    for index in evenly(range(length_of(loader.dataset) or 0), PART_READS):
-        with _calls({id(part) for _, part, _ in parts}) as called:
-            sample = reader.read(index)
-        if len(called) != 1:  # a wrapper mixes samples, or reads none of these
-            continue
-        part = next(iter(called))
-        read[part] += 1
-        for leaf in leaves_of(sample):
-            digests[part][leaf.path].append(leaf.digest)
-        for one in numbers_of(sample):
-            if one.size == 1 and one.whole and not one.is_float:
-                numbers[part][one.path][int(one.low)] = None
-    return tuple(
-        Part(
-            path,
-            names,
-            {leaf: tuple(sorted(found)) for leaf, found in numbers[id(part)].items()},
-            {leaf: found[0] for leaf, found in digests[id(part)].items() if len(set(found)) == 1},
-            read[id(part)],
-        )
-        for path, part, names in parts
-        if read[id(part)]
-    )
-
-
-def _named_parts(dataset: Any) -> Iterator[tuple[str, Any, Mapping[str, int]]]:
-    """The outermost datasets with class names below each concatenation."""
-    chosen: list[str] = []
-    for path, part in wrapped_by(dataset, by_type):
-        if "[" not in path or any(path.startswith(f"{above}.") for above in chosen):
-            continue
-        below = sum(step.endswith("]") for step, _ in by_type(part))
-        names = next((one.numbers for one in names_of(path, part) if one.numbers), None)
-        if names and below < 2:
-            chosen.append(path)
-            yield path, part, names
-
-
-@contextlib.contextmanager
-def _calls(parts: set[int]) -> Iterator[set[int]]:
-    """The ids of those of the parts whose `__getitem__` is called in this thread."""
-    called: set[int] = set()
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_name in ("__getitem__", "__getitems__") and code.co_argcount:
-            called.update({id(frame.f_locals.get(code.co_varnames[0]))} & parts)
-
-    sys.setprofile(note)
-    try:
-        yield called
-    finally:
-        sys.setprofile(None)
-
 
 PROBED_SAMPLES, FEW_PROBED_SAMPLES = 8, 4
 """Samples that are read in each order of files and of hashes, and how many of those that are slow."""
@@ -224,12 +84,12 @@ class DatasetObservations:
     def readings(self) -> Readings:
         """A few samples read repeatedly, in two orders."""
         self._afford_reads("readings", self._amount.reads)
-        return repeated_reads.read_repeatedly(self._subject, self._known)
+        return repeated_reads.read_repeatedly(self._subject, self._requested)
 
     def reread(self, number: int) -> Run:
         """The first of the two runs, repeated once for each number above 0."""
         self._afford_reads(("again", number), self._amount.again)
-        return repeated_reads.read_again(self._subject, self._known, number)
+        return repeated_reads.read_again(self._subject, self._requested, number)
 
     @property
     def semantics(self) -> IndexSemantics:
@@ -250,19 +110,38 @@ class DatasetObservations:
         except (NotApplicable, Undecided):
             return False
 
+    def overwriting_line(self, overwrite: Overwrite) -> Location | None:
+        """The line that writes into an earlier sample; else where the user's code makes samples."""
+        first, _, items = repeated_reads.chosen(self._requested, self._amount.items)
+        build = self._subject.build
+        place = self._subject.line_of(
+            overwrite,
+            lambda folder: repeated_reads.find_overwriting_line(build(), folder, first, items, overwrite),
+        )
+        return Location(*place) if place else self.location
+
+    def shifting_line(self, index: Index) -> Location | None:
+        """The line after which a sample differs in the next read; else where the user's code makes samples."""
+        first, _, _ = repeated_reads.chosen(self._requested, self._amount.items)
+        build = self._subject.build
+        place = self._subject.line_of(
+            ("shifts", index), lambda folder: repeated_reads.find_shifting_line(build(), folder, first, index)
+        )
+        return Location(*place) if place else self.location
+
     def changed_content(self, index: Index) -> tuple[Change, ...]:
         """Which of its own content the dataset changes when a sample is read."""
-        first, _, _ = repeated_reads.chosen(self._known, self._amount.items)
+        first, _, _ = repeated_reads.chosen(self._requested, self._amount.items)
         build = self._subject.build
         return self._subject.observe(
             ("changed content", index),
             lambda folder: repeated_reads.find_changes(build(), folder, first, index),
-            lambda _, found: found or (),
+            lambda _, changes: changes or (),
         )
 
     def rounding(self, index: Index, path: str) -> float:
         """How far the values of a leaf move from read to read, relative to the largest one."""
-        first, _, _ = repeated_reads.chosen(self._known, self._amount.items)
+        first, _, _ = repeated_reads.chosen(self._requested, self._amount.items)
         build = self._subject.build
         self._afford_reads(("rounding", index), 1 + len(repeated_reads.PASS_STATES))
         return self._subject.observe(
@@ -273,23 +152,29 @@ class DatasetObservations:
         self,
         *,
         files_backward: bool = False,
-        only: Place | None = None,
+        only: Listing | None = None,
         sets_backward: bool = False,
         again: bool = False,
         wide: bool = False,
     ) -> Rebuilt:
         """What some indices mean if folders are listed by name and sets of strings have one order, or the reverse.
 
-        `only`: folders that are listed there. `wide`: more indices, and those as far from the end as the usual ones
+        `only`: one listing. `wide`: more indices, and those as far from the end as the usual ones
         are from the start.
         """
         key = ("rebuilt", files_backward, only, sets_backward, again, wide)
         indices, listings, sets = self._mirrored if wide else self._probes, Places(), Places()
-        self._afford_reads(key, len(indices) if wide else fresh_import.FEWEST)
+        calls: Counter[Place | None] = Counter()
+        self._afford_reads(key, len(indices) if wide else fresh_import.FEWEST_SAMPLES)
         rewrite_beforehand(own_sources().values())
-        orders = listed(listings, backward=files_backward, only=only), ordered_sets(sets, backward=sets_backward)
-        build = self._subject.rebuild
-        return self._subject.observe(key, lambda folder: read_rebuilt(build, folder, indices, (listings, sets), orders))
+        build, places = self._subject.rebuild, (listings, sets)
+        orders = (
+            listed(listings, backward=files_backward, only=only, calls=calls),
+            ordered_sets(sets, backward=sets_backward),
+        )
+        return self._subject.observe(
+            key, lambda folder: read_rebuilt(build, folder, indices, places, orders, ReadLog().files, calls)
+        )
 
     @property
     def sample_sources(self) -> SampleSources:
@@ -304,34 +189,45 @@ class DatasetObservations:
     @property
     def substitutes(self) -> tuple[Substitute, ...]:
         """What the dataset returns if its file is missing, and if that or another source cannot be decoded."""
-        found = []
+        substitutes = []
         for source in self.sample_sources.sources:
             if source.is_file and source.first:
-                found.append(self._without(source, None))
-            one, two = (self._without(source, content) for content in missing_file.GARBAGE_CONTENTS)
-            found += [one] if one.answer.digests == two.answer.digests else []
-        return tuple(found)
+                substitutes.append(self._without(source, None))
+            first, second = (self._without(source, content) for content in missing_file.GARBAGE_CONTENTS)
+            substitutes += [first] if first.answer.digests == second.answer.digests else []
+        return tuple(substitutes)
 
     def _without(self, source: Source, content: bytes | None) -> Substitute:
         build = self._subject.build
         first, index, _ = self._first_middle_last
 
         for attempt in range(OPEN_ATTEMPTS):
-            found: Substitute = self._subject.observe(
+            substitute: Substitute = self._subject.observe(
                 ("without", source.name, content, attempt),
                 lambda folder: read_without(build(), folder, first, index, source, content),
                 exclusive=attempt > 0,  # another observation may have opened it
             )
-            if not found.opened:
+            if not substitute.opened:
                 break
-        return found
+        return substitute
+
+    def substituting_line(self, number: int) -> Location | None:
+        """The line that returns one of the substitutes, or catches the error; else where samples are made."""
+        substitute, build = self.substitutes[number], self._subject.build
+        source, content = substitute.source, substitute.content
+        first, index, _ = self._first_middle_last
+        place = self._subject.line_of(
+            ("substitutes", source.name, content),
+            lambda folder: find_substituting_line(build(), folder, first, index, source, content),
+        )
+        return Location(*place) if place else self.location
 
     @property
     def _first_middle_last(self) -> tuple[Index, Index, Index]:
-        known = self._probes
-        if len(known) < 3:
+        probes = self._probes
+        if len(probes) < 3:
             raise NotApplicable("too few samples can be read by index")
-        return known[0], known[len(known) // 2], known[-1]
+        return probes[0], probes[len(probes) // 2], probes[-1]
 
     @property
     def _probes(self) -> tuple[Index, ...]:
@@ -382,7 +278,9 @@ class DatasetObservations:
     def class_names(self) -> tuple[ClassNames, ...]:
         """The class names and counts of the dataset and those that it wraps; the outermost first."""
         build = self._subject.build
-        return self._subject.observe("class_names", lambda _: find_class_names(build), lambda _, found: found or ())
+        return self._subject.observe(
+            "class_names", lambda _: find_class_names(build), lambda _, class_names: class_names or ()
+        )
 
     @property
     def concatenated_parts(self) -> tuple[Part, ...]:
@@ -418,9 +316,11 @@ class DatasetObservations:
 
     @property
     def location(self) -> Location | None:
-        """Where the user's code makes samples, as far as the dataset or one that it wraps has such code."""
+        """Where the user's code makes samples, or else where it constructs the dataset."""
         at: Place | None = self._subject.observe("location", lambda _: self._place())
-        return Location(*at) if at else Location(what=self._subject.facts.dataset)
+        if at:
+            return Location(*at)
+        return CulpritPlaces(self._subject).dataset or Location(what=f"dataset ({self._subject.facts.dataset})")
 
     def _place(self) -> Place | None:
         parts = wrapped_by(self._subject.build().dataset, by_type)
@@ -437,7 +337,7 @@ class DatasetObservations:
         return repeated_reads.amount_for(self._subject)
 
     @property
-    def _known(self) -> tuple[Index, ...]:
+    def _requested(self) -> tuple[Index, ...]:
         """The indices that the loader requested."""
         return tuple(sample.index for sample in self._subject.epoch.samples)
 
@@ -445,3 +345,158 @@ class DatasetObservations:
         """Raise NotApplicable for a stream, and Undecided if so many new reads would take too long."""
         self._subject.need_map("a stream has no indices to read again")
         self._subject.afford_reads(key, reads)
+
+
+CHANGE_READS = 4
+"""Samples that are read to see which attributes change: what counts or caches reads does so at the first."""
+_GENERATORS = ("Generator", "RandomState", "Random")
+"""Classes of random generators, whose state changes by design."""
+
+
+def find_changed(subject: Subject) -> tuple[Location, ...]:
+    """The changed attributes of the dataset and of its parts, each where a line changes it; generators are left out.
+
+    Empty if that cannot be observed: it is only additional evidence.
+    """
+    with contextlib.suppress(Undecided):
+        names = subject.observe("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
+        return subject.observe(
+            "lines that change", lambda folder: _changed_at(subject.build(num_workers=0), folder, names)
+        )
+    return ()
+
+
+def _changed(loader: Loader, folder: Path) -> tuple[str, ...]:
+    before = _attributes(loader.dataset)
+    FlightRecorder(folder).mark(None, "sample")
+    with seeded(SEED):
+        _read(loader)
+    after = _attributes(loader.dataset)
+    return tuple(dict.fromkeys(name for name in after if after[name] != before.get(name)))
+
+
+def _changed_at(loader: Loader, folder: Path, names: Sequence[str]) -> tuple[Location, ...]:
+    """Where the first of these attributes changes, when the same samples are read again in a new process."""
+    if not names:
+        return ()
+    FlightRecorder(folder).mark(None, "sample")
+    with seeded(SEED):
+        place = line_of_change(lambda: _read(loader), lambda: repr(_attributes(loader.dataset, names[:1])))
+    file, line, _ = place or (*(made_at(loader.dataset) or (None, None)), None)
+    first, *others = (f"dataset.{name}" for name in names)
+    return Location(file, line, first), *(Location(what=other) for other in others)
+
+
+def _read(loader: Loader) -> None:
+    dataset: Any = loader.dataset
+    if isinstance(dataset, IterableDataset):
+        for _ in islice(streamed(dataset), CHANGE_READS):
+            pass
+        return
+    batched = loader.batch_sampler is not None
+    indices = list(islice(flat(loader.batch_sampler if batched else loader.sampler, batched=batched), CHANGE_READS))
+    if getattr(dataset, "__getitems__", None):
+        dataset.__getitems__(indices)
+    else:
+        for index in indices:
+            dataset[index]
+
+
+def _attributes(dataset: Any, names: Collection[str] = ()) -> dict[str, set[tuple[str, bytes]]]:
+    """The content of each attribute, or of those with these names: `seen`, `transform.count`."""
+    contents: dict[str, set[tuple[str, bytes]]] = {}
+    wanted = {name.partition(".")[0] for name in names}
+    for name, value in list(getattr(dataset, "__dict__", {}).items()):
+        for leaf in leaves_of(value) if not wanted or name in wanted else ():
+            path = f"{name}{leaf.path}".partition("[")[0]
+            if leaf.kind in _GENERATORS or (names and path not in names):
+                continue
+            contents.setdefault(path, set()).add((leaf.path, leaf.digest))
+    return contents
+
+
+PART_READS = 64
+"""Samples that are read from all over concatenated datasets, to see what those of each part hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of several concatenated datasets: its path, the index of each class name, and what its samples hold.
+
+    `numbers` are the single integers by the path of their leaf, each once; `constant` are the leaves that are the same
+    in all of its samples, with their digest.
+    """
+
+    path: str
+    names: Mapping[str, int]
+    numbers: Mapping[str, tuple[int, ...]]
+    constant: Mapping[str, bytes]
+    samples: int
+
+
+def names_differ(dataset: Any) -> bool:
+    """Whether a dataset concatenates parts with different class names."""
+    tables = [names for _, _, names in _named_parts(dataset)]
+    return any(names != tables[0] for names in tables)
+
+
+def find_parts(loader: Loader, folder: Path) -> tuple[Part, ...]:
+    """Read samples from all over the dataset, and group them by the parts with class names."""
+    parts = list(_named_parts(loader.dataset))
+    reader = Reader(loader, folder)
+    numbers: dict[int, dict[str, dict[int, None]]] = defaultdict(lambda: defaultdict(dict))
+    digests: dict[int, dict[str, list[bytes]]] = defaultdict(lambda: defaultdict(list))
+    read: dict[int, int] = defaultdict(int)
+    for index in evenly(range(length_of(loader.dataset) or 0), PART_READS):
+        with _calls({id(part) for _, part, _ in parts}) as called:
+            sample = reader.read(index)
+        if len(called) != 1:  # a wrapper mixes samples, or reads none of these
+            continue
+        part = next(iter(called))
+        read[part] += 1
+        for leaf in leaves_of(sample):
+            digests[part][leaf.path].append(leaf.digest)
+        for leaf_numbers in numbers_of(sample):
+            if leaf_numbers.size == 1 and leaf_numbers.whole and not leaf_numbers.is_float:
+                numbers[part][leaf_numbers.path][int(leaf_numbers.low)] = None
+    return tuple(
+        Part(
+            path,
+            names,
+            {leaf: tuple(sorted(values)) for leaf, values in numbers[id(part)].items()},
+            {leaf: leaf_digests[0] for leaf, leaf_digests in digests[id(part)].items() if len(set(leaf_digests)) == 1},
+            read[id(part)],
+        )
+        for path, part, names in parts
+        if read[id(part)]
+    )
+
+
+def _named_parts(dataset: Any) -> Iterator[tuple[str, Any, Mapping[str, int]]]:
+    """The outermost datasets with class names below each concatenation."""
+    chosen: list[str] = []
+    for path, part in wrapped_by(dataset, by_type):
+        if "[" not in path or any(path.startswith(f"{above}.") for above in chosen):
+            continue
+        below = sum(step.endswith("]") for step, _ in by_type(part))
+        names = next((class_names.numbers for class_names in names_of(path, part) if class_names.numbers), None)
+        if names and below < 2:
+            chosen.append(path)
+            yield path, part, names
+
+
+@contextlib.contextmanager
+def _calls(parts: set[int]) -> Iterator[set[int]]:
+    """The ids of those of the parts whose `__getitem__` is called in this thread."""
+    called: set[int] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_name in ("__getitem__", "__getitems__") and code.co_argcount:
+            called.update({id(frame.f_locals.get(code.co_varnames[0]))} & parts)
+
+    sys.setprofile(note)
+    try:
+        yield called
+    finally:
+        sys.setprofile(None)

@@ -95,17 +95,17 @@ def _rewrite_once(path: str) -> None:
 
 def _bound(tree: ast.AST) -> set[str]:
     """The names that a module redefines anywhere."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.arg):
-            found.add(node.arg)
+            names.add(node.arg)
         elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name)
+            names.add(node.asname or node.name)
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-    return found
+            names.add(node.name)
+    return names
 
 
 class _Sets(ast.NodeTransformer):
@@ -169,8 +169,8 @@ class _Alike(type):
     """A metaclass: `isinstance` also accepts the built-in type, but not for the user's subclasses."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        own = cls.__module__ == __name__
-        return isinstance(instance, cls.__mro__[1]) if own else super().__instancecheck__(instance)
+        is_replacement = cls.__module__ == __name__
+        return isinstance(instance, cls.__mro__[1]) if is_replacement else super().__instancecheck__(instance)
 
 
 class OrderedSet(set, metaclass=_Alike):  # type: ignore[type-arg]
@@ -200,8 +200,8 @@ def _keeping(cls: Any, name: str) -> Callable[..., Any]:
     base = cls.__mro__[1]
 
     def method(self: Any, *others: Any) -> Any:
-        found = getattr(base, name)(self, *others)
-        return cls(found) if type(found) in (set, frozenset) else found
+        result = getattr(base, name)(self, *others)
+        return cls(result) if type(result) in (set, frozenset) else result
 
     return method
 

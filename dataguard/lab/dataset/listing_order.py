@@ -7,25 +7,47 @@ import functools
 import glob
 import os
 import pathlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dataguard.lab.core.source_location import Place, caller, in_package, replaced
 from dataguard.lab.reading.fresh_import import Places
 
+Listing = tuple[Place | None, int | None]
+"""A line that lists folders, and which of the listings there: None means all."""
+
 
 @contextlib.contextmanager
-def listed(places: Places, *, backward: bool, only: Place | None = None) -> Iterator[None]:
-    """Sort the result of every function in Python that lists a folder, and record where one is called.
+def listed(
+    places: Places,
+    *,
+    backward: bool,
+    only: Listing | None = None,
+    calls: Counter[Place | None] | None = None,
+    lists: Callable[[str], bool] = lambda name: True,
+) -> Iterator[None]:
+    """Sort the result of every function in Python that lists a folder, and record where one is called, and how often.
 
-    `backward`: in reverse, or `only` those that are listed there.
+    `backward`: in reverse, or `only` one listing. Only what `lists` a name is recorded.
     """
+    calls = Counter() if calls is None else calls
+    inside: list[Any] = []
 
-    def ordered_entries(entries: Iterable[Any], key: Callable[[Any], Any]) -> list[Any]:
-        at = caller()
-        found = sorted(entries, key=key, reverse=backward and only in (None, at))
-        if len(found) > 1:
+    def ordered_entries(list_entries: Callable[[], Iterable[Any]], key: Callable[[Any], Any]) -> list[Any]:
+        inside.append(None)
+        try:
+            found = sorted(list_entries(), key=key)
+        finally:
+            inside.pop()
+        if len(found) > 1 and not inside:  # what one of these functions calls is sorted by it
+            if not any(lists(pathlib.Path(key(entry)).name) for entry in found):
+                return found
+            at = caller()
             places[at] = places.get(at, True) and in_package()
+            if backward and (only is None or only in ((at, None), (at, calls[at]))):
+                found.reverse()
+            calls[at] += 1
         return found
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,14 +55,14 @@ def listed(places: Places, *, backward: bool, only: Place | None = None) -> Iter
 
         @functools.wraps(function)
         def ordered(*arguments: Any, **options: Any) -> Any:
-            found = ordered_entries(function(*arguments, **options), os.fspath)
+            found = ordered_entries(lambda: function(*arguments, **options), os.fspath)
             return found if returns_list else iter(found)
 
         return ordered
 
     def scan(path: Any = ".") -> _Scanned:
         with scandir(path) as entries:
-            return _Scanned(ordered_entries(entries, lambda entry: os.fspath(entry.name)))
+            return _Scanned(ordered_entries(lambda: entries, lambda entry: os.fspath(entry.name)))
 
     scandir = os.scandir
     owners: list[tuple[Any, str]] = [(os, "listdir"), (glob, "glob"), (glob, "iglob")]

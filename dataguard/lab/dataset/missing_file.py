@@ -11,7 +11,7 @@ import logging
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from dataguard.core.incident import Incident, LoaderRaised, observed_or_none, sh
 from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.records import Index
-from dataguard.lab.core.source_location import Place, caller
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.culprit.line_trace import line_only_in
 from dataguard.lab.dataset.skipped_pauses import skip_pauses
 from dataguard.lab.decoding.file_substitution import Opened, decoded, digest_of, opens_of, watched
+from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
@@ -56,9 +58,9 @@ def find_occasional_failure(subject: Subject) -> OccasionalFailure | None:
     met = [incident for incident in subject.raised if incident.stage == "sample" and incident.index is not None]
     if not met or subject.facts.kind != "map":
         return None
-    known = subject.epoch.asked(REPEATED_INDICES)
-    at = [index for index in known if shown_index(index) == met[0].index]
-    order = [*at * FIRST_READS, *known]
+    requested = subject.epoch.asked(REPEATED_INDICES)
+    at = [index for index in requested if shown_index(index) == met[0].index]
+    order = [*at * FIRST_READS, *requested]
     return observed_or_none(
         lambda: subject.observe("occasional failure", lambda folder: _repeated(subject.build(), folder, order))
     )
@@ -127,19 +129,20 @@ class SampleSources:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """What the dataset returned without a source; None if it tries `endlessly` to read it, at this line.
+    """What the dataset returned without a source, or with this `content`; None if it tries `endlessly` to read it.
 
     Also whether its largest leaf is constant, which files were read instead, and the first warning, if any. `opened`
     means that the file itself was opened nevertheless, past Python.
     """
 
     source: Source
+    content: bytes | None
     answer: Answer
     constant: bool = False
     instead: tuple[str, ...] = ()
     warning: str = ""
     opened: bool = False
-    endlessly: Place | None = None
+    endlessly: bool = False
 
 
 class _EndlessAttempts(BaseException):
@@ -153,22 +156,24 @@ def find_sample_sources(loader: Loader, folder: Path, first: Index, index: Index
     """
     reader = Reader(loader, folder)
     reader.ask(first)
-    (whole, opened, decoded_), (_, *others) = (_watched_read(reader, each) for each in (index, other))
+    (whole, opened, decoded_), (_, *others) = (_watched_read(reader, asked) for asked in (index, other))
     files = [path for path in opened if path not in others[0] and Path(path).is_file()]
     if files and all(map(_is_chunk, files)):
         raise NotApplicable("samples are read from chunks of an array, where a missing chunk means fill values")
     files = sorted((path for path in files if not _is_chunk(path)), key=lambda path: -Path(path).stat().st_size)
-    known = {
+    digests = {
         digest_of(Path(path).read_bytes()).hex() for path in files if Path(path).stat().st_size <= MOST_GARBAGE_BYTES
     }
-    own = [name for name in decoded_ if name not in {*others[1], *known} and not Path(name).is_absolute()]
-    if not files and not own:
+    contents = [name for name in decoded_ if name not in {*others[1], *digests} and not Path(name).is_absolute()]
+    if not files and not contents:
         raise NotApplicable("samples have no files of their own")
     if whole.incident:
         raise NotTested(f"the sample cannot be read: {whole.incident.headline}")
     reads_content = {path for path in files if digest_of(Path(path).read_bytes()).hex() in decoded_}
     roles = {_role(path): path for path in reversed(files) if path in decoded_ or path in reads_content}
-    names = dict.fromkeys([*files[:1], *own[:1], *(path for path in roles.values() if _role(path) != _role(files[0]))])
+    names = dict.fromkeys(
+        [*files[:1], *contents[:1], *(path for path in roles.values() if _role(path) != _role(files[0]))]
+    )
     sources = (Source(name, name in files, name == next(iter(names))) for name in names)
     return SampleSources(tuple(islice(sources, MOST_SOURCES)), whole, reader.ask(index), frozenset(opened))
 
@@ -201,45 +206,79 @@ def read_without(
     """Read the sample while its source cannot be opened, or has this content. Pauses take no time."""
     reader = Reader(loader, folder)
     reader.ask(first)
+    with _loss(source, content, folder) as loss:
+        try:
+            sample = reader.read(index)
+        except LoaderRaised as failure:  # as it should
+            if loss.endless:
+                return Substitute(source, content, Answer(index), endlessly=True)
+            return Substitute(source, content, Answer(index, incident=failure.incident))
+    warning = next(iter(loss.warnings), "")
+    answer = Answer(index, leaves_of(sample))
+    constant, instead = _is_constant(sample), tuple(loss.instead)
+    return Substitute(source, content, answer, constant, instead, warning, loss.opened.seen)
+
+
+def find_substituting_line(
+    loader: Loader, folder: Path, first: Index, index: Index, source: Source, content: bytes | None
+) -> Place | None:
+    """The line of the user's code that runs only without the source: a branch, or where an error is caught."""
+    reader = Reader(loader, folder)
+    reader.ask(first)
+
+    def read_without_source() -> None:
+        with _loss(source, content, folder):
+            reader.read(index)
+
+    return line_only_in(read_without_source, lambda: reader.read(index))
+
+
+@dataclass(slots=True)
+class _Loss:
+    """What is seen while a source is lost: warnings, whether native code opened it, and which files are read instead.
+
+    Also whether the user's code tries to read it without end.
+    """
+
+    warnings: Sequence[str] = ()
+    opened: Opened = field(default_factory=Opened)
+    instead: dict[str, None] = field(default_factory=dict)
+    endless: bool = False
+
+
+@contextlib.contextmanager
+def _loss(source: Source, content: bytes | None, folder: Path) -> Iterator[_Loss]:
+    """Let a source be missing, or have this content."""
+    forbid_writes()
     garbage = None
     if content is not None and source.is_file:
         garbage = folder / "garbage"
         length = min(Path(source.name).stat().st_size, MOST_GARBAGE_BYTES)
         garbage.write_bytes(content * max(-(-length // len(content)), 1))
-    instead: dict[str, None] = {}
+    loss = _Loss()
     attempts, started = 0, time.monotonic()
-    line: Place | None = None
     paused = skip_pauses()
 
     def fails(name: str) -> bool:
-        nonlocal attempts, line
+        nonlocal attempts
         attempts += name == source.name
         if attempts >= ENDLESS_ATTEMPTS and (not 0 < paused.seconds < LONGEST_PAUSES or attempts >= MOST_ATTEMPTS):
-            line = line or caller(qualified=True)
+            loss.endless = True
             raise _EndlessAttempts
         if attempts and time.monotonic() - started > READ_PATIENCE:
             raise Undecided(f"reading a sample without its file takes more than {READ_PATIENCE:.0f} s")
         if name != source.name and Path(name).suffix == Path(source.name).suffix:
-            instead.setdefault(name)
+            loss.instead.setdefault(name)
         return name == source.name
 
     with contextlib.ExitStack() as stack:
-        messages = stack.enter_context(warnings_seen())
+        loss.warnings = stack.enter_context(warnings_seen())
         if source.is_file:
             stack.enter_context(watched(fails, garbage))
-            opened = stack.enter_context(opens_of(source.name))
+            loss.opened = stack.enter_context(opens_of(source.name))
         else:
             stack.enter_context(decoded(fails, content))
-            opened = Opened()
-        try:
-            sample = reader.read(index)
-        except LoaderRaised as failure:  # as it should
-            if line is not None:
-                return Substitute(source, Answer(index), endlessly=line)
-            return Substitute(source, Answer(index, incident=failure.incident))
-    warning = next(iter(messages), "")
-    answer = Answer(index, leaves_of(sample))
-    return Substitute(source, answer, _is_constant(sample), tuple(instead), warning, opened.seen)
+        yield loss
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import mmap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -26,7 +26,8 @@ from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves, keep, le
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.records import Index
-from dataguard.lab.core.source_location import made_at
+from dataguard.lab.core.source_location import Place, made_at
+from dataguard.lab.culprit.line_trace import line_of_change, line_of_difference
 from dataguard.lab.reading.open_files import overlap, ranges_at
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
@@ -57,13 +58,13 @@ class Amount:
         return self.again + 1 + self.items * self.backward
 
 
-USUAL, FEW = Amount(6, 8, 3), Amount(2, 4, 2)
+USUAL_AMOUNT, SMALL_AMOUNT = Amount(6, 8, 3), Amount(2, 4, 2)
 """What is read, and what of samples that take long; three reads with one state show what changes."""
 
 
 def amount_for(subject: Subject) -> Amount:
     """How much is read of this loader."""
-    return USUAL if subject.reads_take_little(USUAL.reads) else FEW
+    return USUAL_AMOUNT if subject.reads_take_little(USUAL_AMOUNT.reads) else SMALL_AMOUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,11 @@ class Readings:
         return {"samples": len(self.items), "reads": passes * len(self.items)}
 
 
-def read_repeatedly(subject: Subject, known: Sequence[Index]) -> Readings:
-    """Read some of the `known` indices."""
+def read_repeatedly(subject: Subject, requested: Sequence[Index]) -> Readings:
+    """Read some of the `requested` indices."""
     amount = amount_for(subject)
-    _, last, items = chosen(known, amount.items)
-    forward = read_again(subject, known, 0)
+    _, last, items = chosen(requested, amount.items)
+    forward = read_again(subject, requested, 0)
     backward = subject.observe(
         "readings backward",
         partial(run_passes, subject.build, last, items, PASS_STATES[: amount.backward], backward=True),
@@ -115,18 +116,18 @@ def read_repeatedly(subject: Subject, known: Sequence[Index]) -> Readings:
     return Readings(items, forward, backward)
 
 
-def read_again(subject: Subject, known: Sequence[Index], number: int) -> Run:
+def read_again(subject: Subject, requested: Sequence[Index], number: int) -> Run:
     """The run in the first order, repeated for each number."""
     amount = amount_for(subject)
-    first, _, items = chosen(known, amount.items)
+    first, _, items = chosen(requested, amount.items)
     return subject.observe(
         ("readings", number), partial(run_passes, subject.build, first, items, PASS_STATES[: amount.passes])
     )
 
 
-def chosen(known: Sequence[Index], count: int) -> tuple[Index, Index, tuple[Index, ...]]:
+def chosen(requested: Sequence[Index], count: int) -> tuple[Index, Index, tuple[Index, ...]]:
     """Two indices, read first in each run to trigger lazy initialization, and those that are compared."""
-    indices = list(dict.fromkeys(index for index in known if index is not None))
+    indices = list(dict.fromkeys(index for index in requested if index is not None))
     if len(indices) < FEWEST_SAMPLES:
         raise NotApplicable(f"{len(indices) or 'no'} samples can be read by index, too few to compare")
     picked = evenly(indices, count + 2)
@@ -168,10 +169,10 @@ def rounding_of(loader: Loader, folder: Path, first: Index, index: Index, path: 
     reader = Reader(loader, folder)
     reader.read(first)
     reads = [_values_at(reader.read(index, draw), path) for draw in PASS_STATES if draw == 0]
-    if any(one.shape != reads[0].shape or one.dtype.kind != "f" for one in reads):
+    if any(values.shape != reads[0].shape or values.dtype.kind != "f" for values in reads):
         return math.inf
     scale = max(float(np.abs(reads[0]).max(initial=0.0)), 1e-30)
-    return max(float(np.abs(one - reads[0]).max(initial=0.0)) for one in reads) / scale
+    return max(float(np.abs(values - reads[0]).max(initial=0.0)) for values in reads) / scale
 
 
 def _values_at(sample: Any, path: str) -> np.ndarray:
@@ -182,16 +183,42 @@ def _values_at(sample: Any, path: str) -> np.ndarray:
 
 
 def _overwritten(kept: Sequence[tuple[Index, Any]], answers: Mapping[Index, Answer]) -> list[Overwrite]:
-    found = []
+    overwrites = []
     for number, (index, sample) in enumerate(kept):
         now, before = Answer(index, leaves_of(sample)).digests, answers[index].digests
         changed = [path for path in before if now.get(path) != before[path]]
         for path in changed:
             places = ranges_at(sample, path)
-            later = next((other for other, two in kept[number + 1 :] if overlap(places, ranges_at(two, path))), None)
+            later = next(
+                (other for other, later_sample in kept[number + 1 :] if overlap(places, ranges_at(later_sample, path))),
+                None,
+            )
             if later is not None:
-                found.append(Overwrite(path, index, later))
-    return found
+                overwrites.append(Overwrite(path, index, later))
+    return overwrites
+
+
+def find_overwriting_line(
+    loader: Loader, folder: Path, first: Index, items: Sequence[Index], overwrite: Overwrite
+) -> Place | None:
+    """The line that writes into the memory of an earlier sample, while the samples after it are read."""
+    reader = Reader(loader, folder)
+    reader.read(first)
+    earlier, *others = items[items.index(overwrite.earlier) : items.index(overwrite.later) + 1]
+    sample = reader.read(earlier)
+
+    def state() -> Hashable:
+        return Answer(earlier, leaves_of(sample)).digests.get(overwrite.leaf)
+
+    return line_of_change(lambda: [reader.read(index) for index in others], state)
+
+
+def find_shifting_line(loader: Loader, folder: Path, first: Index, index: Index) -> Place | None:
+    """The line after which a value of a sample differs between two reads under one random state."""
+    reader = Reader(loader, folder)
+    reader.read(first)
+    reader.read(index)  # which may fill a cache
+    return line_of_difference(partial(reader.read, index), {"dataset": loader.dataset})
 
 
 COMPARED_ENTRIES = 64
@@ -202,12 +229,16 @@ MOST_BYTES = 1 << 25
 """Of a larger array only the sample's own rows are compared."""
 LATER_STATES = (1, 0, 2)
 """The generator states of the reads after the first."""
+LINE_STATES = (3, 4, 5, 6)
+"""Those in which the line that writes is looked for: what was erased once is the same if it is erased again."""
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, torch.Generator)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value that reading one sample changed, where the dataset is defined, and whether it has one row per sample.
+    """A value that reading one sample changed, the line that writes to it, and whether it has one row per sample.
+
+    Where no line of the user's code does, `at` is where the dataset is defined.
 
     `shared`: processes share its memory, so that what a worker changes outlives the worker.
     """
@@ -220,7 +251,7 @@ class Change:
 
 def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tuple[Change, ...]:
     """What reading a sample again changes, at any of its reads; the first one may fill a cache."""
-    reader = Reader(loader, folder)
+    reader = Reader(loader, folder, LINE_STATES[-1] + 1)
     reader.read(first)
     lengths = _lengths(reader.read(index))
     before = {path: leaves_of(value) for path, value in _contents(loader.dataset, index)}
@@ -234,9 +265,24 @@ def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tu
         changed |= {path: _rows(after[path]) == length_of(loader.dataset) for path in other}
         shared |= {path for path in other if any(_is_shared(leaf) for _, leaf in iter_leaves(after[path]))}
         now = _lists(loader.dataset, index)
-        made = [path for path, entries in listed.items() if _is_of(lengths, longer, entries, now.get(path))]
+        made = [
+            path for path, entries in listed.items() if _changes_with_sample(lengths, longer, entries, now.get(path))
+        ]
         changed |= dict.fromkeys(made, False)
-    return tuple(Change(path, made_at(loader.dataset), rows, path in shared) for path, rows in changed.items())
+    at = _written_at(reader, index, changed) or made_at(loader.dataset)
+    return tuple(Change(path, at, rows, path in shared) for path, rows in changed.items())
+
+
+def _written_at(reader: Reader, index: Index, paths: Iterable[str]) -> tuple[str, int] | None:
+    """The line that writes to one of these objects, in one more read in each random state."""
+
+    def state() -> Hashable:
+        held = dict(_contents(reader.dataset, index))
+        listed = _lists(reader.dataset, index)
+        return tuple(leaves_of(held[path]) if path in held else repr(listed.get(path)) for path in paths)
+
+    places = (line_of_change(partial(reader.read, index, draw), state) for draw in LINE_STATES)
+    return next((place[:2] for place in places if place is not None), None)
 
 
 def _is_shared(leaf: Any) -> bool:
@@ -255,14 +301,14 @@ Plain = Counter[object]
 def _lists(dataset: Any, index: Index) -> dict[str, Plain]:
     """The lists of strings or numbers that belong to the sample, by path."""
     nodes = _reached({"dataset": dataset})
-    own = _reached(_own(nodes, {index, *_looked_up(nodes, index)}))
+    entries = _reached(_entries_at_targets(nodes, {index, *_indices_looked_up(nodes, index)}))
     lists = (
-        (node.path, node.value) for node in own if type(node.value) is list and len(node.value) <= MOST_LIST_ENTRIES
+        (node.path, node.value) for node in entries if type(node.value) is list and len(node.value) <= MOST_LIST_ENTRIES
     )
-    return {path: Counter(value) for path, value in lists if all(type(one) in (int, float, str) for one in value)}
+    return {path: Counter(value) for path, value in lists if all(type(entry) in (int, float, str) for entry in value)}
 
 
-def _is_of(lengths: Counter[int], longer: Counter[int], before: Plain, after: Plain | None) -> bool:
+def _changes_with_sample(lengths: Counter[int], longer: Counter[int], before: Plain, after: Plain | None) -> bool:
     """Whether the entries of a list changed, and the length of the sample with them.
 
     A list that only moves or shrinks is a queue of views, and does not count.
@@ -289,8 +335,8 @@ def _rows(value: Any) -> int | None:
 def _contents(dataset: Any, index: Index) -> Iterator[tuple[str, Any]]:
     """All data in the dataset of some size or precision, by path; counters are left out."""
     nodes = _reached({"dataset": dataset})
-    targets = {index, *_looked_up(nodes, index)}
-    for node in [*nodes, *_reached(_own(nodes, targets))]:
+    targets = {index, *_indices_looked_up(nodes, index)}
+    for node in [*nodes, *_reached(_entries_at_targets(nodes, targets))]:
         for step, value in _values(node.value, targets):
             if isinstance(value, torch.Tensor | np.ndarray) and value.nbytes > MOST_BYTES:
                 rows = [target for target in targets if isinstance(target, int) and 0 <= target < len(value)]
@@ -299,7 +345,7 @@ def _contents(dataset: Any, index: Index) -> Iterator[tuple[str, Any]]:
                 yield f"{node.path}{step}", value
 
 
-def _own(nodes: Iterable[Node], targets: Collection[Index]) -> dict[str, Any]:
+def _entries_at_targets(nodes: Iterable[Node], targets: Collection[Index]) -> dict[str, Any]:
     """The entries of large containers at the targets, by path."""
     return {
         f"{node.path}[{key!r}]": entry
@@ -314,13 +360,13 @@ def _reached(roots: dict[str, Any]) -> list[Node]:
     return list(reachable(roots, lambda value: not isinstance(value, _GENERATORS), enter=True))
 
 
-def _looked_up(nodes: Iterable[Node], index: Index) -> Iterator[int]:
+def _indices_looked_up(nodes: Iterable[Node], index: Index) -> Iterator[int]:
     """What tables of indices, such as a Subset's, hold at this index."""
     for node in nodes:
         if isinstance(index, int) and type(node.value) in (list, tuple, np.ndarray) and len(node.value) > index:
-            found = node.value[index]
-            if isinstance(found, int | np.integer) and not isinstance(found, bool):
-                yield int(found)
+            entry = node.value[index]
+            if isinstance(entry, int | np.integer) and not isinstance(entry, bool):
+                yield int(entry)
 
 
 def _entries(value: Any, targets: Iterable[Index]) -> list[tuple[Any, Any]]:

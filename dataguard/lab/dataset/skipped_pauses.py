@@ -17,7 +17,7 @@ class SkippedPauses:
 
 
 def skip_pauses() -> SkippedPauses:
-    """Have every later pause skipped; a deadline comes as near as if it had been taken."""
+    """Skip every later pause; clocks advance by its length, so that deadlines come as near."""
     skipped = SkippedPauses()
 
     def sleep(seconds: float) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import inspect
 import sys
 import types
@@ -119,22 +118,24 @@ class Decoder:
         """The function itself; None unless its module is imported."""
         owner: Any = sys.modules.get(self.module)
         owner = getattr(owner, self.owner, None) if self.owner else owner
-        found = None if owner is None else getattr(owner, self.name, None)
-        return getattr(found, "__func__", found) if self.owner else found  # a bound class method is a new object
+        function = None if owner is None else getattr(owner, self.name, None)
+        return (
+            getattr(function, "__func__", function) if self.owner else function
+        )  # a bound class method is a new object
 
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The file argument of a call."""
-        own = args[1:] if self.owner else args
-        return own[0] if own else kwargs.get(self.file)
+        passed = args[1:] if self.owner else args
+        return passed[0] if passed else kwargs.get(self.file)
 
     def exchanged(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any], file: Any
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call with its file replaced."""
-        own = args[:1] if self.owner else ()
-        if len(args) > len(own):
-            return (*own, file, *args[len(own) + 1 :]), {**kwargs}
-        return own, {name: file if name == self.file else value for name, value in kwargs.items()}
+        bound = args[:1] if self.owner else ()
+        if len(args) > len(bound):
+            return (*bound, file, *args[len(bound) + 1 :]), {**kwargs}
+        return bound, {name: file if name == self.file else value for name, value in kwargs.items()}
 
 
 PILLOW = Decoder("PIL.Image", "open", "fp", Gives.PILLOW)
@@ -202,14 +203,14 @@ def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
     if not callable(function) or id(function) in patched:
         return
     patched[id(function)] = function
-    replaced = _around(decoder, around)
+    replaced = _around_decoder(decoder, around)
     if decoder.owner:
         redirect_method(getattr(sys.modules[decoder.module], decoder.owner), decoder.name, replaced)
     elif redirect(function, replaced) is None:  # an object that somebody else put in its place
         rebind({id(function): (function, replaced(function))})
 
 
-def _around(decoder: Decoder, around: Around) -> AroundCall:
+def _around_decoder(decoder: Decoder, around: Around) -> AroundCall:
     return lambda original: around(original, decoder)
 
 
@@ -219,7 +220,7 @@ def redirected(decoders: Iterable[Decoder], around: Around) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for decoder in decoders:
             function = decoder.function
-            undo = None if function is None else redirect(function, _around(decoder, around))
+            undo = None if function is None else redirect(function, _around_decoder(decoder, around))
             if undo is not None:
                 stack.callback(undo)
         yield
@@ -258,10 +259,29 @@ def redirect_method(owner: type, name: str, around: AroundCall) -> None:
     """The same for a method of a class, of one that is written in C too, and for all instances that there are."""
     original = owner.__dict__[name]
     original = getattr(original, "__func__", original)  # of a class method
-    if redirect(original, around) is None:
-        methods = gc.get_referents(owner.__dict__)[0]  # setattr refuses to change a class that is written in C
-        methods[name] = around(original)
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(owner))
+    if type(original) is types.FunctionType:
+        redirect(original, around)
+    else:  # methods of Cython have the calling convention of functions, and other arguments
+        _set_method(owner, name, around(original))
+
+
+_IMMUTABLE = 1 << 8
+"""The flag of a class that refuses new attributes, as most in C do (`Py_TPFLAGS_IMMUTABLETYPE`)."""
+_FLAGS = object.__basicsize__ + ctypes.sizeof(ctypes.c_ssize_t) + 18 * ctypes.sizeof(ctypes.c_void_p)
+"""Where the flags of a class are in its memory: `PyTypeObject.tp_flags` follows `ob_size` and 18 pointers."""
+
+
+def _set_method(owner: type, name: str, function: Function) -> None:
+    """Set an attribute of any class; this also has C call special methods, such as `__getitem__`."""
+    flags = ctypes.c_ulong.from_address(id(owner) + _FLAGS)
+    if flags.value != owner.__flags__:
+        raise TypeError(f"the memory of {owner} has an unknown form")
+    immutable = flags.value & _IMMUTABLE
+    flags.value &= ~_IMMUTABLE
+    try:
+        setattr(owner, name, function)
+    finally:
+        flags.value |= immutable
 
 
 def _redirect_python(function: types.FunctionType, around: AroundCall) -> Callable[[], None]:

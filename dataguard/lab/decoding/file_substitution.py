@@ -38,6 +38,7 @@ from dataguard.lab.decoding.decoders import (
 )
 from dataguard.lab.decoding.image_files import Content, Header, read_header
 from dataguard.lab.decoding.sound_files import SoundHeader, read_sound_header
+from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.process.originals import os
 
 H = TypeVar("H")
@@ -106,6 +107,7 @@ class FileSubstitution(Generic[H]):
 
     def substitute(self, name: str, content: bytes, other: bytes) -> None:
         """Replace the file with this name and content by another one."""
+        forbid_writes()
         self._original = content
         self._replacements = {digest_of(content): other, digest_of(other): other}
         if Path(name).is_absolute():
@@ -291,10 +293,10 @@ def content_of(given: Any) -> tuple[Any, Any]:
     if not callable(getattr(given, "read", None)):
         return None, given
     try:
-        place = given.tell()
+        offset = given.tell()
         given.seek(0)
         content = given.read()
-        given.seek(place)
+        given.seek(offset)
     except (OSError, AttributeError, ValueError):  # it is not seekable
         content = given.read()
         given = io.BytesIO(content)

@@ -87,8 +87,8 @@ def with_orientation(content: bytes, orientation: int) -> bytes | None:
         return None
     if header.at is None:
         return _with_exif(content, orientation) if header.format == "JPEG" else None
-    place, order = header.at
-    changed = content[:place] + struct.pack(f"{order}H", orientation) + content[place + 2 :]
+    offset, order = header.at
+    changed = content[:offset] + struct.pack(f"{order}H", orientation) + content[offset + 2 :]
     return _signed(changed) if header.format == "PNG" else changed
 
 
@@ -109,13 +109,13 @@ def _signed(content: bytes) -> bytes:
 
 def _jpeg(content: Content) -> Header | None:
     exif: _Tags | None = None
-    place = 2
+    offset = 2
     while True:
-        while content[place] == 0xFF:
-            place += 1
-        marker = content[place]
-        (length,) = struct.unpack(">H", content[place + 1 : place + 3])
-        start = place + 3
+        while content[offset] == 0xFF:
+            offset += 1
+        marker = content[offset]
+        (length,) = struct.unpack(">H", content[offset + 1 : offset + 3])
+        start = offset + 3
         if marker == 0xE1 and content[start : start + 6] == b"Exif\0\0" and exif is None:
             exif = _Tags(content, start + 6)
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
@@ -124,16 +124,16 @@ def _jpeg(content: Content) -> Header | None:
             return _oriented(Header("JPEG", width, height, pixels, bits), exif)
         if marker == 0xDA:
             return None
-        place += 1 + length
+        offset += 1 + length
 
 
 def _chunks(content: Content) -> Iterator[tuple[bytes, int, int]]:
     """The kind of each chunk of a PNG file before its pixels, with the offset and length of its data."""
-    place, kind = 8, b""
+    offset, kind = 8, b""
     while kind not in (b"IDAT", b"IEND"):
-        length, kind = struct.unpack(">I4s", content[place : place + 8])
-        yield kind, place + 8, length
-        place += 12 + length
+        length, kind = struct.unpack(">I4s", content[offset : offset + 8])
+        yield kind, offset + 8, length
+        offset += 12 + length
 
 
 def _png(content: Content) -> Header | None:
@@ -163,14 +163,14 @@ def _webp(content: Content) -> Header | None:
         (packed,) = struct.unpack("<I", content[21:25])
         pixels = ALPHA if packed >> 28 & 1 else RGB
         return Header("WebP", (packed & 0x3FFF) + 1, (packed >> 14 & 0x3FFF) + 1, pixels)
-    width, height = (int.from_bytes(content[place : place + 3], "little") + 1 for place in (24, 27))
-    place, exif = 12, None
-    while place + 8 <= len(content) and exif is None:
-        name, length = struct.unpack("<4sI", content[place : place + 8])
+    width, height = (int.from_bytes(content[offset : offset + 3], "little") + 1 for offset in (24, 27))
+    offset, exif = 12, None
+    while offset + 8 <= len(content) and exif is None:
+        name, length = struct.unpack("<4sI", content[offset : offset + 8])
         if name == b"EXIF":
-            start = place + 8 + 6 * (content[place + 8 : place + 14] == b"Exif\0\0")
+            start = offset + 8 + 6 * (content[offset + 8 : offset + 14] == b"Exif\0\0")
             exif = _Tags(content, start)
-        place += 8 + length + length % 2
+        offset += 8 + length + length % 2
     return _oriented(Header("WebP", width, height, ALPHA if content[20] & 0x10 else RGB), exif)
 
 
@@ -186,29 +186,29 @@ class _Tags:
         self._content = content
         self._start = start
         self.order = {b"II": "<", b"MM": ">"}[bytes(content[start : start + 2])]
-        self.places: dict[int, tuple[int, int]] = {}
+        self.offsets: dict[int, tuple[int, int]] = {}
         self._take(self._number(start + 4, 4))
-        if _EXIF in self.places:
+        if _EXIF in self.offsets:
             self._take(self.get(_EXIF))
 
     def get(self, tag: int, otherwise: int | None = None) -> int:
         """The first number of a tag. Raises KeyError if it has none."""
-        if tag not in self.places:
+        if tag not in self.offsets:
             if otherwise is None:
                 raise KeyError(tag)
             return otherwise
-        return self._number(*self.places[tag])
+        return self._number(*self.offsets[tag])
 
     def _take(self, offset: int) -> None:
-        place = self._start + offset
-        for entry in range(place + 2, place + 2 + 12 * min(self._number(place, 2), 512), 12):
+        directory = self._start + offset
+        for entry in range(directory + 2, directory + 2 + 12 * min(self._number(directory, 2), 512), 12):
             tag, kind, count = struct.unpack(f"{self.order}HHI", self._content[entry : entry + 8])
             size = _SIZES.get(kind, 4)
             where = entry + 8 if size * count <= 4 else self._start + self._number(entry + 8, 4)
-            self.places.setdefault(tag, (where, min(size, 4)))
+            self.offsets.setdefault(tag, (where, min(size, 4)))
 
-    def _number(self, place: int, size: int) -> int:
-        (number,) = struct.unpack(f"{self.order}{_KINDS[size]}", self._content[place : place + size])
+    def _number(self, offset: int, size: int) -> int:
+        (number,) = struct.unpack(f"{self.order}{_KINDS[size]}", self._content[offset : offset + size])
         return int(number)
 
 
@@ -217,12 +217,12 @@ _KINDS: Mapping[int, str] = {1: "B", 2: "H", 4: "I"}
 
 def _oriented(header: Header, tags: _Tags | None) -> Header:
     """A header with the orientation of the EXIF data."""
-    if tags is None or ORIENTATION not in tags.places:
+    if tags is None or ORIENTATION not in tags.offsets:
         return header
     orientation = tags.get(ORIENTATION)
     before = tags.get(_EXIF_WIDTH, 0), tags.get(_EXIF_HEIGHT, 0)
     stale = orientation >= 5 and header.width != header.height and before == header.size[::-1]
-    at = tags.places[ORIENTATION][0], tags.order
+    at = tags.offsets[ORIENTATION][0], tags.order
     return Header(header.format, *header.size, header.pixels, header.bits, orientation, stale, at)
 
 

@@ -58,13 +58,13 @@ def read_sound_header(content: Content) -> SoundHeader | None:
 
 def _code(content: Content) -> int:
     """The format code of a WAV file."""
-    place = 12
-    while place + 8 <= len(content):
-        name, length = struct.unpack("<4sI", content[place : place + 8])
+    offset = 12
+    while offset + 8 <= len(content):
+        name, length = struct.unpack("<4sI", content[offset : offset + 8])
         if name == b"fmt ":
-            (code,) = struct.unpack("<H", content[place + 8 : place + 10])
+            (code,) = struct.unpack("<H", content[offset + 8 : offset + 10])
             return int(code)
-        place += 8 + length + length % 2
+        offset += 8 + length + length % 2
     return 0
 
 

@@ -71,10 +71,10 @@ class Epochs:
         """What this process read alone, or together with the ranks of a team."""
         team = self._job.team
         try:
-            own: full_epoch.Portion | Exception = self._portion(limit)
+            portion: full_epoch.Portion | Exception = self._portion(limit)
         except (LoaderFailed, NotApplicable, Undecided) as outcome:
-            own = outcome
-        portions = [own] if team is None else self._exchanged(team, limit, own)
+            portion = outcome
+        portions = [portion] if team is None else self._exchanged(team, limit, portion)
         return full_epoch.merge(portions, limit, self._subject.settings.samples)
 
     def _portion(self, limit: int | None) -> full_epoch.Portion:
@@ -97,8 +97,8 @@ class Epochs:
         if not trace.unreadable:
             return trace
         limit = first_failing(self._subject)
-        unreadable = tuple(one for one in trace.unreadable if in_range(one, limit))
-        raised = next((one.incident for one in unreadable if one.incident), None)
+        unreadable = tuple(sample for sample in trace.unreadable if in_range(sample, limit))
+        raised = next((sample.incident for sample in unreadable if sample.incident), None)
         if raised and self._shares_offsets():
             raise LoaderRaised(raised)
         return replace(trace, unreadable=unreadable, limit=limit)
@@ -113,12 +113,12 @@ class Epochs:
             return False
 
     def _exchanged(
-        self, team: Team, limit: int | None, own: full_epoch.Portion | Exception
+        self, team: Team, limit: int | None, portion: full_epoch.Portion | Exception
     ) -> list[full_epoch.Portion | Exception]:
         name = f"{self._subject.target.spelling} {self._subject.facts.name} {limit}"
         return self._subject.cache.observe(
             ("exchanged", limit),
-            lambda folder: exchange(team, name, own, full_epoch.waiting_mark(folder)),
+            lambda folder: exchange(team, name, portion, full_epoch.waiting_mark(folder)),
             unbounded=True,
         )
 

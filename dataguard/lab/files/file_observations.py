@@ -58,12 +58,12 @@ class Files:
         indices = self._indices
         subject.afford_reads("files", (FULLY_READ + 1))
         seconds = BUDGET_SHARE * subject.settings.budget
-        found: ImageSurvey = subject.observe(
+        survey: ImageSurvey = subject.observe(
             "files", lambda folder: survey_files(subject.build, folder, indices, seconds, IMAGES)
         )
-        if not found.files:
+        if not survey.files:
             raise NotApplicable("no image file is passed to a known decoder while a sample is read")
-        return found
+        return survey
 
     @property
     def orientations(self) -> OrientationTrials:
@@ -89,10 +89,10 @@ class Files:
         reads = TRIAL_READS if subject.facts.kind == "map" else TRIAL_READS * len(survey.samples)
         subject.afford_reads(("files", key), reads)
 
-        def look(folder: Path) -> T:
+        def run_trial(folder: Path) -> T:
             return run(ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf))
 
-        return alone_if_bypassed(subject, f"files: {key}", look)
+        return alone_if_bypassed(subject, f"files: {key}", run_trial)
 
     @property
     def _indices(self) -> Sequence[Index]:
@@ -165,18 +165,20 @@ def try_orientations(reader: ImageReader, survey: ImageSurvey) -> OrientationTri
     Raises NotApplicable if no file can get an orientation, Undecided if samples cannot be compared.
     """
     files = survey.files
-    rotated = [one for one in files if one.header.rotated]
+    rotated = [file for file in files if file.header.rotated]
     if not rotated:
         survey.need_all()
-    counts = Counter(one.header.orientation for one in rotated)
-    chosen = {one.header.orientation: one for one in sorted(rotated, key=_shape_depends_on_it)}
+    counts = Counter(file.header.orientation for file in rotated)
+    chosen = {file.header.orientation: file for file in sorted(rotated, key=_shape_depends_on_it)}
     candidates = (
         sorted(chosen.values(), key=_shape_depends_on_it, reverse=True)[:MOST_ROTATED]
-        or [one for one in files if one.header.format == "JPEG"][:1]
+        or [file for file in files if file.header.format == "JPEG"][:1]
     )
     if not candidates:
         raise NotApplicable("no JPEG file, and no file with an EXIF rotation")
-    return OrientationTrials(len(files), tuple(counts.items()), tuple(_try(reader, survey, one) for one in candidates))
+    return OrientationTrials(
+        len(files), tuple(counts.items()), tuple(_try(reader, survey, file) for file in candidates)
+    )
 
 
 def _shape_depends_on_it(file: ImageFile) -> bool:
@@ -187,7 +189,7 @@ def _shape_depends_on_it(file: ImageFile) -> bool:
 def _try(reader: ImageReader, survey: ImageSurvey, file: ImageFile) -> OrientationTrial:
     seen = reader.read(file.index)
     content = seen.content(file)
-    reoriented = reader.read_swapped(file, content, _with(content, 1 if file.header.rotated else UPSIDE_DOWN))
+    reoriented = reader.read_swapped(file, content, _reoriented(content, 1 if file.header.rotated else UPSIDE_DOWN))
     if seen.differing_leaves(reoriented) and seen.differing_leaves(reader.read(file.index)):
         raise Undecided("the sample varies between reads under the same random state")
     companion = any(header.size == file.header.size and not header.rotated for header in survey.others(file))
@@ -196,21 +198,21 @@ def _try(reader: ImageReader, survey: ImageSurvey, file: ImageFile) -> Orientati
     if changed:
         return replace(trial, misrotated=_misrotated(reader, file, content, seen))
     other = _another_file(survey, file)
-    own = reader.read(other.index)
-    given = _with(own.content(other), 1)
+    other_sample = reader.read(other.index)
+    given = _reoriented(other_sample.content(other), 1)
     if other.header.rotated:
-        own = reader.read_swapped(other, own.content(other), given)
+        other_sample = reader.read_swapped(other, other_sample.content(other), given)
     swapped = reader.read_swapped(file, content, given)
     follows = seen.differing_leaves(swapped) & set(seen.shown)
     if not follows:
         raise NotApplicable("no image in the sample follows its file")
-    inconsistent = not reader.is_stream and bool(follows & swapped.differing_leaves(own))
+    inconsistent = not reader.is_stream and bool(follows & swapped.differing_leaves(other_sample))
     return replace(trial, ignored=tuple(f"{seen.root}{path}" for path in sorted(follows)), inconsistent=inconsistent)
 
 
 def _misrotated(reader: ImageReader, file: ImageFile, content: bytes, seen: ImageOutput) -> tuple[str, ...]:
     """The image leaves that match the upright image upside down, and not the upright image."""
-    stored = as_rgb(_with(content, 1)) if file.header.rotated else None
+    stored = as_rgb(_reoriented(content, 1)) if file.header.rotated else None
     if stored is None:
         return ()
     upright = np.ascontiguousarray(TO_UPRIGHT[file.header.orientation](stored))
@@ -227,44 +229,46 @@ def _misrotated(reader: ImageReader, file: ImageFile, content: bytes, seen: Imag
     return ()
 
 
-def _correlation(one: ImageLeaf, other: ImageLeaf) -> float:
+def _correlation(leaf: ImageLeaf, other: ImageLeaf) -> float:
     """The correlation of two images; 0 for images of one colour or of different sizes."""
-    if one.shape != other.shape or one.low == one.high or other.low == other.high:
+    if leaf.shape != other.shape or leaf.low == leaf.high or other.low == other.high:
         return 0
-    return float(np.corrcoef(one.pixels, other.pixels)[0, 1])
+    return float(np.corrcoef(leaf.pixels, other.pixels)[0, 1])
 
 
-def _with(content: bytes, orientation: int) -> bytes:
+def _reoriented(content: bytes, orientation: int) -> bytes:
     return with_orientation(content, orientation) or content
 
 
 def _another_file(survey: ImageSurvey, file: ImageFile) -> ImageFile:
     """The file of another sample with the same role, preferably one without an EXIF rotation."""
-    others = [one for one in survey.files if one.position == file.position and one.index != file.index]
+    others = [
+        candidate for candidate in survey.files if candidate.position == file.position and candidate.index != file.index
+    ]
     if not others:
         raise Undecided("only one image file was found, and the test needs two")
-    return min(others, key=lambda one: one.header.rotated)
+    return min(others, key=lambda candidate: candidate.header.rotated)
 
 
 MOST_DEEP_FILES = 8
 """How many files are read to find one whose values need more than 8 bits, and the largest value: a bound on the
 time."""
-BYTE, HALF = 255, 32767
+LARGEST_UINT8, LARGEST_INT16 = 255, 32767
 """The largest value of uint8 and of int16."""
-CUT_VALUES = (BYTE - 55, BYTE - 100)
+CUT_VALUES = (LARGEST_UINT8 - 55, LARGEST_UINT8 - 100)
 """Two values that fit into 8 bits, and at which files are cut: where cutting at the second changes the sample again,
 the sample follows small values, and not only a threshold close to the first."""
 KEPT_SHARE = 0.01
 """The smallest share of pixels above a limit that matters: smaller finds more, larger ignores a few bright pixels."""
 FEWEST_VALUES = 512
 """A file with fewer values may be a mask of object ids, of which some bits have a meaning; 8 bits hold half as many."""
-LARGEST_VALUE = 65535
+LARGEST_UINT16 = 65535
 """The largest value of uint16."""
 LINE_TOLERANCE = 1e-3
 """How far values may be off a straight line, as a share of its span: rounding to 8 bits is off by up to 0.002."""
-LEVELS = (1_000, 20_000, 30_000, 40_000, 60_000)
+UNIFORM_LEVELS = (1_000, 20_000, 30_000, 40_000, 60_000)
 """The values of uniform images that replace a file, to measure its curve: three within int16, and two beyond."""
-VANISHING = 1e-4
+VANISHING_VALUE = 1e-4
 """The largest value of a curve after a division by the 32-bit range, of which 65535 is at most 3e-5."""
 
 
@@ -285,16 +289,16 @@ class Curve:
     @property
     def span(self) -> float | None:
         """The difference between 0 and 65535 as floats, if all values are on one straight line."""
-        gain, offset = np.polyfit(LEVELS, self.values, 1)
-        error = np.abs(np.polyval((gain, offset), LEVELS) - self.values).max()
-        is_linear = "float" in self.dtype and error < LINE_TOLERANCE * abs(gain) * LEVELS[-1]
-        return float(gain) * LARGEST_VALUE if is_linear else None
+        gain, offset = np.polyfit(UNIFORM_LEVELS, self.values, 1)
+        error = np.abs(np.polyval((gain, offset), UNIFORM_LEVELS) - self.values).max()
+        is_linear = "float" in self.dtype and error < LINE_TOLERANCE * abs(gain) * UNIFORM_LEVELS[-1]
+        return float(gain) * LARGEST_UINT16 if is_linear else None
 
     @property
     def vanishes(self) -> bool:
         """Whether all values are close to zero, as after a division by the 32-bit range."""
-        growing = all(one < two for one, two in pairwise(self.values))
-        return growing and "float" in self.dtype and max(map(abs, self.values)) < VANISHING
+        growing = all(value < following for value, following in pairwise(self.values))
+        return growing and "float" in self.dtype and max(map(abs, self.values)) < VANISHING_VALUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,11 +325,11 @@ class BitDepth:
 
 def files_with_16_bits(survey: ImageSurvey) -> list[ImageFile]:
     """The 16-bit files. Raises NotApplicable if there are none."""
-    found = [one for one in survey.files if one.header.bits == 16]
-    if not found:
+    files = [file for file in survey.files if file.header.bits == 16]
+    if not files:
         survey.need_all()
         raise NotApplicable("no image file has 16 bits per channel")
-    return found
+    return files
 
 
 def find_depth(reader: ImageReader, files: Sequence[ImageFile]) -> BitDepth:
@@ -333,18 +337,18 @@ def find_depth(reader: ImageReader, files: Sequence[ImageFile]) -> BitDepth:
 
     Raises NotApplicable if all values fit into 8 bits, Undecided if a file cannot be read.
     """
-    found: list[tuple[ImageFile, bytes, np.ndarray]] = []
+    deep_files: list[tuple[ImageFile, bytes, np.ndarray]] = []
     for file in files[:: -(-len(files) // MOST_DEEP_FILES)]:
         content = reader.read(file.index).content(file)
         pixels = decoded(content)
         if pixels is None or pixels.dtype != np.uint16:
             raise Undecided(f"no imported library reads all bits of {file.header.format} files")
-        if (pixels > BYTE).mean() >= KEPT_SHARE:
-            found.append((file, content, pixels))
-    if found:
-        chosen = next((read for read in found if _has_many_values(read[2])), found[0])
+        if (pixels > LARGEST_UINT8).mean() >= KEPT_SHARE:
+            deep_files.append((file, content, pixels))
+    if deep_files:
+        chosen = next((read for read in deep_files if _has_many_values(read[2])), deep_files[0])
         depth = _depth(reader, *chosen, len(files))
-        return replace(depth, brightest=max(int(pixels.max()) for _, _, pixels in found))
+        return replace(depth, brightest=max(int(pixels.max()) for _, _, pixels in deep_files))
     raise NotApplicable("values of 16-bit files fit into 8 bits")
 
 
@@ -366,16 +370,18 @@ def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndar
         some, less = (given(lambda values, most=most: np.minimum(values, most)) for most in CUT_VALUES)  # type: ignore[misc]
         return bool(original.differing_leaves(some)) and bool(some.differing_leaves(less))
 
-    clipped = is_unaffected_by(lambda values: np.minimum(values, BYTE)) and follows_low()
+    clipped = is_unaffected_by(lambda values: np.minimum(values, LARGEST_UINT8)) and follows_low()
     many_values = _has_many_values(pixels)
-    wrapped = many_values and not clipped and is_unaffected_by(lambda values: values & BYTE)
-    reduced = many_values and not (clipped or wrapped) and is_unaffected_by(lambda values: values & ~np.uint16(BYTE))
+    wrapped = many_values and not clipped and is_unaffected_by(lambda values: values & LARGEST_UINT8)
+    reduced = (
+        many_values and not (clipped or wrapped) and is_unaffected_by(lambda values: values & ~np.uint16(LARGEST_UINT8))
+    )
     if wrapped or reduced:
-        if is_unaffected_by(lambda values: LARGEST_VALUE - values):
+        if is_unaffected_by(lambda values: LARGEST_UINT16 - values):
             raise NotApplicable("nothing in the sample follows the pixel values of its file")
     elif not clipped and not is_unaffected_by(lambda values: values):
         raise Undecided("the sample varies between reads under the same random state")
-    uniform = [given(lambda values, level=level: np.full_like(values, level)) for level in LEVELS]  # type: ignore[misc]
+    uniform = [given(lambda values, level=level: np.full_like(values, level)) for level in UNIFORM_LEVELS]  # type: ignore[misc]
     shown = [read.shown for read in uniform]
     paths = sorted(set.intersection(*map(set, shown)) & original.differing_leaves(uniform[0]))
     return BitDepth(
@@ -383,15 +389,15 @@ def _depth(reader: ImageReader, file: ImageFile, content: bytes, pixels: np.ndar
         index=file.index,
         name=file.name,
         largest=int(pixels.max()),
-        above=float((pixels > BYTE).mean()),
-        upper=float((pixels > HALF).mean()),
+        above=float((pixels > LARGEST_UINT8).mean()),
+        upper=float((pixels > LARGEST_INT16).mean()),
         clipped=clipped,
         wrapped=wrapped,
         reduced=reduced,
-        curves=tuple(_curve(path, original.root, [one[path] for one in shown]) for path in paths),
+        curves=tuple(_curve(path, original.root, [leaves[path] for leaves in shown]) for path in paths),
         brightest=int(pixels.max()),
     )
 
 
 def _curve(path: str, root: str, images: Sequence[ImageLeaf]) -> Curve:
-    return Curve(f"{root}{path}", images[0].dtype, tuple(one.middle for one in images))
+    return Curve(f"{root}{path}", images[0].dtype, tuple(image.middle for image in images))

@@ -2,7 +2,7 @@
 
 A survey reads samples only until their last file is passed to a decoder, so that hundreds of files are known in the
 time that decoding a few of them takes. `SwappedFileReader` then reads single samples with one file replaced, each read
-in a fork of its own, so that nothing an earlier read has cached is used. What it looks at in a sample is given to it as
+in a fork of its own, so that nothing an earlier read has cached is used. What it compares in a sample is given to it as
 a function: `image_leaf` for images, `values_of` in `lab.sound` for sound.
 """
 
@@ -23,7 +23,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.records import Index, streamed
 from dataguard.lab.decoding.file_substitution import (
     OPEN_ATTEMPTS,
     DecodedFile,
@@ -46,7 +46,7 @@ T = TypeVar("T")
 H = TypeVar("H")
 """The header of a file."""
 P = TypeVar("P")
-"""What is looked at of a leaf, such as its pixels."""
+"""What is compared of a leaf, such as its pixels."""
 SampleIndex = Any
 """The index of a sample, or its position in a stream."""
 FEWEST_WITHOUT_FILES = 8
@@ -101,16 +101,18 @@ class FileSurvey(Generic[H]):
     @property
     def files(self) -> list[MediaFile[H]]:
         """The files whose headers could be read, each once."""
-        found: dict[str, MediaFile[H]] = {}
+        by_name: dict[str, MediaFile[H]] = {}
         for sample in self.samples:
             for position, file in enumerate(sample.decoded):
                 if file.header is not None:
-                    found.setdefault(file.name, MediaFile(sample.index, position, file.name, file.header))
-        return list(found.values())
+                    by_name.setdefault(file.name, MediaFile(sample.index, position, file.name, file.header))
+        return list(by_name.values())
 
     def of_samples(self, position: int) -> list[MediaFile[H]]:
         """The file at this position of each sample, if its header could be read; samples may share one."""
-        decoded = [(one.index, one.decoded[position]) for one in self.samples if position < len(one.decoded)]
+        decoded = [
+            (sample.index, sample.decoded[position]) for sample in self.samples if position < len(sample.decoded)
+        ]
         return [
             MediaFile(index, position, file.name, file.header) for index, file in decoded if file.header is not None
         ]
@@ -142,7 +144,9 @@ def survey_files(
                 started = time.monotonic()
             samples.append(SampleFiles(index, tuple(substitution.files)))
             substitution.install()  # it may have imported decoders
-            without = FEWEST_WITHOUT_FILES if any(one.module in sys.modules for one in media.decoders) else FULLY_READ
+            without = (
+                FEWEST_WITHOUT_FILES if any(decoder.module in sys.modules for decoder in media.decoders) else FULLY_READ
+            )
             if len(samples) >= without and not any(sample.decoded for sample in samples):
                 break
             if substitution.enough and not samples[-1].decoded:
@@ -152,7 +156,7 @@ def survey_files(
                 substitution.enough = max(len(sample.decoded) for sample in samples) or None
             if time.monotonic() - started > seconds:
                 break
-    modules = dict.fromkeys(one.module for one in media.decoders if one.module in sys.modules)
+    modules = dict.fromkeys(decoder.module for decoder in media.decoders if decoder.module in sys.modules)
     return FileSurvey(tuple(samples), tuple(modules), len(indices))
 
 
@@ -162,7 +166,7 @@ def _reads(
     """Read sample after sample, and yield the index after each. Errors of single samples are ignored."""
     if not indices:
         with suppress(Exception):
-            for position, _ in enumerate(islice(iter(loader.dataset), MOST_STREAM_SAMPLES)):
+            for position, _ in enumerate(islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)):
                 yield position
                 substitution.files.clear()
         return
@@ -185,7 +189,7 @@ def survey_build(build: Callable[[], Loader], folder: Path, media: Media[H]) -> 
     seconds = time.monotonic() - started
     files = [file for file in substitution.files if file.header is not None]
     samples = tuple(SampleFiles(index, (file,)) for index, file in enumerate(files))
-    modules = dict.fromkeys(one.module for one in media.decoders if one.module in sys.modules)
+    modules = dict.fromkeys(decoder.module for decoder in media.decoders if decoder.module in sys.modules)
     return FileSurvey(samples, tuple(modules), len(samples)), seconds
 
 
@@ -195,7 +199,7 @@ class Bypassed(NotApplicable):
 
 @dataclass(frozen=True, slots=True)
 class SampleOutput(Generic[H, P]):
-    """One read of a sample: the leaves that are looked at, the digests of all, and the files that were decoded.
+    """One read of a sample: the leaves that are compared, the digests of all, and the files that were decoded.
 
     Leaves are by path, and `root` is the start of paths. `substituted` says whether the replaced file was among the
     files, and `by_path` whether its decoder got another path.
@@ -222,7 +226,7 @@ class SampleOutput(Generic[H, P]):
 
         A loader that is rebuilt may write its files again, into another folder.
         """
-        names, position = [one.name for one in self.files], file.position
+        names, position = [decoded.name for decoded in self.files], file.position
         if file.name in names:
             return names.index(file.name)
         if position < len(names) and self.files[position].header == file.header:
@@ -238,7 +242,7 @@ class SampleOutput(Generic[H, P]):
 class SwappedFileReader(Generic[H, P]):
     """Reads samples of a loader with their own files or with others, each time as if for the first time.
 
-    `look` is called with the path of a leaf and the leaf, and returns what is looked at, or None for a leaf of no use.
+    `read_leaf` is called with the path of a leaf and the leaf, and returns what is compared, or None for other leaves.
     With `rebuild`, the loader is rebuilt for every read, because it decodes its files while it is built.
     """
 
@@ -248,13 +252,13 @@ class SwappedFileReader(Generic[H, P]):
         folder: Path,
         modules: Sequence[str],
         media: Media[H],
-        look: Callable[[str, Any], P | None],
+        read_leaf: Callable[[str, Any], P | None],
         rebuild: Callable[[], Loader] | None = None,
     ) -> None:
         for module in modules:  # which reading a sample imports
             with suppress(Exception):
                 importlib.import_module(module)
-        self._look = look
+        self._read_leaf = read_leaf
         self._rebuild = rebuild
         self._substitution = FileSubstitution(folder, media)
         self._substitution.install()
@@ -319,7 +323,7 @@ class SwappedFileReader(Generic[H, P]):
             self.loader = self._rebuild()
         root, sample = self._collated(self._read(index, draw))
         leaves = list(iter_leaves(sample))
-        shown = {path: part for path, leaf in leaves if (part := self._look(path, leaf)) is not None}
+        shown = {path: part for path, leaf in leaves if (part := self._read_leaf(path, leaf)) is not None}
         digests = {path: describe(path, leaf).digest for path, leaf in leaves}
         return SampleOutput(
             root,
@@ -336,7 +340,7 @@ class SwappedFileReader(Generic[H, P]):
         self._recorder.mark(None, "sample", index)
         with gate("sample"), seeded(SEED + draw):
             if self.is_stream:
-                return next(islice(iter(self.loader.dataset), index, None))
+                return next(islice(streamed(self.loader.dataset), index, None))
             return self.loader.dataset[index]
 
     def _collated(self, sample: Any) -> tuple[str, Any]:

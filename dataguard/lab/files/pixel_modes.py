@@ -77,8 +77,23 @@ def unusual_files(survey: ImageSurvey) -> Pairs:
     return pairs
 
 
+def _pairs(files: Sequence[ImageFile]) -> Pairs:
+    pairs = []
+    for position in sorted({file.position for file in files}):
+        modes = {
+            file.header.pixels: file for file in reversed(files) if file.position == position and file.header.bits == 8
+        }
+        counts = Counter(file.header.pixels for file in files if file.position == position and file.header.bits == 8)
+        usual = RGB if RGB in modes else max(counts, key=lambda mode: counts[mode], default=RGB)
+        if not set(modes) & set(_COLOURED):  # masks may have a palette or not
+            pairs += [(modes[PALETTE], modes[PALETTE])] if PALETTE in modes else []
+            continue
+        pairs += [(modes[mode], modes[usual]) for mode in modes if mode != usual or mode in (ALPHA, CMYK)]
+    return pairs
+
+
 def _all_usual(survey: ImageSurvey) -> str:
-    modes = dict.fromkeys(one.header.pixels for one in survey.files)
+    modes = dict.fromkeys(file.header.pixels for file in survey.files)
     return f"all image files are {' or '.join(modes)}"
 
 
@@ -98,24 +113,11 @@ def try_modes(reader: ImageReader, survey: ImageSurvey, pairs: Pairs, *, batched
             refused.append(file.header.pixels)
         else:
             trials.append(trial)
-    counts = Counter(one.header.pixels for one in survey.files)
+    counts = Counter(surveyed.header.pixels for surveyed in survey.files)
     if not trials and not refused:
         survey.need_all()
         raise NotApplicable(_all_usual(survey))
     return Modes(tuple(counts.items()), tuple(trials), tuple(refused))
-
-
-def _pairs(files: Sequence[ImageFile]) -> Pairs:
-    pairs = []
-    for position in sorted({one.position for one in files}):
-        modes = {one.header.pixels: one for one in reversed(files) if one.position == position and one.header.bits == 8}
-        counts = Counter(one.header.pixels for one in files if one.position == position and one.header.bits == 8)
-        usual = RGB if RGB in modes else max(counts, key=lambda mode: counts[mode], default=RGB)
-        if not set(modes) & set(_COLOURED):  # masks may have a palette or not
-            pairs += [(modes[PALETTE], modes[PALETTE])] if PALETTE in modes else []
-            continue
-        pairs += [(modes[mode], modes[usual]) for mode in modes if mode != usual or mode in (ALPHA, CMYK)]
-    return pairs
 
 
 def _try(reader: ImageReader, file: ImageFile, usual_file: ImageFile) -> tuple[ModeTrial, bool]:
@@ -136,8 +138,8 @@ def _try(reader: ImageReader, file: ImageFile, usual_file: ImageFile) -> tuple[M
     wrong = {PALETTE: _palette_indices_shown, CMYK: _wrong_colours, ALPHA: _hidden_colours}.get(file.header.pixels)
     if file.header.pixels == PALETTE and usual_file == file:  # integers may be intended
         follows = [path for path in follows if "float" in seen.shown[path].dtype]
-    found = wrong(reader, file, content, follows) if wrong else None
-    return (replace(trial, path=f"{seen.root}{found[0]}", wrong=found[1]) if found else trial), False
+    wrong_leaf = wrong(reader, file, content, follows) if wrong else None
+    return (replace(trial, path=f"{seen.root}{wrong_leaf[0]}", wrong=wrong_leaf[1]) if wrong_leaf else trial), False
 
 
 def _has_many_colours(reader: ImageReader, file: ImageFile) -> bool:
@@ -148,8 +150,8 @@ def _has_many_colours(reader: ImageReader, file: ImageFile) -> bool:
 
 def _has_companion_image(file: ImageFile, files: Sequence[ImageFile]) -> bool:
     """Whether the sample of a file has a colour image as well."""
-    others = (one for one in files if one.index == file.index and one.position != file.position)
-    return any(one.header.pixels in _COLOURED for one in others)
+    others = (other for other in files if other.index == file.index and other.position != file.position)
+    return any(other.header.pixels in _COLOURED for other in others)
 
 
 def _brightness_trials(reader: ImageReader, file: ImageFile) -> list[ModeTrial]:
@@ -160,7 +162,7 @@ def _brightness_trials(reader: ImageReader, file: ImageFile) -> list[ModeTrial]:
     if palette is None or not np.ptp(palette.colours, axis=1).any():  # grey levels may be indices
         return []
     indices, other_colours = np.unique(palette.indices), np.roll(palette.colours, 1, axis=1)
-    bright = [path for path, one in sorted(seen.shown.items()) if _is_brightness(one, palette.colours, indices)]
+    bright = [path for path, leaf in sorted(seen.shown.items()) if _is_brightness(leaf, palette.colours, indices)]
     if not bright:
         return []
     other = reader.read_swapped(file, content, png(palette.indices, other_colours)).shown
@@ -191,12 +193,12 @@ def _uniform(file: ImageFile) -> bytes:
     return png(uniform)
 
 
-def _channel_difference(one: ImageLeaf, usual: ImageLeaf) -> str | None:
+def _channel_difference(leaf: ImageLeaf, usual: ImageLeaf) -> str | None:
     """How the dimensions or channels of two images differ."""
-    if len(one.shape) != len(usual.shape):
-        return f"has {len(one.shape)} dimensions instead of {len(usual.shape)}"
-    if one.channels != usual.channels:
-        return f"has {one.channels} channel{'s' * (one.channels != 1)} instead of {usual.channels}"
+    if len(leaf.shape) != len(usual.shape):
+        return f"has {len(leaf.shape)} dimensions instead of {len(usual.shape)}"
+    if leaf.channels != usual.channels:
+        return f"has {leaf.channels} channel{'s' * (leaf.channels != 1)} instead of {usual.channels}"
     return None
 
 
@@ -207,8 +209,8 @@ def _palette_indices_shown(
     palette = reordered_palette(content)
     if palette is None:
         return None
-    one, other = (reader.read_swapped(file, content, one) for one in (palette.original, palette.reversed))
-    changed = [path for path in follows if path in one.differing_leaves(other)]
+    original, other = (reader.read_swapped(file, content, variant) for variant in (palette.original, palette.reversed))
+    changed = [path for path in follows if path in original.differing_leaves(other)]
     return (changed[0], "holds palette indices instead of colours") if changed else None
 
 
@@ -219,10 +221,10 @@ def _wrong_colours(reader: ImageReader, file: ImageFile, content: bytes, follows
         return None
     seen, in_rgb = reader.read(file.index), reader.read_swapped(file, content, png(pixels))
     for path in follows:
-        one, other = seen.shown[path].pixels, in_rgb.shown[path].pixels
-        if one.shape != other.shape or not (np.ptp(one) and np.ptp(other)):
+        given_pixels, rgb_pixels = seen.shown[path].pixels, in_rgb.shown[path].pixels
+        if given_pixels.shape != rgb_pixels.shape or not (np.ptp(given_pixels) and np.ptp(rgb_pixels)):
             continue
-        correlation = float(np.corrcoef(one, other)[0, 1])
+        correlation = float(np.corrcoef(given_pixels, rgb_pixels)[0, 1])
         if correlation < SIMILAR_CORRELATION:
             what = "is inverted" if correlation < -SIMILAR_CORRELATION else "has wrong colours"
             return path, f"{what}: its correlation with the same image in RGB is {correlation:.2f}"
@@ -244,7 +246,9 @@ def _hidden_colours(reader: ImageReader, file: ImageFile, content: bytes, follow
     inverse, opaque = pixels.copy(), pixels.copy()
     inverse[transparent, :3] = 255 - inverse[transparent, :3]
     opaque[..., 3] = 255
-    original, changed, covered = (reader.read_swapped(file, content, png(one)) for one in (pixels, inverse, opaque))
+    original, changed, covered = (
+        reader.read_swapped(file, content, png(variant)) for variant in (pixels, inverse, opaque)
+    )
     shown = [path for path in follows if path in original.differing_leaves(changed)]
     if not shown or original.differing_leaves(covered):
         return None

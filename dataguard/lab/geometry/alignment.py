@@ -25,9 +25,9 @@ from dataguard.lab.geometry.charts import (
     sampled,
     unmoved,
 )
-from dataguard.process.originals import time
+from dataguard.process.process_tree import undisturbed_seconds
 
-DRAWS, FEWEST_DRAWS = 10, 4
+CHARTED_DRAWS, FEWEST_DRAWS = 10, 4
 """The number of RNG states under which samples are read, and the smallest number of them.
 
 A flip with probability 0.5 is in none of ten draws once in a thousand times, and in none of four once in sixteen.
@@ -114,9 +114,9 @@ class ChartedDraws:
 
     def take(self, most: int) -> None:
         """Take draws until there are `most`, or time is up."""
-        started = time.monotonic()
+        started = undisturbed_seconds()
         for draw in range(self._next, most):
-            taken = time.monotonic() - started
+            taken = undisturbed_seconds() - started
             if taken > DRAW_SECONDS and len(self.draws) >= (LEAST_DRAWS if taken > LONG_SECONDS else FEWEST_DRAWS):
                 break
             self._take(draw)
@@ -165,7 +165,7 @@ class ChartedDraws:
             values = mask_values_of([draw.views[path] for draw in draws], natural)
             compared = [(image, self._shifts(path, image, draws)) for image in sorted(self.images)]
             compared = [(image, shifts) for image, shifts in compared if shifts]
-            image, shifts = min(compared, key=lambda one: max(map(_excess, one[1])), default=("", ()))
+            image, shifts = min(compared, key=lambda candidate: max(map(_excess, candidate[1])), default=("", ()))
             untransformed = self._is_untransformed(path, image, originals, draws)
             yield MaskLeaf(path, image, tuple(shifts), untransformed, self._chart_labels, values)
 
@@ -173,17 +173,19 @@ class ChartedDraws:
         shifts = []
         for draw in draws:
             mask = draw.mask_field(path, labelled=self._labelled)
-            own = [draw.field(image, negative=negative) for negative in (False, True)] if image in draw.views else []
+            image_fields = (
+                [draw.field(image, negative=negative) for negative in (False, True)] if image in draw.views else []
+            )
             lengths = [
                 (length, number)
-                for number, field in enumerate(own)
+                for number, field in enumerate(image_fields)
                 if field is not None and mask is not None
                 if (length := displacement(field, mask)) is not None
             ]
             if not lengths:
                 continue
             length, number = min(lengths)
-            poses = [None if field is None else pose_of(field) for field in (own[number], mask)]
+            poses = [None if field is None else pose_of(field) for field in (image_fields[number], mask)]
             descriptions = ["transformed in another way" if pose is None else pose.description for pose in poses]
             coarse = min(*draw.sizes[path], *draw.sizes[image])
             tolerance = 2 / coarse + 0.01  # two pixels, and what rounding to stripes leaves in the mean of a block
@@ -198,7 +200,7 @@ class ChartedDraws:
             (sample, sample.leaves[path], sample.leaves.get(image)) for sample in originals if path in sample.leaves
         ]
         for sample, leaf, other in leaves:
-            sizes = {one.size for one in sample.inputs}
+            sizes = {image.size for image in sample.inputs}
             if other is None or leaf.shape[-2:] not in sizes or leaf.shape[-2:] == other.shape[-2:]:
                 return False
         fields = (draw.mask_field(path, labelled=self._labelled) for draw in draws)
@@ -210,11 +212,16 @@ def _excess(shift: Shift) -> float:
     return shift.distance / shift.tolerance
 
 
-def _differ(one: np.ndarray, other: np.ndarray | None) -> bool:
+def _differ(leaf: np.ndarray, other: np.ndarray | None) -> bool:
     """Whether a leaf differs between two reads of one draw."""
-    if other is None or one.shape != other.shape:
+    return other is None or are_different(leaf, other)
+
+
+def are_different(leaf: np.ndarray, other: np.ndarray) -> bool:
+    """Whether more than noise differs between two arrays, or their shape."""
+    if leaf.shape != other.shape:
         return True
-    changed = np.abs(one.astype(np.float64) - other) > 10**-_VALUE_DIGITS * max(float(np.abs(one).max()), 1e-9)
+    changed = np.abs(leaf.astype(np.float64) - other) > 10**-_VALUE_DIGITS * max(float(np.abs(leaf).max()), 1e-9)
     return bool(changed.mean() > _CHANGED_SHARE)
 
 

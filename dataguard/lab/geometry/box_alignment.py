@@ -22,7 +22,7 @@ from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import array_of
 from dataguard.lab.core.records import Index
-from dataguard.lab.geometry.alignment import DRAW_SECONDS, DRAWS, FEWEST_DRAWS
+from dataguard.lab.geometry.alignment import CHARTED_DRAWS, DRAW_SECONDS, FEWEST_DRAWS, LONG_SECONDS
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -38,7 +38,7 @@ from dataguard.lab.geometry.charts import (
 )
 from dataguard.lab.images.painter import is_image
 from dataguard.lab.reading.sample_reader import Rooted
-from dataguard.process.originals import time
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.variants import Loader
 
 MOST_SAMPLES = 2
@@ -57,7 +57,8 @@ class BoxAlignment:
 
     Of all `comparable` boxes that another draw must show, `found` were where they should be, in the best `box_format`.
     `moved` means that the image moves between draws, and not only relative to bypassed transforms. `one` and `other`
-    describe the image in the two draws that match worst, for a message.
+    describe the image in the two draws that match worst, for a message; `read` is the number of the sample and the draw
+    of one of them, rather one in which the image is moved.
     """
 
     path: str
@@ -71,6 +72,7 @@ class BoxAlignment:
     index: Index
     one: str
     other: str
+    read: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +92,20 @@ class ChartedBoxes(Rooted):
 
 def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedBoxes:
     """Read samples with their images replaced by charts, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
-    originals = _originals(reader)
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    originals = charted_originals(reader)
     if not originals:
         raise NotApplicable("no image is found while a sample is read")
     candidates = candidates_of(originals)
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
-    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or _is_no_mask
+    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
     rows = {
         number: sum(len(table) for _, _, table in tables_of(sample.value)) for number, sample in enumerate(originals)
     }
     chosen = sorted(rows, key=lambda number: -rows[number])[:MOST_SAMPLES]
-    draws = list(_draws(reader, chosen, candidates))
+    few = min(rows[number] for number in chosen) < FEWEST_COMPARED_BOXES // 2
+    draws = list(_draws(reader, chosen, candidates, CHARTED_DRAWS if few else FEWEST_DRAWS))
     reads = CHARTS * len(draws)
     if not draws:
         raise Undecided("images are cached, so charts could not be injected")
@@ -111,17 +114,20 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
         raise NotApplicable("each sample combines several images, so boxes cannot be traced to one of them")
     if any(draw.has_views for draw in draws):
         raise NotApplicable("boxes cannot follow several views of one image that are transformed differently")
-    found = tuple(one for path, points in candidates.items() if (one := _best_alignment(path, draws, points=points)))
-    if not found:
-        raise NotApplicable("images do not move between draws, or the sample holds no table of boxes or points")
-    return ChartedBoxes(found, reader.collated, len(draws), reads)
+    tables = tuple(
+        alignment for path, points in candidates.items() if (alignment := _best_alignment(path, draws, points=points))
+    )
+    if not tables:
+        raise NotApplicable("images do not move between draws, or too few boxes or points are in what both show")
+    return ChartedBoxes(tables, reader.collated, len(draws), reads)
 
 
-def _is_no_mask(_: InputImage) -> bool:
+def is_no_mask(_: InputImage) -> bool:
+    """The rule of a loader without masks: every image is an image."""
     return False
 
 
-def _originals(reader: ChartedReader) -> list[ChartedSample]:
+def charted_originals(reader: ChartedReader) -> list[ChartedSample]:
     """Samples without charts, with the input images of the first source that has any."""
     for _ in reader.sources():
         originals = reader.originals()
@@ -132,7 +138,7 @@ def _originals(reader: ChartedReader) -> list[ChartedSample]:
 
 def candidates_of(originals: Sequence[ChartedSample], share: float = 1.0) -> dict[str, bool]:
     """The paths of tables of which this share of rows may be boxes or points, and whether those are points."""
-    found: dict[str, bool] = {}
+    are_points: dict[str, bool] = {}
     tables: dict[str, list[tuple[Table, tuple[int, int]]]] = defaultdict(list)
     for sample in originals:
         size = next(iter(sample.leaves.values())).shape[-2:]
@@ -140,39 +146,42 @@ def candidates_of(originals: Sequence[ChartedSample], share: float = 1.0) -> dic
             tables[path].append((table, (size[0], size[1])))
             columns = table.shape[1]
             if columns in (2, 3) and is_declared(path, leaf, points=True):
-                found[path] = True
+                are_points[path] = True
             elif columns >= 4 and is_declared(path, leaf, points=False):
-                found[path] = False
+                are_points[path] = False
     for path, held in tables.items():
         columns = held[0][0].shape[1]
-        if path in found or columns < 4 or sum(len(table) for table, _ in held) < FEWEST_UNNAMED_ROWS:
+        if path in are_points or columns < 4 or sum(len(table) for table, _ in held) < FEWEST_UNNAMED_ROWS:
             continue
         varies = len({table.tobytes() for table, _ in held}) > 1
         if varies and any(
             fits(box_format, held, strictly=True, share=share) for box_format in formats_of(columns, points=False)
         ):
-            found[path] = False
-    return found
+            are_points[path] = False
+    return are_points
 
 
-def _draws(reader: ChartedReader, chosen: Sequence[int], candidates: Mapping[str, bool]) -> Iterator[BoxDraw]:
-    """Draws of the chosen samples, after one of each with transforms bypassed."""
-    started = time.monotonic()
+def _draws(
+    reader: ChartedReader, chosen: Sequence[int], candidates: Mapping[str, bool], fewest: int
+) -> Iterator[BoxDraw]:
+    """Draws of the chosen samples, after one of each with transforms bypassed; the `fewest` however long they take."""
+    started = undisturbed_seconds()
     reader.bypass = True
     for number in chosen:
         try:
-            found = _draw(reader, number, 0, candidates, raw=True)
+            box_draw = _draw(reader, number, 0, candidates, raw=True)
         except LoaderFailed:  # the code after a transform may need its result
             break
-        if found:
-            yield found
+        if box_draw:
+            yield box_draw
     reader.bypass = False
-    for draw in range(DRAWS):
-        if draw >= FEWEST_DRAWS and time.monotonic() - started > DRAW_SECONDS:
+    for draw in range(CHARTED_DRAWS):
+        taken = undisturbed_seconds() - started
+        if taken > LONG_SECONDS or (draw >= fewest and taken > DRAW_SECONDS):
             break
-        found = _draw(reader, chosen[draw % len(chosen)], draw, candidates, raw=False)
-        if found:
-            yield found
+        box_draw = _draw(reader, chosen[draw % len(chosen)], draw, candidates, raw=False)
+        if box_draw:
+            yield box_draw
 
 
 def _draw(
@@ -224,12 +233,12 @@ def _is_upright(pose: Pose) -> bool:
 def _best_alignment(path: str, draws: Sequence[BoxDraw], *, points: bool) -> BoxAlignment | None:
     """How well a table follows the image that it follows best; None if no two draws can be compared."""
     options = [
-        one
+        alignment
         for image in sorted({name for draw in draws for name in draw.poses})
         for box_format in _formats(path, draws, image, points=points)
-        if (one := _alignment(path, image, box_format, draws, points=points)) is not None
+        if (alignment := _alignment(path, image, box_format, draws, points=points)) is not None
     ]
-    return max(options, key=lambda one: one.found / one.comparable, default=None)
+    return max(options, key=lambda alignment: alignment.found / alignment.comparable, default=None)
 
 
 def _formats(path: str, draws: Sequence[BoxDraw], image: str, *, points: bool) -> list[BoxFormat]:
@@ -238,39 +247,52 @@ def _formats(path: str, draws: Sequence[BoxDraw], image: str, *, points: bool) -
     if not transformed:
         return []
     unmoved = [draw for draw in transformed if draw.poses[image].pose.description == "unchanged"]
-    every, some = ([(one.tables[path], one.poses[image].size) for one in part] for part in (transformed, unmoved))
-    formats = [one for one in formats_of(every[0][0].shape[1], points=points) if fits(one, every, strictly=False)]
-    return [one for one in formats if fits(one, some, strictly=True)] or formats
+    all_transformed, all_unmoved = (
+        [(draw.tables[path], draw.poses[image].size) for draw in chosen] for chosen in (transformed, unmoved)
+    )
+    formats = [
+        box_format
+        for box_format in formats_of(all_transformed[0][0].shape[1], points=points)
+        if fits(box_format, all_transformed, strictly=False)
+    ]
+    return [box_format for box_format in formats if fits(box_format, all_unmoved, strictly=True)] or formats
 
 
 def _alignment(
     path: str, image: str, box_format: BoxFormat, draws: Sequence[BoxDraw], *, points: bool
 ) -> BoxAlignment | None:
     pairs: list[tuple[int, int, BoxDraw, BoxDraw]] = []
-    for one, other in combinations(draws, 2):
-        if one.number != other.number or not all(path in draw.tables for draw in (one, other)):
+    for first, second in combinations(draws, 2):
+        if first.number != second.number or not all(path in draw.tables for draw in (first, second)):
             continue
-        counts = compared(path, image, box_format, one, other)
+        counts = compared(path, image, box_format, first, second)
         if counts:
-            pairs.append((*counts, one, other))
+            pairs.append((*counts, first, second))
     comparable = sum(count for count, *_ in pairs)
     if comparable < FEWEST_COMPARED_BOXES:
         return None
     worst = min(pairs, key=lambda pair: pair[1] / pair[0])
-    found = sum(count for _, count, *_ in pairs)
-    moved = any(not one.raw and not other.raw for _, _, one, other in pairs)
+    matched = sum(count for _, count, *_ in pairs)
+    shown = next((draw for draw in worst[2:] if _is_moved(draw, image)), worst[3])
+    moved = any(not first.raw and not second.raw for _, _, first, second in pairs)
     return BoxAlignment(
         path,
         image,
         points,
         box_format.kind,
         comparable,
-        found,
+        matched,
         len(pairs),
         moved,
         worst[2].index,
-        *(_description(draw, image) for draw in worst[2:]),
+        _description(worst[2], image),
+        _description(worst[3], image),
+        (shown.number, shown.draw),
     )
+
+
+def _is_moved(draw: BoxDraw, image: str) -> bool:
+    return image in draw.poses and draw.poses[image].pose.description != "unchanged"
 
 
 def _description(draw: BoxDraw, image: str) -> str:
@@ -324,15 +346,15 @@ class BoxDraw:
     is_combined: bool
 
 
-def compared(path: str, image: str, box_format: BoxFormat, one: BoxDraw, two: BoxDraw) -> tuple[int, int] | None:
+def compared(path: str, image: str, box_format: BoxFormat, first: BoxDraw, second: BoxDraw) -> tuple[int, int] | None:
     """The number of boxes expected in the other draw, and of those found there; None if the image does not move."""
     options = []
-    for source in _sources(path, image, box_format, one):
-        for other in _sources(path, image, box_format, two):
+    for source in _sources(path, image, box_format, first):
+        for other in _sources(path, image, box_format, second):
             moved = distance(source[0], other[0]) > MOVED_DISTANCE
             if moved or source[1] != other[1]:
                 counts = [_matches(source, other, box_format), _matches(other, source, box_format)]
-                options.append((sum(count for count, _ in counts), sum(found for _, found in counts)))
+                options.append((sum(count for count, _ in counts), sum(matched for _, matched in counts)))
     expected = [option for option in options if option[0]]
     return max(expected, key=lambda option: option[1] / option[0], default=None)
 
@@ -348,10 +370,10 @@ def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Ite
         pose, size = draw.poses[name].pose, draw.poses[name].size
         table = draw.tables[path]
         formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
-        for one in formats:
-            if len(table) and (one == box_format or fits(one, [(table, size)], strictly=True)):
+        for candidate in formats:
+            if len(table) and (candidate == box_format or fits(candidate, [(table, size)], strictly=True)):
                 shown = in_source(pose, draw.poses[name].shown)[0]
-                yield pose, size, shown, in_source(pose, one.corners(table, size))
+                yield pose, size, shown, in_source(pose, candidate.corners(table, size))
 
 
 def in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
@@ -361,30 +383,30 @@ def in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
     return np.stack([np.minimum(*x), np.minimum(*y), np.maximum(*x), np.maximum(*y)], axis=1)
 
 
-def distance(one: Pose, other: Pose) -> float:
+def distance(pose: Pose, other: Pose) -> float:
     """How far the corners of a leaf move from one pose to another, as a share of the image."""
     corners = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
-    return float(np.abs(in_source(one, corners) - in_source(other, corners)).max())
+    return float(np.abs(in_source(pose, corners) - in_source(other, corners)).max())
 
 
-def _matches(own: Source, other: Source, box_format: BoxFormat) -> tuple[int, int]:
+def _matches(source: Source, other: Source, box_format: BoxFormat) -> tuple[int, int]:
     """How many boxes of one draw are inside what both show, and how many of those the other has there."""
-    boxes, others = _clipped(own[3], other[2]), _clipped(other[3], own[2])
+    boxes, others = _clipped(source[3], other[2]), _clipped(other[3], source[2])
     if box_format.kind == "xy":
-        expected = own[3].any(axis=1) & (own[3][:, :2] >= other[2][:2] + _CLOSE_CORNERS).all(axis=1)
-        expected &= (own[3][:, :2] <= other[2][2:] - _CLOSE_CORNERS).all(axis=1)
+        expected = source[3].any(axis=1) & (source[3][:, :2] >= other[2][:2] + _CLOSE_CORNERS).all(axis=1)
+        expected &= (source[3][:, :2] <= other[2][2:] - _CLOSE_CORNERS).all(axis=1)
     else:
-        expected = _area(_clipped(boxes, own[2])) >= _EXPECTED_SHARE * _area(own[3])
-    close = _CLOSE_CORNERS + 1.5 / min(*own[1], *other[1])
-    count = found = 0
-    for box, whole in zip(boxes[expected], own[3][expected], strict=True):
+        expected = _area(_clipped(boxes, source[2])) >= _EXPECTED_SHARE * _area(source[3])
+    close = _CLOSE_CORNERS + 1.5 / min(*source[1], *other[1])
+    count = matched = 0
+    for box, whole in zip(boxes[expected], source[3][expected], strict=True):
         count += 1
         same = (np.abs(others - box) <= close).all(axis=1)
         uncropped = (np.abs(other[3] - whole) <= close).all(axis=1)  # boxes may extend beyond their crop
         inner = _area(_clipped(others, box))
         overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
-        found += bool((same | uncropped | (overlap >= _SAME_OVERLAP)).any())
-    return count, found
+        matched += bool((same | uncropped | (overlap >= _SAME_OVERLAP)).any())
+    return count, matched
 
 
 def _clipped(boxes: np.ndarray, frame: np.ndarray) -> np.ndarray:
@@ -420,24 +442,26 @@ class BoxFormat:
         """Boxes as x and y of two corners, (rows, 4), normalized by the height and width of the image."""
         columns = table[:, self.first : self.first + (2 if self.kind == "xy" else 4)]
         if self.kind == "xy":
-            found = np.concatenate([columns, columns], axis=1)
+            boxes = np.concatenate([columns, columns], axis=1)
         else:
-            one, two = columns[:, :2], columns[:, 2:]
-            one = one - two / 2 if self.kind == "cxcywh" else one
-            found = np.concatenate([one, two if self.kind == "xyxy" else one + two], axis=1)
+            first_half, second_half = columns[:, :2], columns[:, 2:]
+            first_half = first_half - second_half / 2 if self.kind == "cxcywh" else first_half
+            boxes = np.concatenate(
+                [first_half, second_half if self.kind == "xyxy" else first_half + second_half], axis=1
+            )
         height, width = size
-        return found / np.array([width, height] * 2) if self.pixels else found
+        return boxes / np.array([width, height] * 2) if self.pixels else boxes
 
 
-BOXES = ("xyxy", "xywh", "cxcywh")
+BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
 def formats_of(columns: int, *, points: bool) -> list[BoxFormat]:
     """The formats that a table with this number of columns may have, besides a class or a score."""
     if points:
-        return [BoxFormat("xy", 0, pixels) for pixels in (True, False)]
-    firsts = {4: (0,), 5: (0, 1), 6: (0, 2)}[columns]
-    return [BoxFormat(kind, first, pixels) for pixels in (True, False) for kind in BOXES for first in firsts]
+        return [BoxFormat("xy", 0, pixels) for pixels in (True, False) if columns in (2, 3)]
+    firsts: tuple[int, ...] = {4: (0,), 5: (0, 1), 6: (0, 2)}.get(columns, ())
+    return [BoxFormat(kind, first, pixels) for pixels in (True, False) for kind in BOX_FORMATS for first in firsts]
 
 
 def fits(
@@ -468,7 +492,7 @@ def is_declared(path: str, leaf: Any, *, points: bool) -> bool:
 
 def tables_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any, Table]]:
     """Every table of two to six columns in a sample: its path, the leaf, and its rows."""
-    table = _table(value)
+    table = table_of(value)
     if table is not None:
         yield path, value, table
     elif depth < _MOST_DEPTH and not is_image(value):
@@ -489,7 +513,7 @@ def _inner(value: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"[{position}]", item) for position, item in enumerate(value))
 
 
-def _table(value: Any) -> Table | None:
+def table_of(value: Any) -> Table | None:
     """A leaf as rows of numbers; None if it is no such table."""
     if isinstance(value, list | tuple):
         rows = [item for item in value if isinstance(item, list | tuple | np.ndarray | torch.Tensor)]

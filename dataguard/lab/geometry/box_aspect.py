@@ -7,7 +7,7 @@ with the other side, nor by the same distance as all others, as if the padding o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,17 +29,17 @@ from dataguard.targets.variants import Loader
 
 ASPECT_SAMPLES = 4
 """Samples that are read: a limit of time, as each takes 22 reads."""
-LARGER = 1.5
+SIDE_FACTOR = 1.5
 """How much larger a side is made: a number at a quarter of the image then moves by a twelfth of it, which is more than
 twice `CLOSE_DISTANCE`."""
-SHAPES = ((1.0, 1.0), (1.0, LARGER), (LARGER, 1.0))
+SHAPE_FACTORS = ((1.0, 1.0), (1.0, SIDE_FACTOR), (SIDE_FACTOR, 1.0))
 """The factors of height and width."""
-ASPECT_READS = ASPECT_SAMPLES * (1 + len(SHAPES) * CHARTS)
+ASPECT_READS = ASPECT_SAMPLES * (1 + len(SHAPE_FACTORS) * CHARTS)
 """Reads of all samples: each as it is, and with every chart in every shape."""
 FEWEST_NUMBERS = 6
 """The fewest numbers that must move with the other side: fewer could all be near an edge by chance."""
 FAR_SHARE = 0.25
-"""Numbers below this share of the image move too little to tell."""
+"""Numbers below this share of the image move too little to be compared."""
 INSIDE_SHARE = 0.6
 """The share of rows that must lie inside their image: those that are scaled by the other side may not, and all others
 do."""
@@ -79,16 +79,16 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
         raise NotApplicable("samples are not read from one image file each, which could have another shape")
     candidates = candidates_of([sample for _, sample, *_ in originals], INSIDE_SHARE)
     draws = [
-        [_draw(reader, substitution, number, original, shape, candidates) for shape in SHAPES]
+        [_draw(reader, substitution, number, original, shape, candidates) for shape in SHAPE_FACTORS]
         for number, original in enumerate(originals)
     ]
     whole = [[draw for draw in of_sample if draw is not None] for of_sample in draws]
-    complete = [of_sample for of_sample in whole if len(of_sample) == len(SHAPES)]
+    complete = [of_sample for of_sample in whole if len(of_sample) == len(SHAPE_FACTORS)]
     if not complete or not candidates:
         raise NotApplicable(
             "no table in the sample has boxes or points in all rows, or its file cannot have another shape"
         )
-    judged = [(path, points, _usual(path, complete)) for path, points in candidates.items()]
+    judged = [(path, points, _samples_with_table(path, complete)) for path, points in candidates.items()]
     scaled = [
         BoxAspect(path, points, axis, moved, indices[0])
         for path, points, usual in judged
@@ -98,23 +98,27 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
         BoxAspect(path, points, "xy"[axis], count, indices[0], shift)
         for path, points, usual in judged
         for axis in (0, 1)
-        for count, shift in [_shifted(path, usual, axis, points=points)]
+        for count, shift in [_evenly_shifted(path, usual, axis, points=points)]
         if count >= FEWEST_NUMBERS
     ]
-    return tuple(scaled or shifted)
+    if scaled or not shifted:
+        return tuple(scaled)
+    again = [_draw(reader, substitution, number, one, (1, 1), candidates, 1) for number, one in enumerate(originals)]
+    usual = [(of_sample[0], other) for of_sample, other in zip(draws, again, strict=True)]
+    return tuple(one for one in shifted if not _moves_by_chance(one, usual))
 
 
 Original = tuple[Index, ChartedSample, list[DecodedFile[Header]], list[bytes]]
 
 
 def _read(
-    reader: Reader, index: Index, substitution: FileSubstitution[Header]
+    reader: Reader, index: Index, substitution: FileSubstitution[Header], random_state: int = 0
 ) -> tuple[ChartedSample, list[DecodedFile[Header]], list[bytes]]:
     """A sample, and the image files that were decoded for it."""
     substitution.files.clear()
     substitution.contents.clear()
     substitution.keeps = True
-    value = reader.read(index)
+    value = reader.read(index, random_state)
     leaves = {path: planes_of(leaf) for path, leaf in iter_leaves(value) if is_image(leaf)}
     return ChartedSample(index, (), leaves, value), list(substitution.files), list(substitution.contents)
 
@@ -126,8 +130,9 @@ def _draw(
     original: Original,
     shape: tuple[float, float],
     candidates: Mapping[str, bool],
+    random_state: int = 0,
 ) -> BoxDraw | None:
-    """Where the image and the boxes of a sample come from if its file has this shape."""
+    """Where the image and the boxes of a sample come from if its file has this shape, under a random state."""
     index, _, (file,), (content,) = original
     size = (file.header.height, file.header.width) if file.header else (0, 0)
 
@@ -135,7 +140,7 @@ def _draw(
         height, width = (round(side * factor) for side, factor in zip(size, shape, strict=True))
         light = np.repeat(pattern(chart, height, width)[..., None] * np.uint8(255), 3, axis=2)
         substitution.substitute(file.name, content, in_format_of(content, light))
-        sample, *_ = _read(reader, index, substitution)
+        sample, *_ = _read(reader, index, substitution, random_state)
         return sample
 
     views = [in_fork(partial(read, chart)) for chart in range(CHARTS)]
@@ -144,10 +149,10 @@ def _draw(
 
 
 Shapes = Sequence[Sequence[BoxDraw]]
-"""The draws of each sample, one for each of `SHAPES`."""
+"""The draws of each sample, one for each of `SHAPE_FACTORS`."""
 
 
-def _usual(path: str, draws: Shapes) -> Shapes:
+def _samples_with_table(path: str, draws: Shapes) -> Shapes:
     """The samples that have a table, and show their image, in all shapes."""
     return [of_sample for of_sample in draws if all(path in draw.tables and draw.poses for draw in of_sample)]
 
@@ -156,18 +161,21 @@ def _formats(path: str, draws: Shapes, *, points: bool) -> list[BoxFormat]:
     """The formats in which all rows can be boxes or, if there is none, most."""
     held = [(draw.tables[path], next(iter(draw.poses.values())).size) for draw, *_ in draws]
     formats = formats_of(held[0][0].shape[1], points=points) if held else []
-    fitting = ([one for one in formats if fits(one, held, strictly=True, share=share)] for share in (1.0, INSIDE_SHARE))
+    fitting = (
+        [box_format for box_format in formats if fits(box_format, held, strictly=True, share=share)]
+        for share in (1.0, INSIDE_SHARE)
+    )
     return next(filter(None, fitting), [])
 
 
 def _scaled_by_other_side(path: str, draws: Shapes, *, points: bool) -> list[tuple[str, int]]:
     """The axes along which every number moves with the other side, in every format that the table may have."""
     formats = _formats(path, draws, points=points)
-    found = [[(axis, _moved(path, box_format, draws, axis)) for axis in (0, 1)] for box_format in formats]
+    counts_by_format = [[(axis, _moved(path, box_format, draws, axis)) for axis in (0, 1)] for box_format in formats]
     return [
-        ("xy"[axis], min(counts[axis][1] for counts in found))
+        ("xy"[axis], min(counts[axis][1] for counts in counts_by_format))
         for axis in (0, 1)
-        if found and all(counts[axis][1] >= FEWEST_NUMBERS for counts in found)
+        if counts_by_format and all(counts[axis][1] >= FEWEST_NUMBERS for counts in counts_by_format)
     ]
 
 
@@ -181,28 +189,28 @@ def _moved(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> int:
         before, after = both
         inside = (before < 1 - CLOSE_DISTANCE).all(1, keepdims=True)  # others may be cut off there
         far = (before >= FAR_SHARE) & inside
-        if (np.abs(after[far] - before[far] / LARGER) > CLOSE_DISTANCE).any():
+        if (np.abs(after[far] - before[far] / SIDE_FACTOR) > CLOSE_DISTANCE).any():
             return 0
         count += int(far.sum())
     return count
 
 
-def _shifted(path: str, draws: Shapes, axis: int, *, points: bool) -> tuple[int, float]:
+def _evenly_shifted(path: str, draws: Shapes, axis: int, *, points: bool) -> tuple[int, float]:
     """How many numbers along an axis are off by the same distance as all others, and by how much.
 
     None are if all are where they should be in any format, as pixels of their file or shares of it, or if the table
     does not change with the shape: it may be scaled by a size that the annotations hold.
     """
-    found = [_off(path, box_format, draws, axis) for box_format in _formats(path, draws, points=points)]
-    steady = [one for one in found if one is not None]
+    shifts = [_even_shift(path, box_format, draws, axis) for box_format in _formats(path, draws, points=points)]
+    steady = [shift for shift in shifts if shift is not None]
     return min(steady, default=(0, 0.0))
 
 
-def _off(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> tuple[int, float] | None:
+def _even_shift(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> tuple[int, float] | None:
     """The same in one format; None if distances differ from number to number, as they do in a wrong format."""
     count, most = 0, 0.0
     for usual, *others in draws:
-        for shape, other in zip(SHAPES[1:], others, strict=True):
+        for shape, other in zip(SHAPE_FACTORS[1:], others, strict=True):
             both = _positions(path, box_format, usual, other, axis)
             if both is None:
                 return None
@@ -217,6 +225,22 @@ def _off(path: str, box_format: BoxFormat, draws: Shapes, axis: int) -> tuple[in
             if distance > SHIFTED_DISTANCE:
                 count, most = count + before.size, max(most, distance)
     return count, most
+
+
+def _moves_by_chance(shifted: BoxAspect, draws: Iterable[tuple[BoxDraw | None, BoxDraw | None]]) -> bool:
+    """Whether numbers of files of one shape are off by other distances under another random state.
+
+    Then no padding is missing: what is drawn, such as the place of a crop, moves image and boxes apart.
+    """
+    axis = "xy".index(shifted.axis)
+    for one, other in draws:
+        if one is None or other is None or shifted.path not in one.tables or shifted.path not in other.tables:
+            continue
+        for box_format in _formats(shifted.path, [[one]], points=shifted.points):
+            both = _positions(shifted.path, box_format, one, other, axis)
+            if both is not None and np.abs(both[1] - both[0]).max() > SHIFTED_DISTANCE:
+                return True
+    return False
 
 
 def _positions(

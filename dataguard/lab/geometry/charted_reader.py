@@ -25,11 +25,13 @@ from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import base_of, by_name, callables_of, wrapped_by
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import standing_in
+from dataguard.lab.culprit.line_trace import LineTrace, Measure
 from dataguard.lab.decoding.decoders import Gives, giving
 from dataguard.lab.geometry.charts import ChartPainter, InputImage
 from dataguard.lab.images.painter import Painter, is_image, planes_of, replace_images
+from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.process.originals import time
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.variants import Loader
 
 ORIGINALS, FEWEST_ORIGINALS = 6, 2
@@ -74,9 +76,9 @@ class ChartedReader:
         self._source = "decoders"
         self._in_callable = self._rebuilds = False
         self._outputs: list[Any] = []
-        started = time.monotonic()
+        started = undisturbed_seconds()
         self._rebuild()
-        self._is_quick = time.monotonic() - started < _QUICK_SECONDS
+        self._is_quick = undisturbed_seconds() - started < _QUICK_SECONDS
         self.collated = batched and self._reader.loader.collate_fn is not default_collate
 
     def _rebuild(self) -> None:
@@ -107,10 +109,10 @@ class ChartedReader:
 
     def originals(self) -> list[ChartedSample]:
         """A few samples without charts; only one if no image is seen while it is read."""
-        started = time.monotonic()
+        started = undisturbed_seconds()
         samples = [self.read(0, 0)]
         for number in range(1, ORIGINALS if samples[0].inputs else 1):
-            if number >= FEWEST_ORIGINALS and time.monotonic() - started > _LONG_SECONDS:
+            if number >= FEWEST_ORIGINALS and undisturbed_seconds() - started > _LONG_SECONDS:
                 break
             samples.append(self.read(number, 0))
         return samples
@@ -144,6 +146,8 @@ class ChartedReader:
         negative_mask: bool = False,
     ) -> ChartedSample:
         """A sample under the RNG state of this draw, with its images unchanged or replaced by a chart."""
+        if chart is not None:
+            forbid_writes()
         if self._rebuilds:
             self._rebuild()
         painter = self.painter
@@ -156,6 +160,16 @@ class ChartedReader:
             painter.chart = None
         leaves = {path: planes_of(leaf) for path, leaf in iter_leaves(value) if is_image(leaf)}
         return ChartedSample(self._index(number), tuple(painter.inputs), leaves, value)
+
+    def follow(
+        self, measure: Measure, number: int, draw: int, chart: int, *, negative_image: bool = False
+    ) -> LineTrace | None:
+        """What is measured line by line while a sample is read with a chart; None if no image was replaced."""
+        roots = {"dataset": self._reader.dataset, "collate_fn": self._reader.loader.collate_fn}
+        trace = LineTrace(measure, roots)
+        with trace.following():
+            sample = self.read_charted(number, draw, chart, negative_image=negative_image)
+        return trace if sample else None
 
     def _index(self, number: int) -> Index:
         return self._indices[number % len(self._indices)] if self._indices else None
@@ -243,9 +257,9 @@ def _copied(held: Any) -> Any:
     if type(held) is torch.Tensor and held.ndim > 2 and held.nbytes <= _MOST_BYTES:
         return held.clone()
     if type(held) in (tuple, list) and len(held) <= _FEW_ENTRIES:
-        return type(held)(_copied(one) for one in held)
+        return type(held)(_copied(item) for item in held)
     if type(held) is dict and len(held) <= _FEW_ENTRIES:
-        return {key: _copied(one) for key, one in held.items()}
+        return {key: _copied(item) for key, item in held.items()}
     return list(held) if type(held) is list else held
 
 

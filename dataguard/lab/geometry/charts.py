@@ -110,15 +110,15 @@ def located(views: Sequence[np.ndarray], *, negative: bool = False, labels: Labe
     if not np.isfinite(contrast).all() or contrast.max() <= 0:
         return None
     usual = np.percentile(contrast[contrast > 0], 95) if labels is None else labels[1] - labels[0]
-    known = contrast > _DECODED_CONTRAST * usual
+    decoded = contrast > _DECODED_CONTRAST * usual
     middle = (low + high) / 2
     if labels is not None:
         slack = 0.01 * usual
-        known &= (low >= labels[0] - slack) & (high <= labels[1] + slack)
+        decoded &= (low >= labels[0] - slack) & (high <= labels[1] + slack)
         middle = np.full_like(middle, (labels[0] + labels[1]) / 2)
     bits = (stack > middle) ^ negative
     field = np.stack([_number(bits[:BITS]), _number(bits[BITS : 2 * BITS])], axis=-1)
-    return np.where(known[..., None], (field + 0.5 - _STRIPE_SHIFT) / _STRIPE_SCALE, np.nan)
+    return np.where(decoded[..., None], (field + 0.5 - _STRIPE_SHIFT) / _STRIPE_SCALE, np.nan)
 
 
 def extent(views: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
@@ -130,11 +130,11 @@ def extent(views: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
     stack = np.stack(views)
     low, contrast = stack.min(axis=0), np.ptp(stack, axis=0)
     usual = np.percentile(contrast[contrast > 0], 95)
-    known = contrast > _DECODED_CONTRAST * usual
-    rows, columns = (np.flatnonzero(known.any(axis=axis)) for axis in (1, 0))
+    decoded = contrast > _DECODED_CONTRAST * usual
+    rows, columns = (np.flatnonzero(decoded.any(axis=axis)) for axis in (1, 0))
     top, bottom, left, right = rows[0], rows[-1] + 1, columns[0], columns[-1] + 1
     holds_more = False
-    for part in (contrast > _PURE_CONTRAST * usual, ~known):
+    for part in (contrast > _PURE_CONTRAST * usual, ~decoded):
         inside = np.where(part, low, np.nan)[top:bottom, left:right]
         rows_of_blocks = np.array_split(inside, 2 * BLOCKS)
         blocks = [block for row in rows_of_blocks for block in np.array_split(row, 2 * BLOCKS, axis=1)]
@@ -168,12 +168,12 @@ def _number(bits: np.ndarray) -> np.ndarray:
     return number
 
 
-def displacement(one: Field, other: Field) -> float | None:
+def displacement(first: Field, second: Field) -> float | None:
     """The mean distance between the source positions of two leaves, as a share of the image; None if unknown.
 
     Positions are averaged over blocks first, so that a point between two stripes does not count.
     """
-    difference = one - other
+    difference = first - second
     known = ~np.isnan(difference[..., 0])
     if known.mean() < _KNOWN_SHARE:
         return None
@@ -213,7 +213,7 @@ class Pose:
         if min(left, top, 1 - right, 1 - bottom) < -_EDGE_TOLERANCE:
             names.append("padded")
         if max(left, top, 1 - right, 1 - bottom) > _EDGE_TOLERANCE:
-            shown = [f"{100 * max(one, 0):.0f}-{min(two, 1):.0%}" for one, two in ((left, right), (top, bottom))]
+            shown = [f"{100 * max(start, 0):.0f}-{min(end, 1):.0%}" for start, end in ((left, right), (top, bottom))]
             names.append(f"cropped to {shown[0]} of its width and {shown[1]} of its height")
         return " and ".join(names) or "unchanged"
 
@@ -331,14 +331,14 @@ def _labels(array: np.ndarray, *, lossy: bool) -> tuple[tuple[Value, ...] | None
     codes = thin[..., 0].astype(np.int64)  # one number for each colour, if planes have up to 16 bits
     for plane in range(1, thin.shape[-1]):
         codes = codes * 65_537 + thin[..., plane]
-    some = len(np.unique(codes.ravel()[:: codes.size // 4096 + 1]))
-    if some > 256:  # more than any lossy mask of one byte has: spares sorting all pixels
-        return None, some
+    sampled_count = len(np.unique(codes.ravel()[:: codes.size // 4096 + 1]))
+    if sampled_count > 256:  # more than any lossy mask of one byte has: spares sorting all pixels
+        return None, sampled_count
     distinct, firsts, counts = np.unique(codes, return_index=True, return_counts=True)
     if lossy and (array[..., 1:] == array[..., :1]).all():  # some formats store grey as three equal planes
-        known = _peaks(thin[..., 0].astype(np.int64)) or _plateaus(array[..., 0])
-        if known and len(distinct) > len(known):
-            return tuple(label * array.shape[-1] for label in known), len(distinct)
+        lossy_labels = _peaks(thin[..., 0].astype(np.int64)) or _plateaus(array[..., 0])
+        if lossy_labels and len(distinct) > len(lossy_labels):
+            return tuple(label * array.shape[-1] for label in lossy_labels), len(distinct)
     if len(distinct) > _MOST_LABELS:
         return None, len(distinct)
     common = firsts[np.argsort(-counts)]
@@ -360,7 +360,7 @@ def _inner(plane: np.ndarray) -> np.ndarray:
     """The values of the pixels whose four neighbours have the same."""
     middle = plane[1:-1, 1:-1]
     around = (plane[:-2, 1:-1], plane[2:, 1:-1], plane[1:-1, :-2], plane[1:-1, 2:])
-    inner: np.ndarray = middle[np.logical_and.reduce([middle == one for one in around])]
+    inner: np.ndarray = middle[np.logical_and.reduce([middle == neighbour for neighbour in around])]
     return inner
 
 
@@ -400,8 +400,8 @@ IsMask = Callable[[InputImage], bool]
 
 def mask_rule(samples: Sequence[Sequence[InputImage]]) -> IsMask | None:
     """A rule that distinguishes masks from images in all samples of a loader; None if there is none."""
-    for rule in (_is_declared_mask, _has_one_plane, _has_labels, _is_integer):
-        if samples and all({rule(one) for one in inputs} >= {True, False} for inputs in samples):
+    for rule in MASK_RULES:
+        if samples and all({rule(image) for image in inputs} >= {True, False} for inputs in samples):
             return rule
     return None
 
@@ -420,6 +420,10 @@ def _has_labels(image: InputImage) -> bool:
 
 def _is_integer(image: InputImage) -> bool:
     return image.is_integer
+
+
+MASK_RULES: tuple[IsMask, ...] = (_is_declared_mask, _has_one_plane, _has_labels, _is_integer)
+"""What may tell masks from images, the surest first."""
 
 
 class ChartPainter:
@@ -445,17 +449,17 @@ class ChartPainter:
     def _chart_of(self, image: Any, source: str, *, lossy: bool) -> Any:
         if not is_image(image) or array_of(image).size > _MOST_PIXELS:
             return image
-        found = input_image(image, source, lossy=lossy, position=len(self.inputs))
-        self.inputs.append(found)
+        described = input_image(image, source, lossy=lossy, position=len(self.inputs))
+        self.inputs.append(described)
         if self.chart is None:
             return image
-        is_mask = self.is_mask(found)
-        light = pattern(self.chart, *found.size, negative=self.negative_mask if is_mask else self.negative_image)
-        return _as_chart(image, light, *self._values(image, found, is_mask=is_mask))
+        is_mask = self.is_mask(described)
+        light = pattern(self.chart, *described.size, negative=self.negative_mask if is_mask else self.negative_image)
+        return _as_chart(image, light, *self._values(image, described, is_mask=is_mask))
 
-    def _values(self, image: Any, found: InputImage, *, is_mask: bool) -> tuple[Value, Value]:
+    def _values(self, image: Any, described: InputImage, *, is_mask: bool) -> tuple[Value, Value]:
         """The values for dark and light in the chart of an image."""
-        if is_mask and found.labels is not None and self.label_pair and len(self.label_pair[0]) == found.planes:
+        if is_mask and described.labels is not None and self.label_pair and len(self.label_pair[0]) == described.planes:
             return self.label_pair
         array = array_of(image)
         if is_mask or array.dtype.kind in "fb":
@@ -463,7 +467,7 @@ class ChartPainter:
             low, high = (low, high) if high > low else (0.0, 1.0)
         else:
             low, high = 0.0, float(min(np.iinfo(array.dtype).max, 65535)) if array.dtype.kind in "iu" else 255.0
-        return (low,) * found.planes, (high,) * found.planes
+        return (low,) * described.planes, (high,) * described.planes
 
 
 def _as_chart(image: Any, light: np.ndarray, dark_value: Value, light_value: Value) -> Any:

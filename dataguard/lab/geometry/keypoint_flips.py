@@ -10,17 +10,20 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from dataguard.core.model import Location
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
+from dataguard.lab.culprit.line_trace import LineTrace
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
@@ -67,24 +70,56 @@ def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[
     """Read samples in several random states each, until flips are seen."""
     declared = {len(sides.partner): sides for sides in find_sides(loader.dataset)}
     reader = Reader(loader, folder, FLIP_DRAWS)
-    found: dict[str, list[tuple[Index, str]]] = defaultdict(list)
+    flips_by_path: dict[str, list[tuple[Index, str]]] = defaultdict(list)
     named: dict[str, Sides] = {}
     for index in indices:
         samples = [reader.read(index, draw) for draw in range(FLIP_DRAWS)]
         for path, sides, how in mask_flips(samples, declared):
             named[path] = sides
-            found[path].append((index, how))
+            flips_by_path[path].append((index, how))
         draws = [_keypoints(sample, declared) for sample in samples]
         for path, first in draws[0].items():
             named[path] = first.sides
-            states = [one[path] for one in draws if path in one]
-            for one, two in itertools.combinations(states, 2):
-                kind = flip_between(one.points, two.points, first.sides.partner)
-                if kind == "swapped" or (kind == "kept" and one.beside == two.beside):
-                    found[path].append((index, kind))
-        if any(len({index for index, _ in flips}) >= ENOUGH_SAMPLES for flips in found.values()):
+            states = [keypoints[path] for keypoints in draws if path in keypoints]
+            for first_state, second_state in itertools.combinations(states, 2):
+                kind = flip_between(first_state.points, second_state.points, first.sides.partner)
+                if kind == "swapped" or (kind == "kept" and first_state.beside == second_state.beside):
+                    flips_by_path[path].append((index, kind))
+        if any(len({index for index, _ in flips}) >= ENOUGH_SAMPLES for flips in flips_by_path.values()):
             break
-    return tuple(_counted(path, named[path], flips) for path, flips in found.items())
+    return tuple(_counted(path, named[path], flips) for path, flips in flips_by_path.items())
+
+
+def line_of_flip(loader: Loader, folder: Path, flipped: FlippedKeypoints) -> Location | None:
+    """The line of the user's code after which these keypoints or classes are flipped, and keep their order."""
+    sides = flipped.sides
+    reader = Reader(loader, folder, FLIP_DRAWS)
+    for draw in range(FLIP_DRAWS):
+        trace = LineTrace(partial(_state_of, count=len(sides.partner)), {"dataset": loader.dataset})
+        with trace.following():
+            reader.read(flipped.index, draw)
+        earlier: dict[Hashable, list[np.ndarray]] = defaultdict(list)
+        for look in trace.looks:
+            state: Any = look.state
+            is_mask, shape, content = state
+            now = np.frombuffer(content, np.int64 if is_mask else np.float64).reshape(shape)
+            before = earlier[is_mask, shape]
+            kinds = (
+                _flip_between(one, now, sides) if is_mask else flip_between(one, now, sides.partner) for one in before
+            )
+            if "kept" in kinds:
+                return look.location
+            before.append(now)
+    return None
+
+
+def _state_of(array: np.ndarray, count: int) -> Hashable | None:
+    """The values of a mask, or of so many points."""
+    if is_image(array):
+        mask = _mask(array)
+        return None if mask is None else (True, mask.shape, mask.tobytes())
+    points = _points(array, count)
+    return None if points is None else (False, points[..., :2].shape, points[..., :2].tobytes())
 
 
 def _counted(path: str, sides: Sides, flips: Sequence[tuple[Index, str]]) -> FlippedKeypoints:
@@ -103,7 +138,7 @@ def find_sides(dataset: Any) -> tuple[Sides, ...]:
 
     For each number of keypoints, all lists of names must agree, or none is sure to be theirs.
     """
-    found: dict[int, list[Sides]] = defaultdict(list)
+    by_count: dict[int, list[Sides]] = defaultdict(list)
 
     def may_name(value: Any) -> bool:
         return type(value) in (list, tuple) and 1 <= len(value) <= MOST_NAMES
@@ -111,8 +146,8 @@ def find_sides(dataset: Any) -> tuple[Sides, ...]:
     for node in reachable({"dataset": dataset}, may_name):
         sides = _sides(node.path, node.value, flips="flip" in node.step.lower())
         if sides is not None:
-            found[len(sides.partner)].append(sides)
-    agreed = (several[0] for several in found.values() if len({one.partner for one in several}) == 1)
+            by_count[len(sides.partner)].append(sides)
+    agreed = (several[0] for several in by_count.values() if len({sides.partner for sides in several}) == 1)
     return tuple(sides for sides in agreed if sides.pair)
 
 
@@ -156,14 +191,14 @@ class _Keypoints:
 def _keypoints(sample: Any, declared: Mapping[int, Sides]) -> dict[str, _Keypoints]:
     """The leaves of a sample that hold as many points as some sides are declared for."""
     arrays = dict(_arrays(sample))
-    found = {}
+    keypoints = {}
     for path, array in arrays.items():
         for count, sides in declared.items():
             points = _points(array, count)
             if points is not None:
-                beside = [one.tobytes() for one in arrays.values() if one.shape == (count,)]
-                found[path] = _Keypoints(sides, points, tuple(beside))
-    return found | dict(_keyed(sample))
+                beside = [array.tobytes() for array in arrays.values() if array.shape == (count,)]
+                keypoints[path] = _Keypoints(sides, points, tuple(beside))
+    return keypoints | dict(_keyed(sample))
 
 
 def _keyed(value: Any, path: str = "") -> Iterator[tuple[str, _Keypoints]]:
@@ -174,16 +209,16 @@ def _keyed(value: Any, path: str = "") -> Iterator[tuple[str, _Keypoints]]:
         complete = len(points) == len(value) >= FEWEST_POINTS and len({point.shape for point in points}) == 1
         if sides and sides.pair and complete:
             yield path, _Keypoints(sides, np.stack(points)[None].astype(np.float64), ())
-        for key, one in value.items():
-            yield from _keyed(one, f"{path}[{key!r}]")
+        for key, item in value.items():
+            yield from _keyed(item, f"{path}[{key!r}]")
     elif isinstance(value, list | tuple):
-        for position, one in enumerate(value):
-            yield from _keyed(one, f"{path}[{position}]")
+        for position, item in enumerate(value):
+            yield from _keyed(item, f"{path}[{position}]")
 
 
 def _point(value: Any) -> np.ndarray | None:
     """Two or three numbers, if a value is a point."""
-    if isinstance(value, tuple | list) and all(type(one) in (int, float) for one in value):
+    if isinstance(value, tuple | list) and all(type(number) in (int, float) for number in value):
         value = np.array(value)
     array = array_of(value) if isinstance(value, torch.Tensor) else value
     is_point = isinstance(array, np.ndarray) and array.shape in ((2,), (3,)) and array.dtype.kind in "iuf"
@@ -195,18 +230,20 @@ def _arrays(value: Any, path: str = "") -> Iterator[tuple[str, np.ndarray]]:
     if isinstance(value, torch.Tensor | np.ndarray):
         yield path, array_of(value)
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _arrays(one, f"{path}[{key!r}]")
+        for key, item in value.items():
+            yield from _arrays(item, f"{path}[{key!r}]")
     elif isinstance(value, list | tuple):
-        rows = [array_of(one) for one in value if isinstance(one, _NUMBERS | torch.Tensor | np.ndarray)]
+        rows = [array_of(item) for item in value if isinstance(item, _NUMBERS | torch.Tensor | np.ndarray)]
         rows += [
-            np.asarray(one) for one in value if type(one) in (list, tuple) and all(isinstance(x, _NUMBERS) for x in one)
+            np.asarray(item)
+            for item in value
+            if type(item) in (list, tuple) and all(isinstance(x, _NUMBERS) for x in item)
         ]
-        if len(rows) == len(value) >= FEWEST_POINTS and len({(one.shape, one.dtype.kind == "U") for one in rows}) == 1:
+        if len(rows) == len(value) >= FEWEST_POINTS and len({(row.shape, row.dtype.kind == "U") for row in rows}) == 1:
             yield path, np.stack(rows)
         else:
-            for position, one in enumerate(value):
-                yield from _arrays(one, f"{path}[{position}]")
+            for position, item in enumerate(value):
+                yield from _arrays(item, f"{path}[{position}]")
     else:
         yield from ((step, array_of(leaf)) for step, leaf in iter_leaves(value, path) if isinstance(leaf, torch.Tensor))
 
@@ -228,19 +265,19 @@ def _points(array: np.ndarray, count: int) -> np.ndarray | None:
     return array.astype(np.float64)
 
 
-def flip_between(one: np.ndarray, two: np.ndarray, partner: Sequence[int]) -> str | None:
+def flip_between(first: np.ndarray, second: np.ndarray, partner: Sequence[int]) -> str | None:
     """Whether the same points, (instances, points, 2 or 3), are flipped: "kept" in their order, or "swapped"."""
-    if one.shape != two.shape:
+    if first.shape != second.shape:
         return None
     paired = np.asarray(partner) != np.arange(len(partner))
-    visible = _is_visible(one) & _is_visible(two)
+    visible = _is_visible(first) & _is_visible(second)
     visible &= visible[:, list(partner)]
     if not visible[:, paired].any():
         return None
-    matrix = _affine_map(one[visible], two[visible])
+    matrix = _affine_map(first[visible], second[visible])
     if matrix is not None:
         return "kept" if _is_flip(matrix) else None
-    matrix = _affine_map(one[:, list(partner)][visible], two[visible])
+    matrix = _affine_map(first[:, list(partner)][visible], second[visible])
     return "swapped" if matrix is not None and _is_flip(matrix) else None
 
 
@@ -292,11 +329,15 @@ def mask_flips(samples: Sequence[Any], declared: Mapping[int, Sides]) -> Iterato
     States in which another leaf differs, such as a flag of the flip, are not compared.
     """
     states = [_state(sample) for sample in samples] if declared else []
-    for (one, beside), (two, others) in itertools.combinations(states, 2):
-        for path in one.keys() & two.keys():
-            if beside != others or one[path].shape != two[path].shape or (one[path] == two[path]).all():
+    for (first, first_beside), (second, second_beside) in itertools.combinations(states, 2):
+        for path in first.keys() & second.keys():
+            if (
+                first_beside != second_beside
+                or first[path].shape != second[path].shape
+                or (first[path] == second[path]).all()
+            ):
                 continue
-            kinds = [(sides, _flip_between(one[path], two[path], sides)) for sides in declared.values()]
+            kinds = [(sides, _flip_between(first[path], second[path], sides)) for sides in declared.values()]
             clear = [(sides, kind) for sides, kind in kinds if kind]
             yield from [(path, *clear[0])] if len(clear) == 1 else []
 
@@ -308,24 +349,31 @@ def _state(sample: Any) -> tuple[dict[str, np.ndarray], set[tuple[str, bytes]]]:
         if not is_image(leaf):
             beside.add((path, describe(path, leaf).digest))
             continue
-        planes = planes_of(leaf if not isinstance(leaf, torch.Tensor) else array_of(leaf))
-        if len(planes) == 1 and planes.dtype.kind in "iu" and min(planes.shape[-2:]) >= SMALLEST_SIDE:
-            masks[path] = planes[0].astype(np.int64)
+        mask = _mask(leaf if not isinstance(leaf, torch.Tensor) else array_of(leaf))
+        if mask is not None:
+            masks[path] = mask
     return masks, beside
 
 
-def _flip_between(one: np.ndarray, two: np.ndarray, sides: Sides) -> str | None:
+def _mask(image: Any) -> np.ndarray | None:
+    """An image as the classes of its pixels, (height, width), if it may hold these."""
+    planes = planes_of(image)
+    holds = len(planes) == 1 and planes.dtype.kind in "iu" and min(planes.shape[-2:]) >= SMALLEST_SIDE
+    return planes[0].astype(np.int64) if holds else None
+
+
+def _flip_between(mask: np.ndarray, second: np.ndarray, sides: Sides) -> str | None:
     """Whether a mask equals a second one flipped, with classes "kept" or "swapped"; class 1 may be the first name."""
-    values = set(np.unique(one).tolist()) - {*UNLABELLED}
+    values = set(np.unique(mask).tolist()) - {*UNLABELLED}
     count = len(sides.partner)
     offsets = [offset for offset in (0, 1) if max(values, default=0) < count + offset]
-    flipped = one[:, ::-1]
+    flipped = mask[:, ::-1]
     swapped = [_swapped(flipped, sides.partner, offset) for offset in offsets]
     if not swapped or any((other == flipped).all() for other in swapped):
         return None  # no class with a side is there, or it is not known which
-    if (two == flipped).all():
+    if (second == flipped).all():
         return "kept"
-    return "swapped" if any((two == other).all() for other in swapped) else None
+    return "swapped" if any((second == other).all() for other in swapped) else None
 
 
 def _swapped(mask: np.ndarray, partner: Sequence[int], offset: int) -> np.ndarray:

@@ -13,21 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 
-from dataguard.core.model import NotApplicable, Undecided
+from dataguard.core.incident import is_library
+from dataguard.core.model import Location, NotApplicable, Undecided
 from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
-from dataguard.lab.geometry.alignment import DRAWS, FEWEST_DRAWS, ChartedDraws, MaskLeaf
-from dataguard.lab.geometry.box_alignment import ChartedBoxes, in_source, run_boxes
+from dataguard.lab.culprit.construction import places_of_construction
+from dataguard.lab.culprit.line_trace import MOST_SECONDS
+from dataguard.lab.geometry.alignment import CHARTED_DRAWS, FEWEST_DRAWS, ChartedDraws, MaskLeaf, MaskValues
+from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, sizes_apart
+from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_source, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
+from dataguard.lab.geometry.box_lines import line_of_boxes
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
+    MASK_RULES,
     Field,
     InputImage,
     IsMask,
@@ -40,20 +47,27 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
+from dataguard.lab.geometry.drawn_targets import DrawnTargets, run_drawn_targets
 from dataguard.lab.geometry.keypoint_flips import (
     FLIP_READS,
     FLIP_SAMPLES,
     FlippedKeypoints,
     find_flips,
     find_sides,
+    line_of_flip,
     names_sides,
 )
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
+
+VALUE_DRAWS = 4
+"""Draws in which a line that changes values is looked for: a transform that acts in half of all draws acts in one of
+four in 15 of 16 cases."""
 
 
 class Geometry:
@@ -65,9 +79,20 @@ class Geometry:
     @property
     def masks(self) -> ChartedMasks:
         """The response of masks to charts. Raises NotApplicable if no image has a mask."""
-        if not any(sum(map(_is_image, one.leaves)) > 1 for one in self._subject.epoch.samples):
+        if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
         return self._observe("masks", run_masks)
+
+    def line_apart(self, draw: int) -> Location | None:
+        """The line of the user's code after which image and mask disagree in this draw."""
+        run = partial(trace_masks, charts=self.masks, draws=(draw,), again=self._subject.quick_rebuild)
+        return self._observe(("line apart", draw), run)
+
+    def line_of_values(self, values: MaskValues) -> Location | None:
+        """The line of the user's code after which a mask holds these values to the end, in a draw that shows them."""
+        draws = range(VALUE_DRAWS)
+        run = partial(trace_masks, charts=self.masks, draws=draws, again=self._subject.quick_rebuild, values=values)
+        return self._observe(("line of values", values), run)
 
     @property
     def boxes(self) -> ChartedBoxes:
@@ -76,15 +101,30 @@ class Geometry:
         return self._observe("boxes", run_boxes)
 
     @property
+    def drawn_targets(self) -> DrawnTargets:
+        """How masks and heatmaps that are read from no file follow their image. Raises NotApplicable if none can be."""
+        if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
+            raise NotApplicable("no sample holds an image with a mask or another dense target")
+        return self._observe("drawn targets", run_drawn_targets)
+
+    def line_of_boxes(self, table: BoxAlignment) -> Location | None:
+        """The line of the user's code after which boxes or points do not follow their image."""
+        return self._observe(("line of boxes", table.path), partial(trace_boxes, table=table))
+
+    @property
     def sized_pairs(self) -> tuple[SizedPair, ...]:
         """Pairs of leaves that show one part of one image in two sizes, and how they are aligned."""
-        sizes = [{leaf.shape for leaf in one.leaves if _is_image(leaf)} for one in self._subject.epoch.samples]
+        sizes = [{leaf.shape for leaf in sample.leaves if _is_image(leaf)} for sample in self._subject.epoch.samples]
         if not any(len(shapes) > 1 for shapes in sizes):
             raise NotApplicable("no sample holds images of two sizes")
         return self._observe("sized pairs", run_sized_pairs)
 
+    def line_of_sizes(self, pair: SizedPair) -> Location | None:
+        """The line of the user's code after which two sizes of an image disagree."""
+        return self._observe(("line of sizes", pair.large, pair.small), partial(trace_sizes, pair=pair))
+
     def _need_tables(self) -> None:
-        samples = [one.leaves for one in self._subject.epoch.samples]
+        samples = [sample.leaves for sample in self._subject.epoch.samples]
         if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
             raise NotApplicable("no sample holds an image with a table of two to six columns, as boxes and points have")
 
@@ -112,10 +152,20 @@ class Geometry:
         indices, build = subject.epoch.asked(FLIP_SAMPLES), subject.build
         return subject.observe("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
 
-    def _observe(self, key: str, run: Callable[..., T]) -> T:
+    def line_of_flip(self, flipped: FlippedKeypoints) -> Location | None:
+        """The line of the user's code after which keypoints or classes are flipped."""
+        build = self._subject.build
+        return self._subject.observe(
+            ("line of flip", flipped.leaf), lambda folder: line_of_flip(build(num_workers=0), folder, flipped)
+        )
+
+    def _observe(self, key: object, run: Callable[..., T]) -> T:
         subject = self._subject
         subject.afford_reads(key, ORIGINALS)
-        indices, batched = subject.epoch.asked(DRAWS) if subject.facts.kind == "map" else (), subject.facts.batched
+        indices, batched = (
+            subject.epoch.asked(CHARTED_DRAWS) if subject.facts.kind == "map" else (),
+            subject.facts.batched,
+        )
         return subject.observe(key, lambda folder: run(subject.build, folder, indices, batched=batched))
 
 
@@ -152,7 +202,8 @@ class ChartedMasks(Rooted):
 
     `source` names where masks were replaced; `labels` are the values of label masks there. With lossy compression, a
     mask of up to `lossy_labels` labels holds up to `lossy_values` values. `constant` are integer leaves that never
-    change, if no leaf follows a mask with several labels.
+    change, if no leaf follows a mask with several labels. `told_by` names the rule that distinguishes masks from
+    images, and `chart_labels` are the values for dark and light in the charts of masks.
     """
 
     source: str
@@ -165,6 +216,8 @@ class ChartedMasks(Rooted):
     index: Index
     draws: int
     reads: int
+    told_by: str
+    chart_labels: tuple[Value, Value] | None
 
     @property
     def exercised(self) -> dict[str, int]:
@@ -174,11 +227,11 @@ class ChartedMasks(Rooted):
 
 def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedMasks:
     """Read samples with their images and masks replaced by charts, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
         raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
-    masks = [one for sample in originals for one in sample.inputs if rule(one)]
+    masks = [mask for sample in originals for mask in sample.inputs if rule(mask)]
     labels = () if is_second is rule else _labels_of(masks)
     reader.painter.is_mask = rule
     charted = draw_all(reader, labels)
@@ -193,15 +246,73 @@ def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     return ChartedMasks(
         masks[0].source,
         labels,
-        max((len(one.labels or ()) for one in masks if one.is_lossy_mask), default=0),
-        max((one.value_count for one in masks if one.is_lossy_mask), default=0),
+        max((len(mask.labels or ()) for mask in masks if mask.is_lossy_mask), default=0),
+        max((mask.value_count for mask in masks if mask.is_lossy_mask), default=0),
         leaves,
         constant,
         reader.collated,
         charted.draws[-1].index,
         len(charted.draws),
         charted.reads,
+        rule.__name__,
+        reader.painter.label_pair,
     )
+
+
+def trace_masks(
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    charts: ChartedMasks,
+    draws: Sequence[int],
+    *,
+    batched: bool,
+    again: Callable[[], Loader] | None,
+    values: MaskValues | None = None,
+) -> Location | None:
+    """The line after which an image and its mask disagree in a draw, or the mask holds these `values`.
+
+    Of several draws, the first that shows it. `again` builds the loader from newly imported modules, to see where they
+    make the transform that does so.
+    """
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    rule = {rule.__name__: rule for rule in (*MASK_RULES, is_second)}[charts.told_by]
+    first = ORIGINALS + draws[0], draws[0]
+    if not any({*map(rule, reader.read(*first).inputs)} >= {True, False} for _ in reader.sources()):
+        raise Undecided("no image is replaced while a sample is read")
+    reader.painter.is_mask, reader.painter.label_pair = rule, charts.chart_labels
+    end = time.thread_time() + MOST_SECONDS
+    for draw in draws:
+        looks, kinds = followed(reader, ORIGINALS + draw, draw)
+        look = line_apart(looks) if values is None else line_of_values(looks, values)
+        # A transform that moves the image alone may be right, and wrongly called: by the user's code, if it calls it.
+        if look and not look.exact and again and (values or is_library(look.file)):
+            look = look.made_at(places_of_construction(again, {look.name: kinds[look.name]}).get(look.name))
+        if look or time.thread_time() > end:
+            return look.location if look else None
+    return None
+
+
+def trace_sizes(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], pair: SizedPair, *, batched: bool
+) -> Location | None:
+    """The line after which two sizes of an image disagree in the draw that differs most."""
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    leaves = _original(reader).leaves
+    looks, _ = followed(reader, pair.draw, pair.draw)
+    look = sizes_apart(looks, [leaves[path].shape[-2:] for path in (pair.large, pair.small)])
+    return look.location if look else None
+
+
+def trace_boxes(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], table: BoxAlignment, *, batched: bool
+) -> Location | None:
+    """The line after which boxes or points do not follow their image in one of the draws that match worst."""
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    if not any(reader.read(*table.read).inputs for _ in reader.sources()):
+        raise Undecided("no image is replaced while a sample is read")
+    look = line_of_boxes(reader, *table.read, points=table.points)
+    return look.location if look else None
 
 
 def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
@@ -213,7 +324,7 @@ def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
         charted.take(1)
         if charted.masks:
             break
-    charted.take(DRAWS)
+    charted.take(CHARTED_DRAWS)
     return charted
 
 
@@ -229,19 +340,19 @@ def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], I
 
 def _labels_of(masks: Sequence[InputImage]) -> tuple[Value, ...]:
     """The values of all label masks; none if a mask has too many of them, or if most occur at edges only."""
-    labels = {value for one in masks for value in one.labels or ()}
+    labels = {value for mask in masks for value in mask.labels or ()}
     # A label that is at edges only in all masks comes from soft edges, unless it is black or white.
-    edges = labels.intersection(*(one.edge_labels | (labels - set(one.labels or ())) for one in masks))
+    edges = labels.intersection(*(mask.edge_labels | (labels - set(mask.labels or ())) for mask in masks))
     soft = {label for label in edges if min(labels) < label < max(labels)}
-    mixed = len({one.planes for one in masks}) > 1 or not _are_labelled(masks)
+    mixed = len({mask.planes for mask in masks}) > 1 or not _are_labelled(masks)
     return () if mixed or (len(soft) > len(labels) - len(soft) > 1) else tuple(sorted(labels))
 
 
 def _are_labelled(masks: Sequence[InputImage]) -> bool:
     """Whether all are label masks: lossy compression may hide the labels of one in several."""
-    hidden = sum(one.labels is None for one in masks)
+    hidden = sum(mask.labels is None for mask in masks)
     return not hidden or (
-        _HIDDEN_MASKS * hidden <= len(masks) and all(one.is_lossy_mask for one in masks if one.labels)
+        _HIDDEN_MASKS * hidden <= len(masks) and all(mask.is_lossy_mask for mask in masks if mask.labels)
     )
 
 
@@ -269,12 +380,13 @@ def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMa
     distinct = list({sample.index: (number, sample) for number, sample in enumerate(originals)}.values())
     if len(distinct) < FEWEST_PAIRS or any(len(sample.inputs) != 2 for _, sample in distinct):
         return None
-    contents = np.stack([_standardized(one.thumbnail) for _, sample in distinct for one in sample.inputs])
-    alike = np.abs(contents @ contents.T)  # an edge or depth map may be dark where its photograph is bright
-    own = np.array([alike[first, first + 1] for first in range(0, len(contents), 2)])
-    others = alike[np.arange(len(alike))[:, None] // 2 != np.arange(len(alike))[None, :] // 2]
-    identical = own.max() > 1 - 1e-9  # but for rounding: one file that is read twice
-    if own.min() < PAIR_CORRELATION or own.min() <= others.max() or identical:
+    contents = np.stack([_standardized(image.thumbnail) for _, sample in distinct for image in sample.inputs])
+    correlations = np.abs(contents @ contents.T)  # an edge or depth map may be dark where its photograph is bright
+    within_pairs = np.array([correlations[first, first + 1] for first in range(0, len(contents), 2)])
+    numbers = np.arange(len(correlations)) // 2
+    between_samples = correlations[numbers[:, None] != numbers[None, :]]
+    identical = within_pairs.max() > 1 - 1e-9  # but for rounding: one file that is read twice
+    if within_pairs.min() < PAIR_CORRELATION or within_pairs.min() <= between_samples.max() or identical:
         return None
     again = [reader.read(number, 1) for number, _ in distinct]
     if all(is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):
@@ -292,11 +404,13 @@ def _standardized(thumbnail: np.ndarray) -> np.ndarray:
     return np.asarray(values / max(float(np.linalg.norm(values)), 1e-12))
 
 
-def is_steady(one: ChartedSample, other: ChartedSample) -> bool:
+def is_steady(sample: ChartedSample, again: ChartedSample) -> bool:
     """Whether two draws of a sample read the same images, and differ in nothing but images."""
-    if [image.thumbnail.tobytes() for image in one.inputs] != [image.thumbnail.tobytes() for image in other.inputs]:
+    if [image.thumbnail.tobytes() for image in sample.inputs] != [image.thumbnail.tobytes() for image in again.inputs]:
         return False
-    values = ({path: leaf for path, leaf in iter_leaves(sample.value) if not is_image(leaf)} for sample in (one, other))
+    values = (
+        {path: leaf for path, leaf in iter_leaves(charted.value) if not is_image(leaf)} for charted in (sample, again)
+    )
     first, second = ({path: describe(path, leaf).digest for path, leaf in leaves.items()} for leaves in values)
     return first == second
 
@@ -315,14 +429,15 @@ a stripe, about as exact as the pose of a small leaf, and more than a whole one.
 class SizedPair(Rooted):
     """A `large` and a `small` leaf of one part of one image, in `draws` draws, and those in which they are misaligned.
 
-    Both are paths from the sample or, if `collated`, the batch. `index`, `distance` (a share of the image) and the
-    descriptions are those of the draw that differs most.
+    Both are paths from the sample or, if `collated`, the batch. `draw`, `index`, `distance` (a share of the image)
+    and the descriptions are those of the draw that differs most.
     """
 
     large: str
     small: str
     draws: int
     misaligned: int
+    draw: int
     index: Index
     distance: float
     large_is: str
@@ -331,20 +446,20 @@ class SizedPair(Rooted):
     collated: bool
 
 
-View = tuple[Index, Field, Pose]
-"""One leaf in one draw: where its points come from."""
+View = tuple[tuple[int, Index], Field, Pose]
+"""One leaf in one draw and its index: where its points come from."""
 
 
 def run_sized_pairs(
     build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool
 ) -> tuple[SizedPair, ...]:
     """Read samples with their image replaced by charts, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     original = _original(reader)
     pairs = _of_two_sizes(original)
     if not pairs or not is_steady(original, reader.read(0, 1)):
         raise NotApplicable("no sample holds one image in two sizes")
-    draws = [views for draw in range(DRAWS) if (views := _views(reader, draw))]
+    draws = [views for draw in range(CHARTED_DRAWS) if (views := _views(reader, draw))]
     numbered = any(not is_image(leaf) and not isinstance(leaf, str | bytes) for _, leaf in iter_leaves(original.value))
     source, collated = original.inputs[0].source, reader.collated
     judged = (_judged(*pair, draws, source, numbered=numbered, collated=collated) for pair in pairs)
@@ -381,7 +496,7 @@ def _views(reader: ChartedReader, draw: int) -> Mapping[str, View]:
         field = located([flattened(sampled(leaf)) for leaf in leaves if leaf is not None]) if len(shapes) == 1 else None
         pose = None if field is None else pose_of(field)
         if field is not None and pose is not None:
-            views[path] = charted[0].index, field, pose
+            views[path] = (draw, charted[0].index), field, pose
     return views
 
 
@@ -390,18 +505,20 @@ def _judged(
 ) -> SizedPair | None:
     """How two leaves agree; None unless they show the same part of their image in every draw."""
     both = [(draw[large], draw[small]) for draw in draws if large in draw and small in draw]
-    parts = np.array([[_part(one[2]), _part(other[2])] for one, other in both])
+    parts = np.array([[_part(large_view[2]), _part(small_view[2])] for large_view, small_view in both])
     if len(both) < FEWEST_DRAWS or np.abs(parts[:, 0] - parts[:, 1]).max() > SAME_PART:
         return None
     if numbered and np.abs(parts[:, 0] - parts[0, 0]).max() < OTHER_PART:
         return None
-    lengths = [displacement(one[1], other[1]) or 0.0 for one, other in both]
-    misaligned = sum(length > OTHER_PART * _side(one[2]) for length, (one, _) in zip(lengths, both, strict=True))
+    lengths = [displacement(large_view[1], small_view[1]) or 0.0 for large_view, small_view in both]
+    misaligned = sum(
+        length > OTHER_PART * _side(large_view[2]) for length, (large_view, _) in zip(lengths, both, strict=True)
+    )
     worst = int(np.argmax(lengths))
-    (index, _, pose), (_, _, other) = both[worst]
+    ((draw, index), _, pose), (_, _, other) = both[worst]
     wrong = misaligned if misaligned < len(both) else 0  # always flipped: on purpose
     described = pose.description, other.description
-    return SizedPair(large, small, len(both), wrong, index, lengths[worst], *described, source, collated)
+    return SizedPair(large, small, len(both), wrong, draw, index, lengths[worst], *described, source, collated)
 
 
 def _part(pose: Pose) -> np.ndarray:

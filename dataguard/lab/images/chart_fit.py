@@ -33,10 +33,12 @@ middle shows whether the relation is linear."""
 
 
 _MOST_PIXELS = 4096
-"""Pixels that are looked at, evenly spaced: a colour that counts covers 160 of them."""
+"""Pixels that are compared, evenly spaced: a colour that counts covers 160 of them."""
 _MOST_STACKED_CHANNELS = 96
 """The most channels of frames that are stacked on one axis: 32 frames. More are rather bands, or an axis of another
 kind."""
+_FEWEST_ROWS = 25
+"""The fewest rows of three values that may be colours of pixels: as many as the smallest image has."""
 _COLOUR_SHARE = 0.04
 """The smallest share of an image that a colour covers to count as one of its colours: smaller finds small images in
 large padding, larger ignores more edges."""
@@ -81,8 +83,10 @@ def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
         leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
         leaf = leaf[..., None]
-    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 3 or min(leaf.shape) < 1:
+    if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 2 or min(leaf.shape) < 1:
         return None
+    if leaf.ndim == 2:  # the colours of single pixels, such as those of rays
+        return _some_of(leaf) if leaf.shape[1] == 3 and len(leaf) >= _FEWEST_ROWS else None
     numbers = (bands,) if bands > 4 else (1, 3, 4)
     if leaf.shape[-4:-3] == (3,) and leaf.shape[-3] not in (1, 3) and leaf.shape[-1] not in numbers:
         leaf = leaf.swapaxes(-4, -3)  # (channels, frames, height, width): four frames are no alpha channel
@@ -91,8 +95,11 @@ def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
         leaf = np.moveaxis(leaf, -3, -1)
     elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
         return None
-    flat = leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3]
-    return np.asarray(flat[:: len(flat) // _MOST_PIXELS + 1])
+    return _some_of(leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3])
+
+
+def _some_of(pixels: np.ndarray) -> np.ndarray:
+    return np.asarray(pixels[:: len(pixels) // _MOST_PIXELS + 1])
 
 
 def _unstacked(leaf: np.ndarray) -> np.ndarray:
@@ -163,6 +170,10 @@ _MANY_DRAWS, _USUAL_SHARE, _PERMUTED_ORDERS = 24, 0.45, 3
 Of 24 draws that all permute channels at random, one order reaches that share in 5 of 1,000 cases; one that half of the
 draws keep reaches it in 93 of 100.
 """
+_ROTATIONS = {"RGB": {"RGB", "GBR", "BRG"}, "BGR": {"BGR", "GRB", "RBG"}}
+"""The orders that a rotation of the hue makes of each: jitter of the hue never reaches those of the other."""
+_ROTATED_DRAWS = 12
+"""The fewest draws for that: of 12 draws that permute channels at random, all are of one kind in 1 of 2,000 cases."""
 _FEW_VOTES, _MAJORITY = 0.1, 0.6
 """A channel's colour needs more than the first share of all draws of pure colours, and of those that vote."""
 
@@ -173,6 +184,7 @@ class Fit:
 
     `gains` and `offsets` are those of each output channel: `output = gain * input + offset`. `order` names the colours
     of the channels, as in "BGR"; it is empty if colours are mixed, as in a grey image, and None if draws disagree.
+    `other_orders` are those that draws show beside it, such as one that reverses channels on purpose.
     `residual` is how far the middle grey is off, as a share of the range; `exact` means that all draws agree.
     """
 
@@ -183,6 +195,7 @@ class Fit:
     offsets: tuple[float, ...]
     residual: float
     exact: bool
+    other_orders: tuple[str, ...] = ()
 
     @property
     def white(self) -> tuple[float, ...]:
@@ -197,13 +210,17 @@ class Fit:
 
 def paths_of(responses: Sequence[ChartResponse]) -> list[str]:
     """The leaves that all responses have."""
-    return [path for path in (responses[0].shades if responses else ()) if all(path in one.shades for one in responses)]
+    return [
+        path
+        for path in (responses[0].shades if responses else ())
+        if all(path in response.shades for response in responses)
+    ]
 
 
 def follows(responses: Sequence[ChartResponse], path: str) -> bool:
     """Whether every channel of a leaf differs between black and white by more than rounding."""
     values = _values(responses, path)
-    black, white = _at(values, BLACK), _at(values, WHITE)
+    black, white = _shades_of_chart(values, BLACK), _shades_of_chart(values, WHITE)
     if not len(black) or not len(white) or black.shape[1] != white.shape[1]:
         return False
     # float32 rounds to 1e-7 of the largest value; 1e-9 keeps leaves of zeros out.
@@ -219,7 +236,7 @@ def _tolerance(responses: Sequence[ChartResponse], path: str) -> float:
 def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     """How a leaf follows the colour; None if the draws do not agree, or the relation is not linear."""
     values = _values(responses, path)
-    black, white, middle = (_at(values, chart) for chart in (BLACK, WHITE, MIDDLE))
+    black, white, middle = (_shades_of_chart(values, chart) for chart in (BLACK, WHITE, MIDDLE))
     if len(black) < 2 or len(white) < 2 or not len(middle):
         return None
     sign = np.sign(np.median(white, axis=0) - np.median(black, axis=0))
@@ -230,34 +247,43 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     gains = span / 255
     equal = max(_EQUAL_SHARE, _tolerance(responses, path) / float(np.abs(span).min()))
     off = np.abs(middle - (low + gains * 128)) / np.abs(span)
-    charted = [shades for chart in CHARTS if len(shades := _at(values, chart))]
+    charted = [shades for chart in CHARTS if len(shades := _shades_of_chart(values, chart))]
     spread = max(float(np.ptp(draws / span, axis=0).max()) for draws in charted)
     exact = spread <= equal
     if exact:
         settled = float(off.max()) <= _LINEAR_ERROR
     else:
-        settled = _apart(black * sign, white * sign) and all(
-            _agree(draws, end, equal * span) for draws, end in ((black, low), (white, high))
+        settled = _is_separated(black * sign, white * sign) and all(
+            _reaches(draws, end, equal * span) for draws, end in ((black, low), (white, high))
         )
     if not settled:
         return None
-    order = _order(values, low, span)
+    orders = _orders_seen(values, low, span)
+    order = _order(orders, values, low, span)
+    others = tuple(other for other in orders if other not in (order, ""))
     gained, offset = (tuple(map(float, part)) for part in (gains, low))
-    return Fit(path, responses[0].dtypes[path], order, gained, offset, float(np.median(off)), exact)
+    return Fit(path, responses[0].dtypes[path], order, gained, offset, float(np.median(off)), exact, others)
 
 
-def _apart(black: np.ndarray, white: np.ndarray) -> bool:
+def _is_separated(black: np.ndarray, white: np.ndarray) -> bool:
     """Whether black is below white in most pairs of draws, as it is not in a leaf that has nothing to do with them."""
     return bool((black[:, None] < white[None]).all(axis=-1).mean() >= _BELOW_SHARE)
 
 
-def _agree(draws: np.ndarray, extreme: np.ndarray, equal: np.ndarray) -> bool:
+def _reaches(draws: np.ndarray, extreme: np.ndarray, equal: np.ndarray) -> bool:
     """Whether several draws reach the extreme, where jitter is clipped: a single one may fall short of it."""
     close = (np.abs(draws - extreme) <= np.abs(equal)).all(axis=1)
     return int(close.sum()) >= _AGREEING_DRAWS
 
 
-def _order(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> str | None:
+def _orders_seen(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> Counter[str]:
+    """How many draws show each order; the empty one stands for draws that show none clearly."""
+    shares = {(value.draw, value.chart): (value.shade - low) / span for value in values if value.chart in PURE}
+    draws = {draw for draw, _ in shares}
+    return Counter(_order_in([shares[draw, chart] for chart in PURE if (draw, chart) in shares]) for draw in draws)
+
+
+def _order(seen: Counter[str], values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> str | None:
     """The colour of each channel: the order that most draws have, as some may permute channels on purpose.
 
     If few draws show every colour clearly, the channels are decided one by one. If several orders occur and none is
@@ -265,19 +291,20 @@ def _order(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> str |
     """
     # Why the usual order is that of the pipeline: an augmentation that permutes channels gives each of the six orders
     # equally often, and the draws that it leaves alone all have the pipeline's own. So that one leads, by twice as many
-    # as any other if a seventh of the draws or more are left alone. RGB accuses nobody and is accepted at once; any
-    # other order waits for many draws. Three orders without a leader cannot come from one fixed order: "" says so.
-    shares = {(value.draw, value.chart): (value.shade - low) / span for value in values if value.chart in PURE}
-    draws = {draw for draw, _ in shares}
-    seen = [_order_in([shares[draw, chart] for chart in PURE if (draw, chart) in shares]) for draw in draws]
-    orders = Counter(filter(None, seen)).most_common()
-    if 2 * sum(count for _, count in orders) < max(len(draws), 4):
-        return _voted([(chart, share) for (_, chart), share in shares.items()], len(low))
+    # as any other if a seventh of the draws or more are left alone. RGB leads to no finding and is accepted at once;
+    # any other order waits for many draws. Three orders without a leader cannot come from one fixed order: "" says so.
+    orders = [(order, count) for order, count in seen.most_common() if order]
+    if 2 * sum(count for _, count in orders) < max(seen.total(), 4):
+        shares = [(value.chart, (value.shade - low) / span) for value in values if value.chart in PURE]
+        return _voted(shares, len(low))
     (order, count), *others = orders
     usual = all(count >= 2 * other for _, other in others)
     if not others or (usual and order == "RGB"):
         return order
     seen_clearly = count + sum(other for _, other in others)
+    rotated = next((first for first, turns in _ROTATIONS.items() if {order for order, _ in orders} <= turns), None)
+    if rotated and seen_clearly >= _ROTATED_DRAWS:
+        return rotated
     if seen_clearly < _MANY_DRAWS:
         return None
     if usual and count >= _USUAL_SHARE * seen_clearly:
@@ -328,26 +355,28 @@ def _values(responses: Sequence[ChartResponse], path: str) -> list[_Value]:
     tallies: list[tuple[np.ndarray, set[RGB]]] = []
     for response in responses:
         for shade in response.shades[path]:
-            known = next((one for one in tallies if _same(one[0], shade, size)), None)
-            if known is None:
+            tally = next((other_tally for other_tally in tallies if _is_same_shade(other_tally[0], shade, size)), None)
+            if tally is None:
                 tallies.append((shade, {response.chart}))
             else:
-                known[1].add(response.chart)
+                tally[1].add(response.chart)
     padding = [shade for shade, charts in tallies if len(charts) > len(CHARTS) // 2]
-    found = []
+    values = []
     for response in responses:
-        own = [one for one in response.shades[path] if not any(_same(one, other, size) for other in padding)]
-        found.append(_Value(response.chart, response.draw, (own or list(response.shades[path]))[0]))
-    return found
+        unpadded = [
+            shade for shade in response.shades[path] if not any(_is_same_shade(shade, other, size) for other in padding)
+        ]
+        values.append(_Value(response.chart, response.draw, (unpadded or list(response.shades[path]))[0]))
+    return values
 
 
-def _same(one: np.ndarray, other: np.ndarray, size: float) -> bool:
-    return one.shape == other.shape and bool((np.abs(one - other) <= _EQUAL_SHARE * size).all())
+def _is_same_shade(shade: np.ndarray, other: np.ndarray, size: float) -> bool:
+    return shade.shape == other.shape and bool((np.abs(shade - other) <= _EQUAL_SHARE * size).all())
 
 
-def _at(values: Sequence[_Value], chart: RGB) -> np.ndarray:
-    found = [value.shade for value in values if value.chart == chart]
-    return np.stack(found) if found and len({one.shape for one in found}) == 1 else np.empty(0)
+def _shades_of_chart(values: Sequence[_Value], chart: RGB) -> np.ndarray:
+    shades = [value.shade for value in values if value.chart == chart]
+    return np.stack(shades) if shades and len({shade.shape for shade in shades}) == 1 else np.empty(0)
 
 
 Preset = tuple[tuple[float, ...], tuple[float, ...]]

@@ -21,6 +21,8 @@ from dataguard.core.incident import LoaderRaised
 from dataguard.core.model import NotApplicable, Undecided, without_empty
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
+from dataguard.lab.culprit.construction import places_of_construction
+from dataguard.lab.culprit.line_trace import LineTrace
 from dataguard.lab.images.chart_fit import (
     BLACK,
     CHARTS,
@@ -34,12 +36,14 @@ from dataguard.lab.images.chart_fit import (
     response_to,
     statistics_of,
 )
+from dataguard.lab.images.colour_lines import ColourStep, levels, steps_of
 from dataguard.lab.images.painter import RGB, Painter
 from dataguard.lab.process.isolation import in_fork
+from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.reading.sample_reader import Reader, Rooted
 from dataguard.lab.spy.usage_readings import memory_taken
 from dataguard.lab.subject import Subject
-from dataguard.process.originals import time
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.stats.normalization import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.targets.variants import Loader
 
@@ -49,8 +53,9 @@ FEWEST_DRAWS, JITTER_DRAWS, MOST_DRAWS = 2, 12, 40
 Two draws that agree need no third; jitter that is clipped in one of ten draws reaches the end of the range three times
 in 40 draws in 78 of 100 cases.
 """
-CONFIRMING_DRAWS = 4
-"""Draws of white alone, after draws that agree: jitter that is rounded to 8 bits does so once in a hundred times."""
+CONFIRMING_DRAWS = 8
+"""Draws of red alone, after draws that agree: jitter that is rounded to 8 bits does so once in a hundred times, and
+channels that are reversed in half of the draws once in four before these draws, and in one of a thousand after them."""
 DRAW_SECONDS = 6.0
 """Seconds after which no more draws are made: a tenth of the default budget. What is not settled by then stays
 undecided."""
@@ -63,6 +68,8 @@ IMAGE_TRIES, SLOW_TRIES = 6, 2
 cache."""
 
 
+RED: RGB = (255, 0, 0)
+"""The chart that shows the channel order, beside black and white."""
 MOST_ITEMS = 24
 """The number of different samples, in case some are cached from earlier reads."""
 
@@ -148,6 +155,16 @@ class Images:
         run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before)
         return subject.observe("colours", lambda folder: run(subject.build, folder, indices))
 
+    @property
+    def steps(self) -> tuple[ColourStep, ...]:
+        """The lines of the user's code after which black, white or red of a sample change, and what they are then."""
+        subject = self._subject
+        indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
+        run = partial(
+            trace_colours, batched=batched, decoded_before=subject.decoded_before, again=subject.quick_rebuild
+        )
+        return subject.observe("colour lines", lambda folder: run(subject.build, folder, indices))
+
 
 def run_charts(
     build: Callable[..., Loader],
@@ -170,7 +187,7 @@ def run_charts(
         reader.forget()
         responses = reader.responses()
         fits = fits_of(responses)
-    clear = tuple(one for one in fits.values() if one)
+    clear = tuple(leaf_fit for leaf_fit in fits.values() if leaf_fit)
     if not fits:
         raise NotApplicable("nothing in the sample follows the colour of its image")
     if not clear:
@@ -181,15 +198,34 @@ def run_charts(
     )
 
 
+def trace_colours(
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    *,
+    batched: bool,
+    decoded_before: bool,
+    again: Callable[[], Loader] | None,
+) -> tuple[ColourStep, ...]:
+    """The steps of one sample, in this disposable process. Raises Undecided if no image is replaced in it.
+
+    `again` builds the loader from newly imported modules, to see where they make the transforms.
+    """
+    painter = Painter()
+    painter.install()
+    reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=IMAGE_TRIES)
+    if not reader.finds_an_image(decoded_before=decoded_before):
+        raise Undecided("no image is replaced while a sample is read")
+    traces = [reader.followed(chart) for chart in (BLACK, WHITE, RED)]
+    steps = tuple(steps_of(*(trace.looks for trace in traces)))
+    unknown = {step.name: traces[0].kinds[step.name] for step in steps if not step.exact}
+    places = places_of_construction(again, unknown) if unknown and again else {}
+    return tuple(step.made_at(places.get(step.name)) for step in steps)
+
+
 def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:
     """The fit of each leaf that follows the colour."""
     return {path: fit(responses, path) for path in paths_of(responses) if follows(responses, path)}
-
-
-def _mixing(indices: Sequence[Index]) -> Sequence[Index]:
-    """As many of the indices as meet every chart in turn: one that met a single chart would pass for its colour."""
-    mixing = (count for count in range(len(indices), FEWEST_MIXED_SAMPLES - 1, -1) if gcd(count, len(CHARTS)) == 1)
-    return indices[: next(mixing, len(indices))]
 
 
 class ColourChartReader:
@@ -221,10 +257,10 @@ class ColourChartReader:
 
     def _measured_build(self) -> Loader:
         """Build the loader, and note what it decodes, and whether it can be built for each chart."""
-        started, taken = time.monotonic(), memory_taken()
+        started, taken = undisturbed_seconds(), memory_taken()
         loader = self._build()
         quick, small = (
-            time.monotonic() - started < DRAW_SECONDS / len(CHARTS),
+            undisturbed_seconds() - started < DRAW_SECONDS / len(CHARTS),
             memory_taken() - taken < MOST_BUILD_BYTES,
         )
         self._can_build_more = quick and small
@@ -261,22 +297,26 @@ class ColourChartReader:
     def _paints_while_built(self) -> bool:
         """Whether samples are made of images that were decoded and cached while the loader was built.
 
-        If this takes little time and memory, the loader is built once for each chart.
+        If this takes little time and memory, the loader is built once for each chart, and may write no file then. That
+        is tried in a fork, because there is no way back.
         """
         if not (self._decoded_in_build and self._can_build_more):
             return False
-        usual = self._reader
+        self.source = max(self._decoded_in_build)
         try:
-            self._prebuilt = {chart: self._built_with(chart) for chart in CHARTS}
-            responses = [response for chart in (BLACK, WHITE) for response in [self._response(chart, 0)] if response]
-        except Exception:  # noqa: BLE001 - the user's code may fail on a chart
-            responses = []
-        self._build()  # files that it wrote meanwhile hold images again
-        found = any(follows(responses, path) for path in paths_of(responses))
-        if not found:
-            self._prebuilt, self._reader = {}, usual
-        self.source, self.decoded = max(self._decoded_in_build), found
-        return found
+            self.decoded = bool(in_fork(partial(self._build_for_charts, BLACK, WHITE)))
+        except WriteRefused:  # other sources are tried
+            return False
+        if self.decoded:
+            self._build_for_charts(*CHARTS)
+        return self.decoded
+
+    def _build_for_charts(self, *charts: RGB) -> bool:
+        """Build the loader for each of these charts. Returns whether samples follow it."""
+        forbid_writes()
+        self._prebuilt = {chart: self._built_with(chart) for chart in charts}
+        responses = [response for chart in (BLACK, WHITE) for response in [self._response(chart, 0)] if response]
+        return any(follows(responses, path) for path in paths_of(responses))
 
     def _built_with(self, chart: RGB) -> Reader:
         self._painter.colour = chart
@@ -288,36 +328,39 @@ class ColourChartReader:
 
     def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
         """Whether one of `tries` samples has an image that is replaced; notes its source."""
-        found = any(self._response(chart, 0) for _ in range(tries))
+        replaced = any(self._response(chart, 0) for _ in range(tries))
         self.source = max(self._painter.sources, default="")
-        self.decoded = found and self.source not in self._painter.undecoded
-        return found
+        self.decoded = replaced and self.source not in self._painter.undecoded
+        return replaced
 
     def responses(self) -> list[ChartResponse]:
         """The responses to every chart in a few draws, or in more until all leaves that follow the colour are settled.
 
         If jitter is rarely clipped, many draws of black and white are needed.
         """
-        found: list[ChartResponse] = []
-        started, disagree = time.monotonic(), False
+        responses: list[ChartResponse] = []
+        started, disagree = undisturbed_seconds(), False
         for draw in range(MOST_DRAWS):
             charts = CHARTS if draw < JITTER_DRAWS or disagree else (BLACK, WHITE)
-            found += [response for chart in charts for response in [self._response(chart, draw)] if response]
-            fits = list(fits_of(found).values())
-            disagree = any(one is not None and one.order is None for one in fits)
-            seen = {response.chart for response in found} == set(CHARTS)
-            late = time.monotonic() - started > DRAW_SECONDS
+            responses += [response for chart in charts for response in [self._response(chart, draw)] if response]
+            fits = list(fits_of(responses).values())
+            disagree = any(leaf_fit is not None and leaf_fit.order is None for leaf_fit in fits)
+            seen = {response.chart for response in responses} == set(CHARTS)
+            late = undisturbed_seconds() - started > DRAW_SECONDS
             settled = draw + 1 >= FEWEST_DRAWS and seen and self._settled(fits, draw + 1)
-            if (late and draw + 1 >= FEWEST_DRAWS) or (settled and self._stays(found, draw + 1)):
+            if (late and draw + 1 >= FEWEST_DRAWS) or (settled and self._stays(responses, draw + 1)):
                 break
-        return found
+        return responses
 
-    def _stays(self, found: Sequence[ChartResponse], draws: int) -> bool:
-        """Whether leaves that were the same in all draws are so for white in a few more."""
+    def _stays(self, responses: Sequence[ChartResponse], draws: int) -> bool:
+        """Whether leaves that were the same in all draws are so for red in a few more, or for white if grey."""
         if draws >= JITTER_DRAWS // 2:
             return True
-        whites = [self._response(WHITE, draw) for draw in range(draws, draws + CONFIRMING_DRAWS)]
-        return all(one is not None and one.exact for one in fits_of([*found, *filter(None, whites)]).values())
+        chart = WHITE if self._painter.grey else RED
+        more = [self._response(chart, draw) for draw in range(draws, draws + CONFIRMING_DRAWS)]
+        return all(
+            leaf_fit is not None and leaf_fit.exact for leaf_fit in fits_of([*responses, *filter(None, more)]).values()
+        )
 
     @staticmethod
     def _settled(fits: Sequence[Fit | None], draws: int) -> bool:
@@ -327,12 +370,14 @@ class ColourChartReader:
         """
         enough = draws >= JITTER_DRAWS // 2
         return bool(fits) and all(
-            one is not None and one.order is not None and (enough or (one.exact and one.order in ("RGB", "")))
-            for one in fits
+            leaf_fit is not None
+            and leaf_fit.order is not None
+            and (enough or (leaf_fit.exact and leaf_fit.order in ("RGB", "")))
+            for leaf_fit in fits
         )
 
     def forget(self) -> None:
-        """From now on make each read in a fork of its own: samples may show images that earlier reads have kept."""
+        """Read each sample in a separate fork from now on: it may show images that earlier reads have cached."""
         self._reader = Reader(self._build(), self._folder, MOST_DRAWS)
         self._forks = True
 
@@ -342,6 +387,7 @@ class ColourChartReader:
         return in_fork(respond) if self._forks else respond()
 
     def _respond(self, chart: RGB, draw: int) -> ChartResponse | None:
+        forbid_writes()
         self._painter.sources.clear()
         self._painter.colour = chart
         if chart in self._prebuilt:
@@ -353,6 +399,15 @@ class ColourChartReader:
             self._painter.colour = None
         return response_to(chart, draw, value, self._painter.bands) if self._painter.sources else None
 
+    def followed(self, chart: RGB) -> LineTrace:
+        """What a sample with this chart holds, line by line: the same sample for each chart."""
+        self._indices = iter([self.index, self.index])
+        roots = {"dataset": self._reader.dataset, "collate_fn": self._reader.loader.collate_fn}
+        trace = LineTrace(levels, roots)
+        with trace.following():
+            self._respond(chart, 0)
+        return trace
+
     def _read(self, draw: int) -> Any:
         """The next sample, or a batch of it alone if the user's own collate_fn makes one."""
         if self._is_stream:
@@ -363,3 +418,9 @@ class ColourChartReader:
         if self.collated:
             sample, self.collated = self._reader.collated(sample, draw)
         return sample
+
+
+def _mixing(indices: Sequence[Index]) -> Sequence[Index]:
+    """As many of the indices as meet every chart in turn: one that met a single chart would pass for its colour."""
+    mixing = (count for count in range(len(indices), FEWEST_MIXED_SAMPLES - 1, -1) if gcd(count, len(CHARTS)) == 1)
+    return indices[: next(mixing, len(indices))]

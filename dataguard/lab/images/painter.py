@@ -65,10 +65,10 @@ def container_of(value: Any) -> str:
         return "PIL.Image"
     if isinstance(value, np.ndarray):
         return "numpy.ndarray"
-    own = type(value)
-    if own is torch.Tensor:
+    kind = type(value)
+    if kind is torch.Tensor:
         return "torch.Tensor"
-    return f"tv_tensors.{own.__name__}" if own.__module__.startswith("torchvision.") else own.__name__
+    return f"tv_tensors.{kind.__name__}" if kind.__module__.startswith("torchvision.") else kind.__name__
 
 
 def planes_of(value: Any) -> np.ndarray:
@@ -114,14 +114,14 @@ def _remade(value: Any, inner: dict[Any, Any]) -> Any:
 def as_given(chart: Any, given: Any) -> Any:
     """A chart in memory like that of the image that it replaces: its own, writable, and with strides in the same order.
 
-    User-defined code may write into what a decoder returns, and native code may ask how it lies in memory.
+    User-defined code may write into what a decoder returns, and native code may depend on its memory layout.
     """
     if isinstance(chart, np.ndarray) and isinstance(given, np.ndarray) and chart.shape == given.shape:
-        own = np.empty_like(given, dtype=chart.dtype)
-        own[...] = chart
-        return own
+        copied = np.empty_like(given, dtype=chart.dtype)
+        copied[...] = chart
+        return copied
     if isinstance(chart, torch.Tensor) and isinstance(given, torch.Tensor) and chart.shape == given.shape:
-        plain, values = (one.detach().as_subclass(torch.Tensor) for one in (given, chart))
+        plain, values = (tensor.detach().as_subclass(torch.Tensor) for tensor in (given, chart))
         wrapped = _wrapped(torch.empty_like(plain, dtype=values.dtype).copy_(values), given)
         return chart if wrapped is None else wrapped
     return chart
@@ -172,15 +172,15 @@ def _wrapped(tensor: torch.Tensor, given: Any) -> Any:
 def in_containers(image: np.ndarray, *, grey: bool) -> Iterator[Any]:
     """An image, (height, width, 3) of uint8, in each container and dtype that pipelines usually use."""
     flat = np.ascontiguousarray(image[..., 0]) if grey else image
-    pillow, own = sys.modules.get("PIL.Image"), sys.modules.get("torchvision.tv_tensors")
+    pillow, tv_tensors = sys.modules.get("PIL.Image"), sys.modules.get("torchvision.tv_tensors")
     if pillow is not None:
         yield pillow.fromarray(flat)
     first = torch.from_numpy(np.ascontiguousarray(flat[None] if grey else np.moveaxis(flat, -1, 0)))
     yield first
     yield first / 255
-    if own is not None:
-        yield own.Image(first)
-        yield own.Image(first / 255)
+    if tv_tensors is not None:
+        yield tv_tensors.Image(first)
+        yield tv_tensors.Image(first / 255)
     yield flat
     yield (flat / 255).astype(np.float32)
 
@@ -279,7 +279,7 @@ class Painter:
             )
             if isinstance(given, tuple):  # of a video: whether there is a frame, and the frame
                 return given[0], paint(given[1]) if given[0] else given[1]
-            return [paint(one) for one in given] if isinstance(given, list) else paint(given)
+            return [paint(frame) for frame in given] if isinstance(given, list) else paint(given)
 
         return decode
 
@@ -313,9 +313,9 @@ class Painter:
 
     def _note(self, source: str) -> None:
         self.sources.add(source)
-        place = None if source in self.places else caller(qualified=True)
-        if place:
-            self.places[source] = place
+        line = None if source in self.places else caller(qualified=True)
+        if line:
+            self.places[source] = line
 
     def _paint_grey(self, image: Any, shade: int) -> Any:
         """A uniform image for one with 8 bits and one channel, or with 8 or 16 bits and many bands; None for others."""

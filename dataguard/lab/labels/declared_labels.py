@@ -18,7 +18,7 @@ import torch
 from torch.utils.data import ConcatDataset, Subset
 
 from dataguard.lab.core.leaves import array_of, iter_leaves
-from dataguard.lab.core.loader_facts import by_type, columns_of, length_of, wrapped_by
+from dataguard.lab.core.loader_facts import attribute, by_type, columns_of, length_of, wrapped_by
 from dataguard.targets.variants import Loader
 
 MOST_PARTS = 64
@@ -63,19 +63,19 @@ def class_names_of(dataset: Any, read: Read | None = None) -> tuple[ClassNames, 
 
     Parts of a concatenation that differ declare their own classes only, and not those of all samples.
     """
-    found: dict[str, ClassNames] = {}
+    by_place: dict[str, ClassNames] = {}
     for path, part in islice(wrapped_by(dataset, by_type), MOST_PARTS):
         for names in names_of(path, part, read):
-            found.setdefault(names.where, names)
-    parts = [names for names in found.values() if names.leaf is None and "[" in names.where]
+            by_place.setdefault(names.where, names)
+    parts = [names for names in by_place.values() if names.leaf is None and "[" in names.where]
     counts, tables = {names.count for names in parts}, [names.numbers for names in parts if names.numbers]
     apart = len(counts) > 1 or any(numbers != tables[0] for numbers in tables)
-    return tuple(names for names in found.values() if not (apart and names in parts))
+    return tuple(names for names in by_place.values() if not (apart and names in parts))
 
 
 def names_of(path: str, part: Any, read: Read | None = None) -> Iterator[ClassNames]:
     """What one dataset declares: a table of names and indices first, then a list of names, then a count."""
-    read = read or _attribute
+    read = read or attribute
     for name in _TABLES:
         numbers = _table(read(part, name))
         if numbers:
@@ -100,13 +100,6 @@ def stored(part: Any, name: str) -> Any:
     """An attribute of an object or its class, unless it is a property, which may read the whole dataset."""
     value = inspect.getattr_static(part, name, None)
     return None if hasattr(type(value), "__get__") else value
-
-
-def _attribute(part: Any, name: str) -> Any:
-    try:
-        return getattr(part, name, None)
-    except Exception:  # noqa: BLE001 - a user-defined property may raise anything
-        return None
 
 
 def _table(value: Any) -> dict[str, int]:
@@ -135,7 +128,7 @@ def _listed(value: Any, length: int | None) -> dict[str, int]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= int(value) < MOST_CLASSES
+    return _is_whole(value) and 0 <= int(value) < MOST_CLASSES
 
 
 MOST_ENTRIES = 5_000_000
@@ -211,28 +204,28 @@ MOST_MASKED = 0.5
 """The largest share of tokens that are masked: BERT masks 15%; where more are, the rest does not identify a row."""
 
 
-def masked_tokens(one: Any, other: Any) -> frozenset[str]:
+def masked_tokens(sample: Any, again: Any) -> frozenset[str]:
     """The integer leaves of two draws that differ only in which tokens are masked: labels and inputs restore the rest.
 
     Both are draws of the same sample or batch.
     """
-    first, second = _tokens(one), _tokens(other)
+    first, second = _tokens(sample), _tokens(again)
     same_shape = [path for path in first if path in second and first[path].shape == second[path].shape]
     changed = [path for path in same_shape if (first[path] != second[path]).any()]
-    found: set[str] = set()
+    masked: set[str] = set()
     for inputs, labels in permutations(changed, 2):
         if first[inputs].shape == first[labels].shape:
             drawn = [(tokens[inputs], tokens[labels]) for tokens in (first, second)]
-            found |= {inputs, labels} if any(_restored(drawn, ignored) for ignored in IGNORED) else set()
-    return frozenset(found)
+            masked |= {inputs, labels} if any(_restored(drawn, ignored) for ignored in IGNORED) else set()
+    return frozenset(masked)
 
 
 def _restored(drawn: list[tuple[np.ndarray, np.ndarray]], ignored: int) -> bool:
     """Whether the tokens before masking are the same in both draws."""
     masked = [labels != ignored for _, labels in drawn]
-    one, other = (np.where(mask, labels, inputs) for mask, (inputs, labels) in zip(masked, drawn, strict=True))
+    first, second = (np.where(mask, labels, inputs) for mask, (inputs, labels) in zip(masked, drawn, strict=True))
     few = all(mask.mean() <= MOST_MASKED for mask in masked) and any(mask.any() for mask in masked)
-    return few and bool((one == other).all())
+    return few and bool((first == second).all())
 
 
 def _is_row(leaf: Any) -> bool:

@@ -97,9 +97,9 @@ def find_growing_containers(
         for node in _containers(roots)
         if node.path in before and _length(node.value) - before[node.path] >= max(count, 1) / 4
     ]
-    grown.sort(key=lambda one: len(one[0].line))
-    found = tuple(_probed(node, rate, reads, counted) for node, rate in grown[:2])
-    return GrowingContainers(found, opened / max(count, 1))
+    grown.sort(key=lambda rated: len(rated[0].line))
+    probed = tuple(_probed(node, rate, reads, counted) for node, rate in grown[:2])
+    return GrowingContainers(probed, opened / max(count, 1))
 
 
 class _Reads:
@@ -158,7 +158,7 @@ def _length(value: Any) -> int:
     """The number of entries; None entries of a list do not count."""
     if isinstance(value, _CACHED):
         return value.cache_info().currsize
-    length = next(one for one in _CONTAINERS if isinstance(value, one)).__len__(value)
+    length = next(kind for kind in _CONTAINERS if isinstance(value, kind)).__len__(value)
     if isinstance(value, list) and length <= MOST_ADDED:
         return sum(entry is not None for entry in list.__iter__(value))
     return length
@@ -176,15 +176,15 @@ def _counters(roots: Mapping[str, Any]) -> dict[tuple[int, str], float]:
 
 def _numbers(holder: Any) -> dict[str, float]:
     state = getattr(holder, "__dict__", None)
-    return {name: one for name, one in state.items() if type(one) in (int, float)} if type(state) is dict else {}
+    return {name: value for name, value in state.items() if type(value) in (int, float)} if type(state) is dict else {}
 
 
 def _probed(node: Node, rate: float, reads: _Reads, counted: Mapping[tuple[int, str], float]) -> GrowingContainer:
     holder = node.holder.value if node.holder is not None else None
-    rising = [name for name, one in _numbers(holder).items() if one > counted.get((id(holder), name), one)]
+    rising = [name for name, value in _numbers(holder).items() if value > counted.get((id(holder), name), value)]
     bound, tried = _bound(node.value, rate, reads, lambda: _double(holder, rising))
-    objects = [one.value for one in node.line[1:] if not isinstance(one.value, _CONTAINERS)]
-    in_generator = any("<local" in one.step for one in node.line) and not isinstance(node.value, set)
+    objects = [step_node.value for step_node in node.line[1:] if not isinstance(step_node.value, _CONTAINERS)]
+    in_generator = any("<local" in step_node.step for step_node in node.line) and not isinstance(node.value, set)
     return GrowingContainer(
         node.path, _kind(node.value), rate, bound, tried, in_generator, made_at(objects[0]) if objects else None
     )
@@ -270,21 +270,21 @@ class CopiedContainer:
 
 def find_copied_containers(dataset: Any) -> tuple[CopiedContainer, ...]:
     """The large containers in the dataset, the largest first."""
-    found = []
+    copied = []
     for node in reachable({"dataset": dataset}, _is_large, enter=True):
         value = node.value
         count = value.size if isinstance(value, np.ndarray) else len(value)
         held = round(count * _mean_bytes(value, count))
-        holder = next((one.value for one in node.line[1:] if not isinstance(one.value, _COPIED)), dataset)
-        found.append(CopiedContainer(node.path, type(value).__name__, count, held, made_at(holder)))
-    return tuple(sorted(found, key=lambda container: -container.bytes))
+        holder = next((link.value for link in node.line[1:] if not isinstance(link.value, _COPIED)), dataset)
+        copied.append(CopiedContainer(node.path, type(value).__name__, count, held, made_at(holder)))
+    return tuple(sorted(copied, key=lambda container: -container.bytes))
 
 
 def _is_large(value: Any) -> bool:
     kind = type(value)
     if issubclass(kind, np.ndarray):
         return bool(value.dtype == object and value.size >= FEWEST_ENTRIES)
-    builtin = next((one for one in _COPIED if issubclass(kind, one)), None)
+    builtin = next((base for base in _COPIED if issubclass(kind, base)), None)
     return builtin is not None and builtin.__len__(value) >= FEWEST_ENTRIES
 
 
@@ -319,7 +319,7 @@ def _bytes(value: Any, seen: set[int], depth: int) -> int:
     elif hasattr(value, "__dict__"):
         parts = (vars(value),)
     try:
-        own = sys.getsizeof(value)
+        size = sys.getsizeof(value)
     except Exception:  # noqa: BLE001 - a user-defined type may raise anything
-        own = 64
-    return own + sum(_bytes(part, seen, depth + 1) for part in parts)
+        size = 64
+    return size + sum(_bytes(part, seen, depth + 1) for part in parts)

@@ -121,10 +121,8 @@ class Resources:
         subject.afford(("batch of", tuple(indices)), seconds)
         return subject.observe(
             ("batch of", tuple(indices)),
-            lambda folder: run_trial(subject.build, folder, indices),
-            lambda folder, _: next(
-                (one.shared_bytes for one in read_spools(folder) if isinstance(one, BatchRecord)), None
-            ),
+            lambda folder: make_batch(subject.build, folder, indices),
+            lambda folder, _: read_shared_bytes(folder),
             exclusive=True,
         )
 
@@ -201,10 +199,15 @@ class Resources:
         )
 
 
-def run_trial(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:
+def make_batch(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> None:
     """Let one worker make a batch of these samples; it is not sent."""
     loader = build(num_workers=1, schedule=lambda inner, batched: Trials(inner, [indices]))
     drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
+
+
+def read_shared_bytes(folder: Path) -> int | None:
+    """The bytes of shared memory that this batch needs, None if it could not be made."""
+    return next((record.shared_bytes for record in read_spools(folder) if isinstance(record, BatchRecord)), None)
 
 
 READINGS = 12
@@ -212,55 +215,6 @@ READINGS = 12
 each."""
 NEEDED_READINGS = (5, 8, 12)
 """The readings required for a trend: in the middle third, where the last third begins, and at the end."""
-
-
-class RepeatedIndices(Schedule):
-    """The first indices of the user's order, `plan.fresh` per worker, each once, and then repeated.
-
-    Every worker reads its own indices again: torch hands batch k to worker k mod `plan.workers`. A batch is one of the
-    user's, or holds up to `plan.size` distinct indices.
-    """
-
-    def __init__(self, inner: Any, plan: UsagePlan, limit: int | None, *, batched: bool) -> None:
-        super().__init__(inner)
-        self.plan = plan
-        self.limit = limit
-        self.batched = batched
-        self._rounds: list[list[Any]] | None = None
-
-    def __iter__(self) -> Iterator[Any]:
-        rounds = self._dealt()
-        for number in range(len(self)):
-            batch = rounds[number % len(rounds)]
-            yield batch if self.batched else batch[0]
-
-    def __len__(self) -> int:
-        rounds = self._dealt()
-        return -(-self.plan.total // max(size_of(rounds[0]), 1)) * self.plan.workers if rounds else 0
-
-    @property
-    def fresh(self) -> int:
-        """How many samples are new to each worker."""
-        return sum(map(size_of, self._dealt())) // self.plan.workers
-
-    def _dealt(self) -> list[list[Any]]:
-        """The batches of the first round, as many for every worker."""
-        if self._rounds is None:
-            workers = self.plan.workers
-            batches = self._own() if self.plan.own else self._regrouped()
-            self._rounds = batches[: len(batches) // workers * workers] or batches[:1]
-        return self._rounds
-
-    def _own(self) -> list[list[Any]]:
-        entries = islice(drawn(self.inner), -(-self.plan.fresh // self.plan.size) * self.plan.workers)
-        kept = [one for entry in entries for one in existing(entry, self.limit, batched=self.batched)]
-        return kept if self.batched else [[one] for one in kept]
-
-    def _regrouped(self) -> list[list[Any]]:
-        kept = (index for index in flat(self.inner, batched=self.batched) if exists(index, self.limit))
-        known = list(islice(unique(kept), self.plan.fresh * self.plan.workers))
-        size = max(1, min(self.plan.size, len(known) // self.plan.workers))
-        return [known[start : start + size] for start in range(0, len(known) - size + 1, size)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,40 +271,44 @@ class Usage:
     @property
     def exercised(self) -> dict[str, int]:
         """How much was measured."""
-        samples = sum(one[-1].samples for one in self.readings.values())
+        samples = sum(series[-1].samples for series in self.readings.values())
         workers = len(self.readings.keys() - {None})
         return {"samples": samples, "workers": workers} if workers else {"samples": samples}
 
     @property
     def longest(self) -> int:
         """The samples that a process read while all were new, or while they repeated, whichever are more."""
-        total = max(one[-1].samples for one in self.readings.values())
+        total = max(series[-1].samples for series in self.readings.values())
         return max(self.fresh, total - self.fresh)
 
     def points(self, measure: Callable[[Reading], float], *, again: bool = False) -> list[list[tuple[float, float]]]:
         """For each process, samples read and a measure of its readings, while samples were new, or repeated."""
         chosen = (
-            [one for one in readings if (one.samples >= self.fresh if again else one.samples <= self.fresh)]
+            [
+                reading
+                for reading in readings
+                if (reading.samples >= self.fresh if again else reading.samples <= self.fresh)
+            ]
             for readings in self.readings.values()
         )
-        return [[(one.samples, measure(one)) for one in readings] for readings in chosen]
+        return [[(reading.samples, measure(reading)) for reading in readings] for readings in chosen]
 
     def copied(self) -> list[tuple[float, int]]:
         """For each process, the bytes copied per new sample after a warm-up, and in total.
 
         Writing to a page that is shared with other processes copies it.
         """
-        found = []
+        measured = []
         for readings in self.readings.values():
-            counted = [one for one in readings if one.pages is not None and one.samples <= self.fresh]
+            counted = [reading for reading in readings if reading.pages is not None and reading.samples <= self.fresh]
             if len(counted) < 2:
                 continue
             settled, last = counted[0], counted[-1]
             assert settled.pages is not None
             assert last.pages is not None
             copied = _copied(settled.pages, last.pages)
-            found.append((copied / max(last.samples - settled.samples, 1), copied))
-        return found
+            measured.append((copied / max(last.samples - settled.samples, 1), copied))
+        return measured
 
 
 def _copied(first: Pages, now: Pages) -> int:
@@ -361,18 +319,18 @@ def _copied(first: Pages, now: Pages) -> int:
 def measure_usage(
     build: Callable[..., Loader], folder: Path, plan: UsagePlan, limit: int | None, seconds: float, *, stream: bool
 ) -> tuple[list[EpochRun], int]:
-    """Read samples in the loader's own workers; returns the rides and how many samples were new to each."""
-    made: list[RepeatedIndices] = []
+    """Read samples in the loader's own workers; returns the epoch runs and how many samples were new to each."""
+    schedules: list[RepeatedIndices] = []
 
     def schedule(inner: Any, batched: bool) -> RepeatedIndices:
-        made.append(RepeatedIndices(inner, plan, limit, batched=batched))
-        return made[-1]
+        schedules.append(RepeatedIndices(inner, plan, limit, batched=batched))
+        return schedules[-1]
 
     asked = {"num_workers": plan.workers} if plan.reduced else {}
     loader = build(**asked) if stream else build(schedule=schedule, in_order=True, **asked)
     most = -(-plan.total * plan.workers // plan.size) if stream else None
-    own = in_use(made, loader)
-    fresh = plan.total if own is None else own.fresh
+    used = in_use(schedules, loader)
+    fresh = plan.total if used is None else used.fresh
     epoch_runs = drive(loader, Plan(folder, (plan.readings(fresh, stream=stream),)), batches=(most,), seconds=seconds)
     return epoch_runs, fresh
 
@@ -386,10 +344,15 @@ def read_usage(folder: Path, answer: tuple[list[EpochRun], int] | None, plan: Us
     for record in read_spools(folder):
         if isinstance(record, Reading):
             by_worker.setdefault(record.worker, []).append(record)
-    readings = {worker: tuple(found) for worker, found in by_worker.items() if len(found) > 1}
+    readings = {
+        worker: tuple(worker_readings) for worker, worker_readings in by_worker.items() if len(worker_readings) > 1
+    }
     if not readings:
         raise Undecided("too few samples were read to measure the memory of workers")
-    speed = [(one[-1].samples - one[0].samples) / max(one[-1].at - one[0].at, 1e-9) for one in readings.values()]
+    speed = [
+        (series[-1].samples - series[0].samples) / max(series[-1].at - series[0].at, 1e-9)
+        for series in readings.values()
+    ]
     return Usage(readings, fresh, min(speed) if speed else math.nan)
 
 
@@ -421,7 +384,7 @@ class ThreadContention:
     @property
     def ratios(self) -> tuple[float, ...]:
         """The speedup with one thread each, round by round."""
-        return tuple(alone / max(as_is, 1e-9) for as_is, alone in zip(self.as_is, self.alone, strict=True))
+        return tuple(single / max(as_is, 1e-9) for as_is, single in zip(self.as_is, self.alone, strict=True))
 
 
 def measure_contention(
@@ -445,13 +408,62 @@ def measure_contention(
 
     speed(1)
     as_is: list[float] = []
-    alone: list[float] = []
+    one_thread: list[float] = []
     for number in range(CONTENTION_ROUNDS):
         order = (0, 1) if number % 2 == 0 else (1, 0)  # a drift over time must not favour one of them
         speeds = {threads: speed(threads) for threads in order}
         as_is.append(speeds[0])
-        alone.append(speeds[1])
-        if alone[-1] < CLEAR_SPEEDUP * as_is[-1]:
+        one_thread.append(speeds[1])
+        if one_thread[-1] < CLEAR_SPEEDUP * as_is[-1]:
             break
     seen = (pool for record in read_spools(folder) if isinstance(record, Pools) for pool in record.pools)
-    return ThreadContention(workers, tuple(as_is), tuple(alone), tuple(dict.fromkeys(seen)))
+    return ThreadContention(workers, tuple(as_is), tuple(one_thread), tuple(dict.fromkeys(seen)))
+
+
+class RepeatedIndices(Schedule):
+    """The first indices of the user's order, `plan.fresh` per worker, each once, and then repeated.
+
+    Every worker reads its own indices again: torch hands batch k to worker k mod `plan.workers`. A batch is one of the
+    user's, or holds up to `plan.size` distinct indices.
+    """
+
+    def __init__(self, inner: Any, plan: UsagePlan, limit: int | None, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.plan = plan
+        self.limit = limit
+        self.batched = batched
+        self._rounds: list[list[Any]] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        rounds = self._dealt()
+        for number in range(len(self)):
+            batch = rounds[number % len(rounds)]
+            yield batch if self.batched else batch[0]
+
+    def __len__(self) -> int:
+        rounds = self._dealt()
+        return -(-self.plan.total // max(size_of(rounds[0]), 1)) * self.plan.workers if rounds else 0
+
+    @property
+    def fresh(self) -> int:
+        """How many samples are new to each worker."""
+        return sum(map(size_of, self._dealt())) // self.plan.workers
+
+    def _dealt(self) -> list[list[Any]]:
+        """The batches of the first round, as many for every worker."""
+        if self._rounds is None:
+            workers = self.plan.workers
+            batches = self._own() if self.plan.own else self._regrouped()
+            self._rounds = batches[: len(batches) // workers * workers] or batches[:1]
+        return self._rounds
+
+    def _own(self) -> list[list[Any]]:
+        entries = islice(drawn(self.inner), -(-self.plan.fresh // self.plan.size) * self.plan.workers)
+        kept = [index for entry in entries for index in existing(entry, self.limit, batched=self.batched)]
+        return kept if self.batched else [[index] for index in kept]
+
+    def _regrouped(self) -> list[list[Any]]:
+        kept = (index for index in flat(self.inner, batched=self.batched) if exists(index, self.limit))
+        indices = list(islice(unique(kept), self.plan.fresh * self.plan.workers))
+        size = max(1, min(self.plan.size, len(indices) // self.plan.workers))
+        return [indices[start : start + size] for start in range(0, len(indices) - size + 1, size)]

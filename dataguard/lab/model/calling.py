@@ -121,18 +121,20 @@ class Caller:
             return (batch,), {}, target
         if various and not required:
             return (), inputs, target
-        known = [name for name in INPUTS if name in inputs] or (list(inputs) if len(inputs) == 1 else [])
-        if len(required) == 1 and known:
-            return (inputs[known[0]],), {}, target
+        candidates = [name for name in INPUTS if name in inputs] or (list(inputs) if len(inputs) == 1 else [])
+        if len(required) == 1 and candidates:
+            return (inputs[candidates[0]],), {}, target
         raise _unclear(f"a batch has {', '.join(map(str, batch))}, and the model takes {', '.join(names) or 'nothing'}")
 
     @functools.cached_property
     def _parameters(self) -> tuple[list[str], list[str], bool]:
         """The required parameters of the model, all of them, and whether it takes any others by name."""
-        found = list(inspect.signature(self.module.forward).parameters.values())
-        named = [one for one in found if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-        required = [one.name for one in named if one.default is one.empty]
-        return required, [one.name for one in named], any(one.kind is one.VAR_KEYWORD for one in found)
+        parameters = list(inspect.signature(self.module.forward).parameters.values())
+        kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        named = [parameter for parameter in parameters if parameter.kind in kinds]
+        required = [parameter.name for parameter in named if parameter.default is parameter.empty]
+        others = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        return required, [parameter.name for parameter in named], others
 
 
 def _unclear(why: str) -> Undecided:
@@ -185,7 +187,7 @@ def _is_detection(batch: Any) -> bool:
         return False
     images, targets = batch
     listed = isinstance(targets, list | tuple) and len(targets) == len(images) > 0
-    return listed and all(isinstance(one, Mapping) for one in targets)
+    return listed and all(isinstance(target, Mapping) for target in targets)
 
 
 def is_target(path: str, batch: Any) -> bool:
@@ -206,23 +208,23 @@ def _output_in(result: Any) -> Any:
     return result
 
 
-def _loss_in(result: Any, who: str) -> Tensor:
+def _loss_in(result: Any, source: str) -> Tensor:
     """The loss in what was returned: a scalar, what is called loss, or the sum of a dictionary of scalars."""
     if isinstance(result, Mapping):
         result = result["loss"] if "loss" in result else [*result.values()]
-        scalars = isinstance(result, list) and result and all(_is_scalar(one) for one in result)
+        scalars = isinstance(result, list) and result and all(_is_scalar(value) for value in result)
         result = sum(result) if scalars else result
     elif isinstance(result, list | tuple):
-        scalars = [one for one in result if _is_scalar(one)]
+        scalars = [value for value in result if _is_scalar(value)]
         result = scalars[0] if len(scalars) == 1 else result
     elif getattr(result, "loss", None) is not None:
         result = result.loss
     if isinstance(result, Tensor) and result.numel() == 1:
         return result.reshape(())
     shown = f"a tensor of shape {tuple(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
-    why = "name a loss function, --loss pkg.mod:loss, or" if who == "the model" else "name"
+    why = "name a loss function, --loss pkg.mod:loss, or" if source == "the model" else "name"
     raise Undecided(
-        f"{who} returns {shown}, not a loss: {why} a function step(model, batch) that returns the loss, "
+        f"{source} returns {shown}, not a loss: {why} a function step(model, batch) that returns the loss, "
         "--step pkg.mod:step"
     )
 
@@ -342,8 +344,10 @@ class Tracer(TorchFunctionMode):
 
     def leaves_of(self, *values: Any) -> frozenset[str]:
         """The leaves that these tensors depend on."""
-        known = (self._leaves.get(address) for one in tensors_in(values) if (address := _address(one)) is not None)
-        return frozenset().union(*filter(None, known))
+        leaf_sets = (
+            self._leaves.get(address) for tensor in tensors_in(values) if (address := _address(tensor)) is not None
+        )
+        return frozenset().union(*filter(None, leaf_sets))
 
     def values_of(self, tensor: Tensor) -> Values:
         """A tensor as plain data."""
@@ -372,17 +376,17 @@ class Tracer(TorchFunctionMode):
             self.used |= self.leaves_of(args)
         if name == "__get__" or not isinstance(result, Tensor | tuple | list | Mapping):
             return result
-        found = self.leaves_of(args, named)
-        self.used |= found if name not in _SAME_VALUES else set()
+        leaves = self.leaves_of(args, named)
+        self.used |= leaves if name not in _SAME_VALUES else set()
         activation = name if name in _ACTIVATIONS else None
         if name in _SAME_VALUES and args and isinstance(args[0], Tensor):
             activation = self._activations.get(_address(args[0]) or 0)
-        for one in tensors_in(result):
-            address = _address(one)
+        for tensor in tensors_in(result):
+            address = _address(tensor)
             if address is None:
                 continue
-            self._kept.append(one)
-            self._leaves[address] = found  # of an operation in place, the argument itself is among those
+            self._kept.append(tensor)
+            self._leaves[address] = leaves  # of an operation in place, the argument itself is among those
             self._activations.pop(address, None)
             if activation is not None:
                 self._activations[address] = activation
@@ -393,7 +397,7 @@ class Tracer(TorchFunctionMode):
     def _call_of(self, func: Any, args: Any, named: Mapping[str, Any]) -> LiveCall | None:
         function = LOSSES.get(func) if getattr(func, "__hash__", None) else None
         values = [*args[:2], *(named[name] for name in ("input", "target") if name in named)]
-        if len(values) < 2 or not all(isinstance(one, Tensor) for one in values[:2]):
+        if len(values) < 2 or not all(isinstance(value, Tensor) for value in values[:2]):
             return None
         if function is not None:
             options = dict(named)
@@ -402,7 +406,7 @@ class Tracer(TorchFunctionMode):
             return LiveCall(function, values[0], values[1], options)
         if self._inside or getattr(func, "__name__", "") != "sub":
             return None
-        output, target = sorted(values[:2], key=lambda one: not one.requires_grad)
+        output, target = sorted(values[:2], key=lambda tensor: not tensor.requires_grad)
         if not output.requires_grad or target.requires_grad or not self.leaves_of(target):
             return None
         return LiveCall(SUBTRACTION, output, target, {}) if is_outer(output.shape, target.shape) else None
@@ -425,12 +429,12 @@ def _address(tensor: Tensor) -> int | None:
         return None
 
 
-def is_outer(one: torch.Size, other: torch.Size) -> bool:
+def is_outer(shape: torch.Size, other: torch.Size) -> bool:
     """Whether shapes of equally many values broadcast to more: (8, 1) and (8,) become (8, 8)."""
-    if one.numel() != other.numel() or one == other:
+    if shape.numel() != other.numel() or shape == other:
         return False
     try:
-        return bool(torch.broadcast_shapes(one, other).numel() > one.numel())
+        return bool(torch.broadcast_shapes(shape, other).numel() > shape.numel())
     except RuntimeError:
         return False
 
@@ -457,21 +461,21 @@ def record(call: LiveCall, values_of: Callable[[Tensor], Values]) -> LossCall:
     """A call as plain data."""
     output, target = call.output.detach(), call.target.detach()
     weighted = call.options.get("weight") is not None or call.options.get("reduction", "mean") == "none"
-    found: dict[str, Any] = {"selects": weighted}
+    details: dict[str, Any] = {"selects": weighted}
     axis = 1 if output.ndim > 1 else 0
     if call.function in CLASS_LOSSES and output.is_floating_point() and output.ndim and output.numel():
         rows = output.movedim(axis, -1).reshape(-1, output.shape[axis])[:_MOST_ROWS].double()
         sums = rows.sum(1)
         inside = bool(((rows >= 0) & (rows <= 1)).all())
-        found["row_sums"] = (float(sums.min()), float(sums.max())) if inside else None
-        found["log_sums"] = float(rows.logsumexp(1).abs().max())
+        details["row_sums"] = (float(sums.min()), float(sums.max())) if inside else None
+        details["log_sums"] = float(rows.logsumexp(1).abs().max())
         same = target.shape == output.shape
         if target.is_floating_point() and same:
             sums = target.movedim(axis, -1).reshape(-1, output.shape[axis]).double().sum(1)
-            found["target_sums"] = (float(sums.min()), float(sums.max()))
+            details["target_sums"] = (float(sums.min()), float(sums.max()))
         elif not target.is_floating_point() and not same:
-            found.update(_labels(target, output.shape[axis], ignore_index_of(call)))
-    return LossCall(call.function, values_of(output), values_of(target), **found, error=call.error)
+            details.update(_labels(target, output.shape[axis], ignore_index_of(call)))
+    return LossCall(call.function, values_of(output), values_of(target), **details, error=call.error)
 
 
 def _labels(target: Tensor, classes: int, ignore: int) -> dict[str, Any]:

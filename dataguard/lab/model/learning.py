@@ -93,10 +93,10 @@ class ModelObservations:
         subject = self._subject
         if subject.settings.model is None or subject.facts.bare:
             return None
-        found: int | None = self._observed(
+        vocabulary: int | None = self._observed(
             "vocabulary", lambda folder: largest_embedding(subject.build, subject.facts, subject.settings, folder)
         )
-        return found
+        return vocabulary
 
     def need_call(self, trial: Trial) -> None:
         """Raise Undecided if the model could not be called."""
@@ -168,7 +168,7 @@ _FLAT_GRADIENT = 1e-3
 _DISTINCT_LOSS = 1e-6
 """The least gap between the losses of the best and of a constant prediction if targets differ: above float32
 rounding."""
-_TOLD_APART = 0.1
+_DISTINCT_SHARE = 0.1
 """The least share of the way from the start that must lie below a constant prediction for the way to begin there."""
 
 
@@ -223,12 +223,12 @@ def run_learning(
 ) -> Learning:
     """Learn the first batch, or a few samples of it if the steps take too long for so many seconds."""
     try:
-        found = _Batch(*prepared(build, facts, settings, folder), seconds).learned()
-        if found.cut and facts.batched and (found.samples or 0) > SMALLER_BATCH:
-            found = _Batch(*prepared(build, facts, settings, folder, SMALLER_BATCH), seconds).learned()
+        learning = _Batch(*prepared(build, facts, settings, folder), seconds).learned()
+        if learning.cut and facts.batched and (learning.samples or 0) > SMALLER_BATCH:
+            learning = _Batch(*prepared(build, facts, settings, folder, SMALLER_BATCH), seconds).learned()
     except Raised as raised:
         raise Undecided(f"{raised.stage}: {type(raised.__cause__).__name__}: {raised.__cause__}") from raised
-    return found
+    return learning
 
 
 class _Batch:
@@ -240,7 +240,7 @@ class _Batch:
         self._recorder = recorder
         self._seconds = seconds
         module = caller.module
-        self._named = {name: one for name, one in module.named_parameters() if one.requires_grad}
+        self._named = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
         first, loss = stepped(caller, batches[0])
         self._first = first
         self._state = {name: value.clone() for name, value in module.state_dict().items()}
@@ -249,10 +249,10 @@ class _Batch:
         require_no_gradients(caller)
         if self._graph:
             loss.backward()
-        self._unreached = tuple(name for name, one in self._named.items() if not _has_gradient(one))
+        self._unreached = tuple(name for name, parameter in self._named.items() if not _has_gradient(parameter))
         self._handed, self._targets = roles_of(first, batches[0], loss)
-        known = [call for call in first.calls if call.value is not None and call.value.ndim == 0]
-        self._main = known[0] if len(known) == 1 else None
+        scalar_losses = [call for call in first.calls if call.value is not None and call.value.ndim == 0]
+        self._main = scalar_losses[0] if len(scalar_losses) == 1 else None
 
     def learned(self) -> Learning:
         """How this batch is learned."""
@@ -261,7 +261,7 @@ class _Batch:
         rows = rows_of(batch)
         limits = bounds(self._main, groups_of(batch, self._handed)) if self._main else None
         apart = bounds(self._main) if self._main else None
-        found = Learning(
+        learning = Learning(
             rows,
             self._start,
             len(self._named),
@@ -270,7 +270,9 @@ class _Batch:
             tuple(extent_of(path, leaf) for path, leaf in leaves if path in self._handed),
             tuple(extent_of(path, leaf) for path, leaf in leaves if path in self._targets),
             ignored=any(all_ignored(call) for call in self._first.calls),
-            broken_parameter=next((name for name, one in self._named.items() if not one.isfinite().all()), None),
+            broken_parameter=next(
+                (name for name, parameter in self._named.items() if not parameter.isfinite().all()), None
+            ),
             identical=are_identical(self._batches, self._handed, self._targets),
             equal_targets=apart is not None and apart[1] - apart[0] < _DISTINCT_LOSS,
             best=limits[0] if limits else None,
@@ -278,20 +280,20 @@ class _Batch:
             classes=classes_of(self._main) if self._main else None,
         )
         if not math.isfinite(self._start) or not self._graph or not self._named:
-            return found
+            return learning
         started = time.monotonic()
         if len(self._unreached) < len(self._named):
             attempts, learned = self._attempts(batch, limits, self._seconds / 2)
             cut = attempts[0].steps < FEWEST_STEPS and not learned
-            found = replace(found, attempts=attempts, learned=learned, cut=cut)
-        reached = found.reached
+            learning = replace(learning, attempts=attempts, learned=learned, cut=cut)
+        reached = learning.reached
         stuck = reached is None or _progress(reached.loss, self._start_value, limits) < STUCK_SHARE
-        if stuck and not found.learned and not found.cut:
+        if stuck and not learning.learned and not learning.cut:
             scaled = standardized(batch, self._handed)
             if scaled is not None:
                 others, learned = self._attempts(scaled, limits, self._seconds / 2, strict=True)
-                found = replace(found, scaled=min(others, key=lambda one: one.loss) if learned else None)
-        return replace(found, seconds=time.monotonic() - started)
+                learning = replace(learning, scaled=min(others, key=lambda attempt: attempt.loss) if learned else None)
+        return replace(learning, seconds=time.monotonic() - started)
 
     def _attempts(
         self, batch: Any, limits: tuple[float, float] | None, seconds: float, *, strict: bool = False
@@ -372,7 +374,7 @@ def _progress(value: float, start: float, limits: tuple[float, float] | None) ->
     # there, or at the start if a trained model begins below. Where a constant prediction is about as good as the best
     # one, the way would be too short to measure, and it begins at the start.
     best, constant = limits
-    highest = min(start, constant) if constant - best > _TOLD_APART * (start - best) else start
+    highest = min(start, constant) if constant - best > _DISTINCT_SHARE * (start - best) else start
     return (highest - value) / max(highest - best, 1e-12)
 
 
@@ -381,7 +383,9 @@ def _has_gradient(parameter: Tensor) -> bool:
 
 
 def _norm(parameters: Iterator[Tensor] | Sequence[Tensor] | Any) -> float:
-    return math.sqrt(sum(float(one.grad.double().square().sum()) for one in parameters if one.grad is not None))
+    return math.sqrt(
+        sum(float(parameter.grad.double().square().sum()) for parameter in parameters if parameter.grad is not None)
+    )
 
 
 _OPTIONS = ("weight", "pos_weight")
@@ -396,10 +400,10 @@ def bounds(call: LiveCall, groups: Tensor | None = None) -> tuple[float, float] 
     if any(call.options.get(name) is not None for name in _OPTIONS):
         return None
     find = _KNOWN_BOUNDS.get(call.function)
-    found = find(call, groups) if find else None
-    if found is None or call.options.get("reduction", "mean") == "none":
+    averages = find(call, groups) if find else None
+    if averages is None or call.options.get("reduction", "mean") == "none":
         return None
-    each, constant, count = found
+    each, constant, count = averages
     scale = count if call.options.get("reduction", "mean") == "sum" else 1
     return each * scale, constant * scale
 
@@ -425,8 +429,8 @@ def accuracy(call: LiveCall) -> tuple[float, float] | None:
 
 def all_ignored(call: LiveCall) -> bool:
     """Whether every class index is the one that the loss ignores."""
-    known = call.function in CLASS_LOSSES and not call.target.is_floating_point()
-    return known and bool((call.target == ignore_index_of(call)).all())
+    class_indices = call.function in CLASS_LOSSES and not call.target.is_floating_point()
+    return class_indices and bool((call.target == ignore_index_of(call)).all())
 
 
 Bounds = tuple[float, float, int]
@@ -457,24 +461,28 @@ def _of_classes(call: LiveCall, groups: Tensor | None) -> Bounds | None:
 
 
 def _of_chances(call: LiveCall, groups: Tensor | None) -> Bounds | None:
-    known = call.target.detach().double()
-    if call.output.shape != known.shape or bool(((known < 0) | (known > 1)).any()):
+    chances = call.target.detach().double()
+    if call.output.shape != chances.shape or bool(((chances < 0) | (chances > 1)).any()):
         return None
-    best, constant = (torch.stack([one, 1 - one], -1) for one in (_grouped(known, groups), _mean(known)))
-    return _entropy(best), _entropy(constant), known.numel()
+    best, constant = (
+        torch.stack([positive, 1 - positive], -1) for positive in (_grouped(chances, groups), _mean(chances))
+    )
+    return _entropy(best), _entropy(constant), chances.numel()
 
 
 def _of_squares(call: LiveCall, groups: Tensor | None) -> Bounds | None:
-    known = call.target.detach().double()
-    if call.output.shape != known.shape:
+    targets = call.target.detach().double()
+    if call.output.shape != targets.shape:
         return None
-    best, constant = (float((known - one).square().mean()) for one in (_grouped(known, groups), _mean(known)))
-    return best, constant, known.numel()
+    best, constant = (
+        float((targets - predictions).square().mean()) for predictions in (_grouped(targets, groups), _mean(targets))
+    )
+    return best, constant, targets.numel()
 
 
-def _mean(known: Tensor) -> Tensor:
+def _mean(values: Tensor) -> Tensor:
     """The mean of each column of a table, else of all values."""
-    return known.mean(0 if known.ndim == 2 else tuple(range(known.ndim)), keepdim=True)
+    return values.mean(0 if values.ndim == 2 else tuple(range(values.ndim)), keepdim=True)
 
 
 def _grouped(rows: Tensor, groups: Tensor | None) -> Tensor:

@@ -79,68 +79,6 @@ class Trial:
     batch_statistics: bool = False
 
 
-class Raised(Exception):
-    """The user's model, loss or step raised an exception, the cause, in this `stage`."""
-
-    def __init__(self, stage: str) -> None:
-        super().__init__(stage)
-        self.stage = stage
-
-
-def prepared(
-    build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path, most: int | None = None
-) -> tuple[Caller, list[Any], FlightRecorder]:
-    """The model with its loss, and the first batches of the loader."""
-    recorder = FlightRecorder(folder)
-    loader, batches = take(build, facts, recorder, most)
-    if not batches:
-        raise Undecided("the loader yields no batch")
-    recorder.mark(None, "model")
-    seed_global_generators(settings.seed)
-    with _raising("model"):
-        return Caller(settings, loader), batches, recorder
-
-
-class _raising:
-    """What the user's code raises inside this context becomes `Raised`."""
-
-    def __init__(self, stage: str | Callable[[], str]) -> None:
-        self._stage = stage
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, DataguardError | Raised):
-            raise Raised(self._stage if isinstance(self._stage, str) else self._stage()) from error
-
-
-def loss_of(caller: Caller, batch: Any) -> Tensor:
-    """The loss of a copy of the batch, with the same random numbers in each call. Raises Raised."""
-    seed_global_generators(SEED)
-    with _raising(lambda: caller.stage):
-        return caller(duplicate(batch))
-
-
-def stepped(caller: Caller, batch: Any) -> tuple[Tracer, Tensor]:
-    """The loss of a copy of the batch, as above, and what was traced meanwhile. Raises Raised."""
-    own = duplicate(batch)
-    tracer = Tracer(caller.module, own)
-    seed_global_generators(SEED)
-    with tracer, _raising(lambda: caller.stage):
-        return tracer, caller(own)
-
-
-def largest_embedding(build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path) -> int | None:
-    """How many ids the largest embedding of the model takes; None without one, or if the model cannot be made."""
-    try:
-        module = prepared(build, facts, settings, folder, 1)[0].module
-    except Raised:
-        return None
-    parts = module.modules() if isinstance(module, torch.nn.Module) else ()
-    return max((part.num_embeddings for part in parts if isinstance(part, torch.nn.Embedding)), default=None)
-
-
 def run_trial(
     build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path, seconds: float
 ) -> Trial:
@@ -153,8 +91,13 @@ def run_trial(
     trial, tracer = traced(caller, batch)
     if trial.failed or tracer is None:
         return trial
-    found = _Changes(caller, batches[0], recorder).all(trial.leaves, seconds)
-    return replace(trial, leaves=tuple(found))
+    leaves = _Changes(caller, batches[0], recorder).all(trial.leaves, seconds)
+    return replace(trial, leaves=tuple(leaves))
+
+
+def _incident(raised: Raised) -> Incident:
+    assert raised.__cause__ is not None
+    return incident_of(raised.__cause__, raised.stage)
 
 
 def traced(caller: Caller, batch: Any) -> tuple[Trial, Tracer]:
@@ -189,18 +132,13 @@ def require_no_gradients(caller: Caller) -> None:
         raise Undecided("the step computes gradients itself: let it return the loss, without backward()")
 
 
-def _incident(raised: Raised) -> Incident:
-    assert raised.__cause__ is not None
-    return incident_of(raised.__cause__, raised.stage)
-
-
 def _leaves(batch: Any, tracer: Tracer) -> Iterator[BatchLeaf]:
     for path, leaf in iter_leaves(batch):
         if isinstance(leaf, Tensor) and leaf.numel():
             constant = bool((leaf == leaf.reshape(-1)[0]).all())
-            known = tracer.handed, tracer.used, targets_of(tracer, batch)
+            path_sets = tracer.handed, tracer.used, targets_of(tracer, batch)
             dtype = str(leaf.dtype).removeprefix("torch.")
-            yield BatchLeaf(path, dtype, tuple(leaf.shape), constant, *(path in each for each in known))
+            yield BatchLeaf(path, dtype, tuple(leaf.shape), constant, *(path in paths for paths in path_sets))
 
 
 class _Changes:
@@ -210,12 +148,14 @@ class _Changes:
         self._caller = caller
         self._batch = batch
         self._recorder = recorder
-        self._parameters = [one for one in caller.module.parameters() if one.requires_grad]
+        self._parameters = [parameter for parameter in caller.module.parameters() if parameter.requires_grad]
         if self._parameters:
             self._warm_up()
         self._state = {name: value.clone() for name, value in caller.module.state_dict().items()}
         self._usual = self._run(batch)
-        self._steady = all(bool(one.isfinite().all()) for one in self._usual) and _same(self._usual, self._run(batch))
+        self._steady = all(bool(value.isfinite().all()) for value in self._usual) and _same(
+            self._usual, self._run(batch)
+        )
 
     def all(self, leaves: tuple[BatchLeaf, ...], seconds: float) -> Iterator[BatchLeaf]:
         """The leaves, the first of them with what changes if their values do."""
@@ -237,7 +177,7 @@ class _Changes:
     def _changes(self, path: str) -> bool:
         for number in range(MOST_CHANGES):
             batch = duplicate(self._batch)
-            leaf = next(leaf for found, leaf in iter_leaves(batch) if found == path)
+            leaf = next(leaf for leaf_path, leaf in iter_leaves(batch) if leaf_path == path)
             other = _redrawn(leaf, number) if number else _rolled(leaf)
             if bool((other == leaf).all()):
                 continue
@@ -262,12 +202,12 @@ class _Changes:
                 loss.backward()
         seen: list[Tensor] = [loss, *(call.output for call in tracer.calls), *tracer.outputs]
         gradients = [parameter.grad.clone() for parameter in self._parameters if parameter.grad is not None]
-        return [*(one.detach() for one in seen), *gradients]
+        return [*(tensor.detach() for tensor in seen), *gradients]
 
 
-def _same(one: list[Tensor], other: list[Tensor]) -> bool:
-    return len(one) == len(other) and all(
-        a.shape == b.shape and torch.equal(a, b) for a, b in zip(one, other, strict=True)
+def _same(tensors: list[Tensor], others: list[Tensor]) -> bool:
+    return len(tensors) == len(others) and all(
+        a.shape == b.shape and torch.equal(a, b) for a, b in zip(tensors, others, strict=True)
     )
 
 
@@ -280,6 +220,103 @@ def _redrawn(leaf: Tensor, seed: int) -> Tensor:
     """Each value is drawn from all of them, which also changes their sum."""
     drawn = torch.randint(leaf.numel(), (leaf.numel(),), generator=torch.Generator().manual_seed(seed))
     return leaf.reshape(-1)[drawn].reshape(leaf.shape)
+
+
+class Raised(Exception):
+    """The user's model, loss or step raised an exception, the cause, in this `stage`."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__(stage)
+        self.stage = stage
+
+
+def prepared(
+    build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path, most: int | None = None
+) -> tuple[Caller, list[Any], FlightRecorder]:
+    """The model with its loss, and the first batches of the loader."""
+    recorder = FlightRecorder(folder)
+    loader, batches = take(build, facts, recorder, most)
+    if not batches:
+        raise Undecided("the loader yields no batch")
+    recorder.mark(None, "model")
+    seed_global_generators(settings.seed)
+    with _raising("model"):
+        return Caller(settings, loader), batches, recorder
+
+
+def loss_of(caller: Caller, batch: Any) -> Tensor:
+    """The loss of a copy of the batch, with the same random numbers in each call. Raises Raised."""
+    seed_global_generators(SEED)
+    with _raising(lambda: caller.stage):
+        return caller(duplicate(batch))
+
+
+def stepped(caller: Caller, batch: Any) -> tuple[Tracer, Tensor]:
+    """The loss of a copy of the batch, as above, and what was traced meanwhile. Raises Raised."""
+    batch_copy = duplicate(batch)
+    tracer = Tracer(caller.module, batch_copy)
+    seed_global_generators(SEED)
+    with tracer, _raising(lambda: caller.stage):
+        return tracer, caller(batch_copy)
+
+
+class _raising:
+    """What the user's code raises inside this context becomes `Raised`."""
+
+    def __init__(self, stage: str | Callable[[], str]) -> None:
+        self._stage = stage
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, DataguardError | Raised):
+            raise Raised(self._stage if isinstance(self._stage, str) else self._stage()) from error
+
+
+def largest_embedding(build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path) -> int | None:
+    """How many ids the largest embedding of the model takes; None without one, or if the model cannot be made."""
+    try:
+        module = prepared(build, facts, settings, folder, 1)[0].module
+    except Raised:
+        return None
+    parts = module.modules() if isinstance(module, torch.nn.Module) else ()
+    return max((part.num_embeddings for part in parts if isinstance(part, torch.nn.Embedding)), default=None)
+
+
+BATCHES_TAKEN = 2
+"""How many batches are read: one to learn, and one to compare."""
+
+
+class FirstBatches(Schedule):
+    """The first batches of an epoch, each with at most `most` samples."""
+
+    def __init__(self, inner: Any, most: int | None, *, batched: bool) -> None:
+        super().__init__(inner)
+        self.most = most if batched else None
+
+    def __iter__(self) -> Iterator[Any]:
+        for entry in islice(drawn(self.inner), BATCHES_TAKEN):
+            yield entry if self.most is None else list(entry)[: self.most]
+
+    def __len__(self) -> int:
+        return min(len(self.inner), BATCHES_TAKEN)
+
+
+def take(
+    build: Callable[..., Loader], facts: LoaderFacts, recorder: FlightRecorder, most: int | None = None
+) -> tuple[Loader, list[Any]]:
+    """The loader and its first batches; with `most`, each has at most so many samples.
+
+    Workers that would be spawned are not started, which takes longer than the rest.
+    """
+    changed: dict[str, Any] = {"num_workers": 0} if facts.spawns else {}
+    if facts.kind == "map":
+        changed["schedule"] = lambda inner, batched: FirstBatches(inner, most, batched=batched)
+    elif facts.batched and most is not None:
+        changed["batch_size"] = most
+    loader = build(reuse=True, **changed)
+    return loader, first_batches(loader, BATCHES_TAKEN, recorder)
 
 
 FEWEST_ROWS = 4
@@ -308,9 +345,9 @@ class Extent:
 
 def targets_of(tracer: Tracer, batch: Any) -> Paths:
     """The leaves that are targets: those that only a loss gets, and those with the name or place of targets."""
-    found = (tracer.leaves_of(call.target) - tracer.leaves_of(call.output) for call in tracer.calls)
+    only_targets = (tracer.leaves_of(call.target) - tracer.leaves_of(call.output) for call in tracer.calls)
     placed = (path for path, _ in iter_leaves(batch) if is_target(path, batch))
-    return frozenset(placed).union(*found)
+    return frozenset(placed).union(*only_targets)
 
 
 def roles_of(tracer: Tracer, batch: Any, loss: Tensor) -> tuple[Paths, Paths]:
@@ -347,10 +384,14 @@ def are_identical(batches: Sequence[Any], handed: Paths, targets: Paths) -> bool
         leaves = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, Tensor)}
         count = rows_of(batch)
         both = [[leaves[path] for path in paths if path in leaves] for paths in (handed, targets)]
-        inputs, known = both
-        if count is None or count < FEWEST_ROWS or any(not leaf.ndim or len(leaf) != count for leaf in inputs + known):
+        inputs, outputs = both
+        if (
+            count is None
+            or count < FEWEST_ROWS
+            or any(not leaf.ndim or len(leaf) != count for leaf in inputs + outputs)
+        ):
             return False
-        if not inputs or not all(map(_is_repeated, inputs)) or all(map(_is_repeated, known)):
+        if not inputs or not all(map(_is_repeated, inputs)) or all(map(_is_repeated, outputs)):
             return False
     return True
 
@@ -362,7 +403,7 @@ def _is_repeated(leaf: Tensor) -> bool:
 def standardized(batch: Any, handed: Paths) -> Any:
     """The batch with inputs of mean 0 and standard deviation 1; None if that changes no scale much."""
     copy = duplicate(batch)
-    found = False
+    rescaled = False
     for path, leaf in iter_leaves(copy):
         if path in handed and isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.numel() > 1:
             axes = [axis for axis in range(leaf.ndim) if axis != 1 or leaf.ndim == 3]  # each column or channel
@@ -371,8 +412,8 @@ def standardized(batch: Any, handed: Paths) -> Any:
             flat = spread <= FLAT_DEVIATION * plain.abs().amax(axes, keepdim=True)
             leaf.copy_(torch.where(flat, 0.0, centred / spread.where(~flat, 1.0)))
             varied = spread[~flat]
-            found = found or bool(plain.abs().max() > EXTREME_VALUE or (varied < 1 / EXTREME_VALUE).any())
-    return copy if found else None
+            rescaled = rescaled or bool(plain.abs().max() > EXTREME_VALUE or (varied < 1 / EXTREME_VALUE).any())
+    return copy if rescaled else None
 
 
 def extent_of(path: str, leaf: Any) -> Extent:
@@ -383,38 +424,3 @@ def extent_of(path: str, leaf: Any) -> Extent:
     finite = plain[plain.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (None, None)
     return Extent(path, str(leaf.dtype).removeprefix("torch."), low, high, leaf.numel() - finite.numel())
-
-
-BATCHES_TAKEN = 2
-"""How many batches are read: one to learn, and one to compare."""
-
-
-class FirstBatches(Schedule):
-    """The first batches of an epoch, each with at most `most` samples."""
-
-    def __init__(self, inner: Any, most: int | None, *, batched: bool) -> None:
-        super().__init__(inner)
-        self.most = most if batched else None
-
-    def __iter__(self) -> Iterator[Any]:
-        for entry in islice(drawn(self.inner), BATCHES_TAKEN):
-            yield entry if self.most is None else list(entry)[: self.most]
-
-    def __len__(self) -> int:
-        return min(len(self.inner), BATCHES_TAKEN)
-
-
-def take(
-    build: Callable[..., Loader], facts: LoaderFacts, recorder: FlightRecorder, most: int | None = None
-) -> tuple[Loader, list[Any]]:
-    """The loader and its first batches; with `most`, each has at most so many samples.
-
-    Workers that would be spawned are not started, which takes longer than the rest.
-    """
-    changed: dict[str, Any] = {"num_workers": 0} if facts.spawns else {}
-    if facts.kind == "map":
-        changed["schedule"] = lambda inner, batched: FirstBatches(inner, most, batched=batched)
-    elif facts.batched and most is not None:
-        changed["batch_size"] = most
-    loader = build(reuse=True, **changed)
-    return loader, first_batches(loader, BATCHES_TAKEN, recorder)

@@ -79,7 +79,9 @@ class PictureObservations:
     def shown(self, *indices: Index, view: View) -> tuple[Shown, ...]:
         """Samples, each as its file holds it and as the model sees it. In a stream, an index is a position."""
         build, streamed = self._subject.build, self._subject.facts.kind == "stream"
-        reads = sum((one if streamed and isinstance(one, int) else 0) + 1 for one in indices) * len(view.draws) + 1
+        reads = (
+            sum((index if streamed and isinstance(index, int) else 0) + 1 for index in indices) * len(view.draws) + 1
+        )
         return self._observe(("shown", indices, view), lambda folder: show(build, folder, indices, view), reads)
 
     def sound(self, index: Index, path: str) -> tuple[Drawn, Drawn]:
@@ -192,9 +194,10 @@ def make_sheet(build: Callable[..., Loader], folder: Path, leaf: str, workers: i
     kept = [record for record in read_spools(folder) if isinstance(record, Snapshot) and record.epoch < EPOCHS]
     if len(kept) < workers * EPOCHS:
         raise NotApplicable(f"{leaf} is not an image in every worker and epoch")
-    pixels, note = displayed([one.image for one in kept])
+    pixels, note = displayed([snapshot.image for snapshot in kept])
     pictures = {
-        (one.epoch, one.worker): Picture(thumbnail(image), note) for one, image in zip(kept, pixels, strict=True)
+        (snapshot.epoch, snapshot.worker): Picture(thumbnail(image), note)
+        for snapshot, image in zip(kept, pixels, strict=True)
     }
     cells = tuple(tuple(pictures.get((epoch, worker)) for worker in range(workers)) for epoch in range(EPOCHS))
     return Sheet(kept[0].item, cells)
@@ -235,7 +238,7 @@ def _image_of(value: Any, path: str) -> Any:
     root = "batch" if path.startswith("batch") else "sample"
     leaf = image_at(value, path.removeprefix(root))
     if leaf is None and path == root:
-        leaf = next((one for _, one in iter_leaves(value) if is_image(one)), None)
+        leaf = next((part for _, part in iter_leaves(value) if is_image(part)), None)
     if leaf is None:
         raise NotApplicable(f"{path} is not an image")
     return leaf
@@ -264,7 +267,7 @@ def _original_image(files: FileSubstitution[Header], *, masked: bool) -> Picture
     ]
     if not readable:
         return None
-    image, name = max(readable, key=lambda one: len(np.unique(_codes(one[0]))))
+    image, name = max(readable, key=lambda readable_file: len(np.unique(_codes(readable_file[0]))))
     others = [pixels for pixels, _ in readable if pixels is not image and pixels.shape[:2] == image.shape[:2]]
     (pixels,), note = displayed([image])
     words = ", ".join(filter(None, [Path(name).name if Path(name).is_absolute() else "", note]))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from io import BytesIO
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,11 @@ from dataguard.lab.core.leaves import (
     is_pillow,
     iter_leaves,
 )
+from dataguard.lab.core.records import streamed
 from dataguard.lab.geometry.box_alignment import fits, formats_of, tables_of
 from dataguard.lab.images.painter import is_image, planes_last, planes_of, size_of
 from dataguard.lab.labels.declared_labels import ClassNames, class_names_of
+from dataguard.lab.provenance.shown import Sources, find_sources
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.recording import box_layout
@@ -61,6 +63,7 @@ _Read = tuple[str, Any]
 
 def view_samples(build: Callable[..., Loader], folder: Path, wanted: Wanted) -> tuple[SampleView, ...]:
     """Read samples in this disposable process, all before any is described: a later read may change an earlier one."""
+    reader: Reader | None = None
     loader = build()
     if isinstance(loader.dataset, IterableDataset):
         values = list(_streamed(loader, wanted.indices))
@@ -73,7 +76,21 @@ def view_samples(build: Callable[..., Loader], folder: Path, wanted: Wanted) -> 
     for name, value in values:
         view = SampleView(name, error=described(value)) if isinstance(value, Incident) else _view(name, value, names)
         views.append(replace(view, leaves=tuple(_compared(leaf, name, views) for leaf in view.leaves)))
-    return tuple(views)
+    return tuple(views) if reader is None else tuple(_with_sources(views, reader, wanted.indices))
+
+
+def _with_sources(views: Sequence[SampleView], reader: Reader, indices: Sequence[Any]) -> Iterator[SampleView]:
+    """The samples with the files and rows that they come from; of one that is shown repeatedly, once."""
+    shown: set[str] = set()
+    for view, index in zip_longest(views, indices):
+        if view.error or view.name in shown or view.name.startswith(("batch", "__getitems__")):
+            yield view
+            continue
+        shown.add(view.name)
+        sources: Sources = ()
+        with contextlib.suppress(LoaderFailed):  # it could be read before, and is shown
+            sources = find_sources(reader, _typed(index))
+        yield replace(view, sources=sources)
 
 
 def described(incident: Incident) -> str:
@@ -111,16 +128,16 @@ _TYPES: dict[str, Callable[[int], Any]] = {"torch.tensor": torch.tensor, "numpy.
 
 def _streamed(loader: Loader, positions: Sequence[Any]) -> Iterator[_Read]:
     """The samples of a stream at some positions, as a process that is no worker sees it."""
-    last, found = max(int(position) for position in positions), {}
+    last, samples = max(int(position) for position in positions), {}
     ended: Any = None
     try:
         with gate("sample"):
-            found = dict(enumerate(islice(iter(loader.dataset), last + 1)))
+            samples = dict(enumerate(islice(streamed(loader.dataset), last + 1)))
     except LoaderFailed as failure:
         ended = failure.incident
     for position in positions:
-        missing = ended or Incident("sample", f"the stream ends after {counted(len(found), 'samples')}")
-        yield f"sample {position} of the stream", found.get(position, missing)
+        missing = ended or Incident("sample", f"the stream ends after {counted(len(samples), 'samples')}")
+        yield f"sample {position} of the stream", samples.get(position, missing)
 
 
 def _fetched(loader: Loader, indices: Sequence[Any]) -> Iterator[_Read]:
@@ -154,9 +171,9 @@ def _view(name: str, value: Any, names: Sequence[ClassNames]) -> SampleView:
     labels = [path for path, leaf in leaves if _integer(leaf) is not None]
     views = []
     for path, leaf in leaves:
-        named = next((one for one in names if one.numbers and one.leaf == path), None)
+        named = next((entry for entry in names if entry.numbers and entry.leaf == path), None)
         if named is None and labels == [path]:
-            named = next((one for one in names if one.numbers and one.leaf is None), None)
+            named = next((entry for entry in names if entry.numbers and entry.leaf is None), None)
         views.append(_leaf(root, path, leaf, named))
     pictures = _pictures(value, root, leaves) if find_spec("PIL") else ()
     return SampleView(name, tuple(views), tuple(pictures))
@@ -172,19 +189,19 @@ def _leaf(root: str, path: str, leaf: Any, names: ClassNames | None) -> LeafView
     values += f" ({words[0]})" if words else ""
     values += f", {record.nan} NaN" if record.nan else ""
     values += f", {record.inf} Inf" if record.inf else ""
-    shape = (record.shape[1], record.shape[0]) if is_pillow(leaf) and record.shape else record.shape
+    dimensions = (record.shape[1], record.shape[0]) if is_pillow(leaf) and record.shape else record.shape
     kind = " ".join(filter(None, [record.kind, record.dtype, f"on {record.device}" if record.device else ""]))
-    return LeafView(f"{root}{path}", kind, shape, values, record.digest.hex()[:_DIGEST_DIGITS])
+    return LeafView(f"{root}{path}", kind, dimensions, values, record.digest.hex()[:_DIGEST_DIGITS])
 
 
 def _compared(leaf: LeafView, name: str, above: Sequence[SampleView]) -> LeafView:
     """The leaf, with a note if an equal one stands above, or another one of the same sample."""
-    known = [(view.name, other) for view in above for other in view.leaves if other.path == leaf.path]
-    if not leaf.digest or not known:
+    others = [(view.name, other) for view in above for other in view.leaves if other.path == leaf.path]
+    if not leaf.digest or not others:
         return leaf
-    equal = next((who for who, other in known if other.digest == leaf.digest), None)
+    equal = next((view_name for view_name, other in others if other.digest == leaf.digest), None)
     if equal is None:
-        return replace(leaf, note="differs from the read above" if known[-1][0] == name else "")
+        return replace(leaf, note="differs from the read above" if others[-1][0] == name else "")
     if equal == name:
         return replace(leaf, note="as above")
     return replace(leaf, note=f"as in {equal}" if leaf.shape else "")  # lone numbers are often equal
@@ -405,12 +422,15 @@ def boxes_of(sample: Any, path: str, kind: str, size: tuple[int, int]) -> tuple[
     for name, _, table in tables_of(sample):
         if name == path and len(table):
             every = formats_of(table.shape[1], points=kind == "xy")
-            known = [one for one in every if one.kind == kind]
+            of_kind = [box_format for box_format in every if box_format.kind == kind]
             fitting = [
-                one for strictly in (True, False) for one in known if fits(one, [(table, size)], strictly=strictly)
+                box_format
+                for strictly in (True, False)
+                for box_format in of_kind
+                if fits(box_format, [(table, size)], strictly=strictly)
             ]
             margin = _POINT_MARGIN if kind == "xy" else 0.0
-            corners = (fitting or known)[0].corners(table[:MOST_BOXES], size) if known else np.empty((0, 4))
+            corners = (fitting or of_kind)[0].corners(table[:MOST_BOXES], size) if of_kind else np.empty((0, 4))
             edges = np.clip(corners + margin * np.array([-1, -1, 1, 1]), 0, 1)
             return tuple(Box(left, top, right, bottom) for left, top, right, bottom in edges.tolist())
     return ()

@@ -56,8 +56,8 @@ class ProcessSnapshot:
             return "it leaves processes running"
         if torch.cuda.is_initialized():
             return "it initializes CUDA"
-        known = {*self._shared, _lock_of_bars()}
-        shared = [path for place, path in _shared_memory().items() if place not in known]
+        expected = {*self._shared, _lock_of_bars()}
+        shared = [path for addresses, path in _shared_memory().items() if addresses not in expected]
         if any(not path.startswith(str(folder)) for path in shared):
             return "it creates shared memory"
         if any(_handler(number) != handler for number, handler in self._handlers.items()):
@@ -88,7 +88,7 @@ class ProcessSnapshot:
         if any(_locks(fd) for fd, _ in opened):
             return True
         links = {link for fd, link in opened if _has_offset(fd) and _flags(fd) & os.O_ACCMODE == os.O_RDWR}
-        links |= {path for place, path in _shared_memory().items() if place not in self._shared}
+        links |= {path for addresses, path in _shared_memory().items() if addresses not in self._shared}
         return any(link.startswith("/") and not link.startswith((str(folder), *_UNNAMED)) for link in links)
 
     def _threads_end(self) -> bool:
@@ -111,20 +111,20 @@ class ProcessSnapshot:
         Those that were open before belong to the user's module, or, for a loader in hand, to the user's process, whose
         locks stay as they are.
         """
-        found: list[OpenFile] = []
+        files: list[OpenFile] = []
         for fd, link in sorted(_descriptors().items()):
             locks = _locks(fd)
             if fd < 3 or link.startswith(str(folder)) or not _has_offset(fd):
                 continue
             if locks - _LOCKS.keys() or (locks and fd in self._descriptors):
                 continue
-            twin = next((number for number, file in enumerate(found) if _is_shared(file.descriptors[0], fd)), None)
-            if twin is not None:
-                found[twin] = replace(found[twin], descriptors=(*found[twin].descriptors, fd))
+            sharing = next((number for number, file in enumerate(files) if _is_shared(file.descriptors[0], fd)), None)
+            if sharing is not None:
+                files[sharing] = replace(files[sharing], descriptors=(*files[sharing].descriptors, fd))
             elif locks or _can_be_opened_again(fd):
                 lock = _LOCKS[locks.pop()] if locks else 0
-                found.append(OpenFile((fd,), link, _flags(fd), os.lseek(fd, 0, os.SEEK_CUR), lock))
-        return tuple(found)
+                files.append(OpenFile((fd,), link, _flags(fd), os.lseek(fd, 0, os.SEEK_CUR), lock))
+        return tuple(files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,13 @@ class OpenFile:
         """Give this process a description of its own, with the offset and the lock of that at the checkpoint."""
         if any(_link(descriptor) != self.path for descriptor in self.descriptors):
             return  # of the process that became the checkpoint, which has closed it since
-        own = _opened_again(self.descriptors[0], self.flags)
-        os.lseek(own, self.offset, os.SEEK_SET)
+        reopened = _opened_again(self.descriptors[0], self.flags)
+        os.lseek(reopened, self.offset, os.SEEK_SET)
         if self.lock:
-            fcntl.flock(own, self.lock | fcntl.LOCK_NB)
+            fcntl.flock(reopened, self.lock | fcntl.LOCK_NB)
         for descriptor in self.descriptors:
-            os.dup2(own, descriptor, inheritable=os.get_inheritable(descriptor))
-        os.close(own)
+            os.dup2(reopened, descriptor, inheritable=os.get_inheritable(descriptor))
+        os.close(reopened)
 
 
 _PROC = Path("/proc/self")
@@ -246,16 +246,16 @@ def _can_be_opened_again(descriptor: int) -> bool:
     return True
 
 
-def _is_shared(one: int, other: int) -> bool:
+def _is_shared(descriptor: int, other: int) -> bool:
     """Whether two descriptors share an offset: `os.dup` makes such."""
-    if _kind(one) != stat.S_IFREG or not os.path.sameopenfile(one, other):
+    if _kind(descriptor) != stat.S_IFREG or not os.path.sameopenfile(descriptor, other):
         return False
-    offset = os.lseek(one, 0, os.SEEK_CUR)
+    offset = os.lseek(descriptor, 0, os.SEEK_CUR)
     if os.lseek(other, 0, os.SEEK_CUR) != offset:
         return False
-    moved = os.lseek(one, 0 if offset else 1, os.SEEK_SET)
+    moved = os.lseek(descriptor, 0 if offset else 1, os.SEEK_SET)
     shared = os.lseek(other, 0, os.SEEK_CUR) == moved
-    os.lseek(one, offset, os.SEEK_SET)
+    os.lseek(descriptor, offset, os.SEEK_SET)
     return shared
 
 
@@ -276,19 +276,25 @@ def _flags(descriptor: int) -> int:
 def _shared_memory() -> dict[str, str]:
     """The writable mappings that forks share, by address, with what is mapped."""
     lines = (f"{line} ".split(" ", 5) for line in (_PROC / "maps").read_text().splitlines())
-    return {place: path.strip() for place, rights, _, _, _, path in lines if rights.startswith("rw") and "s" in rights}
+    return {
+        addresses: path.strip()
+        for addresses, rights, _, _, _, path in lines
+        if rights.startswith("rw") and "s" in rights
+    }
 
 
 def _lock_of_bars() -> str | None:
     """Where the semaphore of tqdm is mapped, which is held for moments only; None if there is none."""
     lock = getattr(getattr(sys.modules.get("tqdm.std"), "TqdmDefaultWriteLock", None), "mp_lock", None)
     address = getattr(getattr(lock, "_semlock", None), "handle", None)
-    return next((place for place in _shared_memory() if address is not None and _spans(place, address)), None)
+    return next(
+        (addresses for addresses in _shared_memory() if address is not None and _spans(addresses, address)), None
+    )
 
 
-def _spans(place: str, address: int) -> bool:
+def _spans(addresses: str, address: int) -> bool:
     """Whether an address is in a mapping, as /proc/self/maps writes it."""
-    start, _, end = place.partition("-")
+    start, _, end = addresses.partition("-")
     return int(start, 16) <= address < int(end, 16)
 
 

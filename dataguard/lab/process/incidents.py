@@ -347,7 +347,9 @@ def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) ->
         index=stuck.index,
         worker=stuck.worker,
         classes=stuck.classes,
-        stacks="\n\n".join(f"{_who(number, pid, workers)} (pid {number})\n{asked[number]}" for number in order),
+        stacks="\n\n".join(
+            f"{_process_name(number, pid, workers)} (pid {number})\n{asked[number]}" for number in order
+        ),
         output=end_of_output(folder),
     )
 
@@ -356,7 +358,7 @@ _WORKING = ("init", "sample", "collate")
 """The stages in which a worker runs the user's code."""
 
 
-def _who(process: int, main: int, workers: dict[int, int | None]) -> str:
+def _process_name(process: int, main: int, workers: dict[int, int | None]) -> str:
     worker = workers.get(process)
     return f"worker {worker}" if worker is not None else "main process" if process == main else "process"
 

@@ -54,6 +54,7 @@ from dataguard.lab.process.incidents import (
     too_deep,
 )
 from dataguard.lab.process.side_by_side import pause, remove_handlers
+from dataguard.lab.process.write_protection import WriteRefused, allow_writes
 from dataguard.process.originals import os, pickle, signal, time
 from dataguard.process.process_tree import (
     await_managers,
@@ -191,10 +192,11 @@ def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> 
 def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoReturn:
     """The life of a fork: call the function, write the outcome into the folder, and run its own exit handlers."""
     try:
-        own = _begin(folder, parent)
+        child = _begin(folder, parent)
         InheritedHandlers().drop()
+        allow_writes(folder)
         answer = _outcome(function, folder)
-        if os.getpid() == own:  # not in a fork that the user's code forgot to end
+        if os.getpid() == child:  # not in a fork that the user's code forgot to end
             write_answer(answer, folder)
             run_exit_handlers()
     finally:
@@ -205,9 +207,9 @@ def _run_replacement(function: Callable[[], T], stays: Callable[[T], bool], fold
     """In the fork: the result of the function, if it stays; otherwise this process ends."""
     stayed = False
     try:
-        own, inherited = _begin(folder, parent), InheritedHandlers()
+        child, inherited = _begin(folder, parent), InheritedHandlers()
         answer = _outcome(function, folder)
-        if os.getpid() == own:
+        if os.getpid() == child:
             kind, value = answer
             stayed = kind == RETURNED and stays(value)
             wait_for_children()
@@ -242,6 +244,8 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         if isinstance(error, LoaderRaised) and error.incident.error_type == "SystemExit":
             error.incident = replace(error.incident, message=error.incident.message + last_words(folder))
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
+    except WriteRefused as refused:
+        return FAILED, Undecided(refused.in_words)
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
             if changed_surroundings():
@@ -343,14 +347,20 @@ def _keep_short(output: Path) -> None:
 
 
 def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None:
-    """What a function returns in a fork of this process; None if it raises, dies, or takes more `seconds`."""
+    """What a function returns in a fork of this process; None if it raises, dies, or takes more `seconds`.
+
+    Raises WriteRefused if the function does.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         InheritedHandlers().drop()
         try:
             os.close(reading)
-            returned = pickle.dumps(function())
+            try:
+                returned = pickle.dumps((function(), None))
+            except WriteRefused as refused:
+                returned = pickle.dumps((None, str(refused)))
             with os.fdopen(writing, "wb") as pipe:
                 pipe.write(returned)
             run_exit_handlers()
@@ -363,7 +373,10 @@ def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None
         os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):  # user code that ignores SIGCHLD leaves nothing to wait for
         os.waitpid(pid, 0)
-    result: T | None = pickle.loads(answer) if answer else None
+    result: T | None
+    result, refused_ = pickle.loads(answer) if answer else (None, None)
+    if refused_ is not None:
+        raise WriteRefused(refused_)
     return result
 
 

@@ -32,15 +32,10 @@ from dataguard.lab.core.records import GeneratorState, Index, LeafRecord
 from dataguard.lab.core.source_location import rebind
 from dataguard.lab.dataset.dataset_observations import find_changed
 from dataguard.lab.randomness import constant_seeds, shared_draws, shared_offsets, worker_draws
+from dataguard.lab.randomness.reseeded_process import ReseededTrace, find_reseeded
 from dataguard.lab.randomness.shared_draws import CachedDraws
-from dataguard.lab.randomness.spawned_reads import (
-    Pickling,
-    SpawnTrial,
-    find_freed,
-    find_lost_views,
-    find_spawn_trial,
-    try_pickling,
-)
+from dataguard.lab.randomness.spawn_trial import SpawnTrial, find_freed, find_lost_views, find_spawn_trial
+from dataguard.lab.randomness.unpicklable_parts import Pickling, try_pickling
 from dataguard.lab.randomness.worker_draws import MOST_WORKERS, WorkerDraws, batch_size
 from dataguard.lab.reading.experiment import FORKED, Experiment, Order, Script, Series, perform
 from dataguard.lab.reading.sample_reader import Reader
@@ -98,6 +93,11 @@ class Randomness:
         return subject.observe("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
 
     @property
+    def reseeded(self) -> ReseededTrace:
+        """The global generators that reading sets to a state of its own."""
+        return find_reseeded(self._subject)
+
+    @property
     def carryover(self) -> Carryover:
         """State that reading leaves for later reads, and that the user's own workers lose."""
         return find_carryover(self._subject)
@@ -115,6 +115,16 @@ class Randomness:
             "pickling", lambda _: try_pickling(subject.build(), forked=not subject.facts.spawns)
         )
 
+    def imported(self, module: str) -> bool:
+        """Whether the process in which the factory ran has imported a module of this name."""
+
+        def look(_: Path) -> bool:
+            self._subject.build()
+            return module in sys.modules
+
+        imported: bool = self._subject.cache.observe(("imported", module), look)
+        return imported
+
     @property
     def lost_views(self) -> tuple[str, ...]:
         """The leaves of a batch that arrive with other values, because a worker sends memory that it has freed."""
@@ -131,15 +141,15 @@ class Randomness:
         return find_spawn_trial(self._subject)
 
 
-OTHERS = 4
+OTHER_ITEMS = 4
 """Items that one of the two scripts reads before the target. Both begin with a warm-up item."""
 SHARED = 6
 """Reads of the target after the other items; the script without them makes as many fetches."""
-ALONE = (0, *[OTHERS + 1] * (OTHERS + SHARED))
-AFTER = (*range(OTHERS + 1), *[OTHERS + 1] * SHARED)
-TRIALS = ((ALONE,), (ALONE,), (AFTER,), (ALONE,))
+TARGET_ONLY = (0, *[OTHER_ITEMS + 1] * (OTHER_ITEMS + SHARED))
+AFTER_OTHERS = (*range(OTHER_ITEMS + 1), *[OTHER_ITEMS + 1] * SHARED)
+TRIALS = ((TARGET_ONLY,), (TARGET_ONLY,), (AFTER_OTHERS,), (TARGET_ONLY,))
 TRIAL_SEEDS = ((SEED,), (SEED,), (SEED,), (SEED + 1,))
-TRIAL_READS = len(TRIALS) * len(ALONE)
+TRIAL_READS = len(TRIALS) * len(TARGET_ONLY)
 STAGES = 4
 """Fewest values that a state takes one after the other if it keeps changing."""
 NEW_SHARE = 0.5
@@ -188,26 +198,32 @@ def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:
     if not effects:
         return {}
     workers = min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2))
-    epochs: tuple[tuple[Order, ...], ...] = (AFTER,) * workers, (ALONE,) * workers
-    wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): ALONE}
+    epochs: tuple[tuple[Order, ...], ...] = (AFTER_OTHERS,) * workers, (TARGET_ONLY,) * workers
+    wanted: dict[tuple[int, int], tuple[int, ...]] = {(0, 1): TARGET_ONLY}
     if facts.persistent:  # they keep their state; but does one know what the others read?
-        beside = (ALONE, *[AFTER] * (workers - 1))
-        epochs = (beside,)
-        wanted = {(worker, 0): order for worker, order in enumerate(beside)}
+        orders = (TARGET_ONLY, *[AFTER_OTHERS] * (workers - 1))
+        epochs = (orders,)
+        wanted = {(worker, 0): order for worker, order in enumerate(orders)}
     in_workers = Experiment(Script(epochs, size), (FrozenRngs(TRIAL_SEEDS[:1]),), (("num_workers", workers),))
-    own = perform(subject, in_workers).leaves
-    return {path: effect for path, effect in effects.items() if _loses(own.get(path, {}), readings[path], wanted)}
+    worker_readings = perform(subject, in_workers).leaves
+    return {
+        path: effect
+        for path, effect in effects.items()
+        if _loses(worker_readings.get(path, {}), readings[path], wanted)
+    }
 
 
 def _lost_stream(subject: Subject) -> tuple[Mapping[str, Effect], int]:
     """Whether the second epoch of a stream continues in one process, and starts over in the user's own workers."""
     stream = Streams(subject).stream
-    kept = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
-    if not kept.ended or kept.new_share < NEW_SHARE:
-        return {}, kept.total
-    own = stream(subject.facts.num_workers, seeded=True, frozen=True)
-    over = own.ended and min(map(len, own.again), default=0) > 1 and not own.begins_differently
-    return {"the stream": Effect.EPOCH} if over else {}, own.total
+    in_process = stream(1, seeded=True, frozen=True, persistent=True, method="fork", announce=False)
+    if not in_process.ended or in_process.new_share < NEW_SHARE:
+        return {}, in_process.total
+    in_workers = stream(subject.facts.num_workers, seeded=True, frozen=True)
+    starts_over = (
+        in_workers.ended and min(map(len, in_workers.again), default=0) > 1 and not in_workers.begins_differently
+    )
+    return {"the stream": Effect.EPOCH} if starts_over else {}, in_workers.total
 
 
 def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
@@ -219,18 +235,18 @@ def _effect(trials: Mapping[tuple[int, int], Series]) -> Effect | None:
     """
     if len(trials) < len(TRIALS):
         return None
-    one, again, after, reseeded = (trials[0, epoch] for epoch in range(len(TRIALS)))
-    alone, behind = one[1:], after[OTHERS + 1 :]
-    if one[1:] != again[1:]:
+    equal, again, after, reseeded = (trials[0, epoch] for epoch in range(len(TRIALS)))
+    uninterrupted, after_others = equal[1:], after[OTHER_ITEMS + 1 :]
+    if equal[1:] != again[1:]:
         return None
-    if _keeps_changing(alone):
-        if behind == alone[OTHERS:]:
+    if _keeps_changing(uninterrupted):
+        if after_others == uninterrupted[OTHER_ITEMS:]:
             return Effect.COUNT
-        if behind == alone[:SHARED]:
+        if after_others == uninterrupted[:SHARED]:
             return Effect.ITSELF
-    steady = _keeps_changing(alone) or len(set(alone[OTHERS:])) == 1
-    lasts = steady and all(one != two for one, two in zip(behind, alone, strict=False))
-    return Effect.CONTENT if lasts and alone == reseeded[1:] else None
+    steady = _keeps_changing(uninterrupted) or len(set(uninterrupted[OTHER_ITEMS:])) == 1
+    lasts = steady and all(late != plain for late, plain in zip(after_others, uninterrupted, strict=False))
+    return Effect.CONTENT if lasts and uninterrupted == reseeded[1:] else None
 
 
 def _keeps_changing(series: Series) -> bool:
@@ -240,65 +256,21 @@ def _keeps_changing(series: Series) -> bool:
 
 
 def _loses(
-    own: Mapping[tuple[int, int], Series],
+    worker_readings: Mapping[tuple[int, int], Series],
     trials: Mapping[tuple[int, int], Series],
     scripts: Mapping[tuple[int, int], tuple[int, ...]],
 ) -> bool:
     """Whether each of these workers and epochs reads as if nothing else had been read, before or by other workers."""
-    expected = {ALONE: trials[0, 0], AFTER: trials[0, 2]}
-    return all(own.get(where, ())[1:] == expected[script][1:] for where, script in scripts.items())
+    expected = {TARGET_ONLY: trials[0, 0], AFTER_OTHERS: trials[0, 2]}
+    return all(
+        worker_readings.get(worker_epoch, ())[1:] == expected[script][1:] for worker_epoch, script in scripts.items()
+    )
 
 
 ITEMS, DRAWS = 8, 8
 """How many items are read, and how often each."""
 LARGEST = 1 << 16
 """A range of more numbers is that of a seed."""
-_DECIDING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__hash__", "__str__", "__repr__")
-_INTEGERS = ((random, "randint", 1), (random, "randrange", 0), (np.random, "randint", 0))
-"""Functions that draw an integer, and how far their second argument is beyond the largest."""
-_OTHERS = {
-    random: ("random", "uniform", "gauss", "betavariate", "choice", "choices", "sample", "shuffle", "getrandbits"),
-    np.random: ("random", "rand", "randn", "uniform", "normal", "beta", "binomial", "choice", "permutation", "shuffle"),
-    time: ("sleep",),
-}
-"""Functions that may decide what becomes of an integer; or that wait for as long as it says."""
-
-_PLAIN = {"str", "bytes", "int", "float", "bool", "NoneType"}
-
-
-@dataclass(slots=True)
-class _Draw:
-    """The numbers that one line has drawn, by index, and the bounds of the widest range."""
-
-    function: str
-    values: dict[Any, set[int]] = field(default_factory=dict)
-    low: int = 0
-    high: int = 0
-    decides: bool = False
-
-
-class _Drawn(int):
-    """A number that notices when it decides something."""
-
-    source: _Draw
-
-    def __format__(self, spec: str) -> str:
-        self.source.decides = True
-        return format(int(self), spec)
-
-
-def _noticing(name: str) -> Callable[..., Any]:
-    plain = getattr(int, name)
-
-    def method(self: _Drawn, *args: Any) -> Any:
-        self.source.decides = True
-        return plain(int(self), *args)
-
-    return method
-
-
-for _name in _DECIDING:
-    setattr(_Drawn, _name, _noticing(_name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,52 +283,6 @@ class UnusedDraw:
     high: int
     items: int
     draws: int
-
-
-class _DrawWatch:
-    """Records the random numbers that the user's code draws in this disposable process."""
-
-    def __init__(self) -> None:
-        self.index: Any = None
-        self.beyond = False
-        """Whether numbers are out of range."""
-        self.others = False
-        self.draws: dict[tuple[str, int, str], _Draw] = {}
-        known = {}
-        for module, name, beyond in _INTEGERS:
-            original = getattr(module, name)
-            known[id(original)] = original, self._integers(original, f"{module.__name__}.{name}", beyond)
-        for module, names in _OTHERS.items():
-            for original in (getattr(module, name) for name in names):
-                known[id(original)] = original, self._other(original)
-        rebind(known, ("random", "numpy.random", "time"))
-
-    def _integers(self, original: Callable[..., Any], function: str, beyond: int) -> Callable[..., Any]:
-        def draw(*args: Any, **kwargs: Any) -> Any:
-            value, code = original(*args, **kwargs), sys._getframe(1).f_code
-            if self.index is None or is_library(code.co_filename):
-                return value
-            bounds = (0, *args) if len(args) == 1 else args
-            if kwargs or len(bounds) != 2 or type(value) is not int:  # a step, or an array of numbers
-                self.others = True
-                return value
-            low, high = int(bounds[0]), int(bounds[1]) - 1 + beyond
-            place = code.co_filename, sys._getframe(1).f_lineno, code.co_name
-            record = self.draws.setdefault(place, _Draw(function, {}, low, high))
-            record.low, record.high = min(low, record.low), max(high, record.high)
-            record.values.setdefault(self.index, set()).add(value)
-            drawn = _Drawn(2 * high - low + 1 if self.beyond else value)
-            drawn.source = record
-            return drawn
-
-        return draw
-
-    def _other(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def draw(*args: Any, **kwargs: Any) -> Any:
-            self.others |= self.index is not None and not is_library(sys._getframe(1).f_code.co_filename)
-            return original(*args, **kwargs)
-
-        return draw
 
 
 def find_unused_draws(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> tuple[UnusedDraw, ...]:
@@ -386,8 +312,8 @@ def find_unused_draws(build: Callable[..., Loader], folder: Path, indices: Seque
         return ()
     size = len(reader.dataset)
     return tuple(
-        UnusedDraw(draw.function, Location(*place), draw.low, draw.high, len(indices), DRAWS)
-        for place, draw in watch.draws.items()
+        UnusedDraw(draw.function, Location(*line), draw.low, draw.high, len(indices), DRAWS)
+        for line, draw in watch.draws.items()
         if len(draw.values) == len(indices)
         and all(len(values) > 1 for values in draw.values.values())
         and not draw.decides
@@ -396,6 +322,103 @@ def find_unused_draws(build: Callable[..., Loader], folder: Path, indices: Seque
     )
 
 
+_PLAIN = {"str", "bytes", "int", "float", "bool", "NoneType"}
+
+
 def _is_opaque(leaf: LeafRecord) -> bool:
     """Whether a leaf has a content that is not compared."""
     return not leaf.digest or (leaf.dtype is None and leaf.shape is None and leaf.kind not in _PLAIN)
+
+
+_INTEGERS = ((random, "randint", 1), (random, "randrange", 0), (np.random, "randint", 0))
+"""Functions that draw an integer, and how far their second argument is beyond the largest."""
+_OTHERS = {
+    random: ("random", "uniform", "gauss", "betavariate", "choice", "choices", "sample", "shuffle", "getrandbits"),
+    np.random: ("random", "rand", "randn", "uniform", "normal", "beta", "binomial", "choice", "permutation", "shuffle"),
+    time: ("sleep",),
+}
+"""Functions that may decide what becomes of an integer; or that wait for as long as it says."""
+
+
+class _DrawWatch:
+    """Records the random numbers that the user's code draws in this disposable process."""
+
+    def __init__(self) -> None:
+        self.index: Any = None
+        self.beyond = False
+        """Whether numbers are out of range."""
+        self.others = False
+        self.draws: dict[tuple[str, int, str], _Draw] = {}
+        replacements = {}
+        for module, name, beyond in _INTEGERS:
+            original = getattr(module, name)
+            replacements[id(original)] = original, self._integers(original, f"{module.__name__}.{name}", beyond)
+        for module, names in _OTHERS.items():
+            for original in (getattr(module, name) for name in names):
+                replacements[id(original)] = original, self._other(original)
+        rebind(replacements, ("random", "numpy.random", "time"))
+
+    def _integers(self, original: Callable[..., Any], function: str, beyond: int) -> Callable[..., Any]:
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            value, code = original(*args, **kwargs), sys._getframe(1).f_code
+            if self.index is None or is_library(code.co_filename):
+                return value
+            bounds = (0, *args) if len(args) == 1 else args
+            if kwargs or len(bounds) != 2 or type(value) is not int:  # a step, or an array of numbers
+                self.others = True
+                return value
+            low, high = int(bounds[0]), int(bounds[1]) - 1 + beyond
+            line = code.co_filename, sys._getframe(1).f_lineno, code.co_name
+            record = self.draws.setdefault(line, _Draw(function, {}, low, high))
+            record.low, record.high = min(low, record.low), max(high, record.high)
+            record.values.setdefault(self.index, set()).add(value)
+            drawn = _Drawn(2 * high - low + 1 if self.beyond else value)
+            drawn.source = record
+            return drawn
+
+        return draw
+
+    def _other(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            self.others |= self.index is not None and not is_library(sys._getframe(1).f_code.co_filename)
+            return original(*args, **kwargs)
+
+        return draw
+
+
+@dataclass(slots=True)
+class _Draw:
+    """The numbers that one line has drawn, by index, and the bounds of the widest range."""
+
+    function: str
+    values: dict[Any, set[int]] = field(default_factory=dict)
+    low: int = 0
+    high: int = 0
+    decides: bool = False
+
+
+_DECIDING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__hash__", "__str__", "__repr__")
+
+
+class _Drawn(int):
+    """A number that notices when it decides something."""
+
+    source: _Draw
+
+    def __format__(self, spec: str) -> str:
+        self.source.decides = True
+        return format(int(self), spec)
+
+
+def _noticing(name: str) -> Callable[..., Any]:
+    plain = getattr(int, name)
+
+    def method(self: _Drawn, *args: Any) -> Any:
+        self.source.decides = True
+        return plain(int(self), *args)
+
+    return method
+
+
+for _name in _DECIDING:
+    setattr(_Drawn, _name, _noticing(_name))

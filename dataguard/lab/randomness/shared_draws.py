@@ -3,8 +3,8 @@
 The search, from `find_shared_draws`: draw the same items everywhere and compare; test each suspect by advancing it in
 one worker and epoch only; search for generators whose repeat is masked by other randomness, or by the different samples
 that workers of a stream read: freezing all other RNGs shows which outputs depend on such a generator, and in a stream
-the content has to depend on it, not only the order. Only when a generator is found are the lines observed that seed it
-and draw from it: an ordinary scan pays nothing for them.
+the content has to depend on it, not only the order. Only when a generator is found are the lines observed that make it,
+seed it and draw from it (`with_lines`): an ordinary scan pays nothing for them.
 
 Beside it, numbers that are drawn once for each index and cached with its sample, see `find_cached_draws`.
 """
@@ -17,15 +17,14 @@ from functools import partial
 from itertools import combinations, groupby, islice
 from typing import Literal
 
-from dataguard.core.model import Location, NotApplicable, Undecided
+from dataguard.core.model import Location, Undecided
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.records import GeneratorState, Seedings, WorkerEpoch
+from dataguard.lab.core.records import GeneratorState, WorkerEpoch
 from dataguard.lab.dataset.dataset_observations import find_changed
-from dataguard.lab.randomness.constant_seeds import Dependence, RngDependence, StreamDependence
+from dataguard.lab.randomness.generator_lines import with_lines
+from dataguard.lab.randomness.rng_dependence import Dependence, RngDependence, StreamDependence
 from dataguard.lab.randomness.worker_draws import (
-    EPOCHS,
     GLANCE,
-    MOST_WORKERS,
     Comparison,
     Draw,
     Repeat,
@@ -40,7 +39,6 @@ from dataguard.lab.randomness.worker_draws import (
 from dataguard.lab.reading.experiment import FORKED, Experiment, Script, perform
 from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.rng_discovery import SEED, Pair, cloned_generators, overlapping_generators
-from dataguard.lab.rng.seed_watch import DrawPlace, FirstDraw, FirstSeeds
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.lab.subject import Subject
@@ -100,18 +98,6 @@ def find_latent_clone(subject: Subject) -> GeneratorState | None:
     return next(iter(cloned_generators(draws.censuses, _FIRST["workers"])), None)
 
 
-def with_lines(subject: Subject, repeat: Repeat) -> Repeat:
-    """The repeat with the line that gives the first suspect the same seed in both, and the one that draws from it."""
-    suspect = repeat.suspects[0].generator
-    try:
-        uses = find_first_uses(subject, suspect.path, (suspect.library,) if suspect.library else ())
-    except (NotApplicable, Undecided):
-        return repeat
-    given = {(note.worker, note.epoch): {seeding.path: seeding for seeding in note.seeds} for note in uses.seeds}
-    first, second = (given.get(where, {}).get(suspect.path) for where in (repeat.one, repeat.two))
-    return replace(repeat, seeding=first if first == second else None, drawn_at=uses.drawn)
-
-
 def confirm_suspects(draw: Draw, comparison: Comparison, facts: LoaderFacts) -> Repeat | None:
     """The first suspicious repeat with the suspects that it depends on; None if it depends on none of them.
 
@@ -125,7 +111,8 @@ def confirm_suspects(draw: Draw, comparison: Comparison, facts: LoaderFacts) -> 
     for method in ("fork", None) if facts.spawns else (None,):
         redraw = partial(draw, comparison.effort, method=method)
         suspects = islice(_continuing(redraw, repeat), MOST_SUSPECTS)
-        proven = [suspect for suspect in (_tested(redraw, repeat, one) for one in suspects) if suspect.changes]
+        tested = (_tested(redraw, repeat, suspect) for suspect in suspects)
+        proven = [suspect for suspect in tested if suspect.changes]
         if proven:
             proven.sort(key=lambda suspect: repeat.leaves.index(suspect.changes[0]))
             return replace(repeat, suspects=tuple(proven))
@@ -151,7 +138,7 @@ def _continuing(draw: Callable[..., WorkerDraws], repeat: Repeat) -> Iterator[Su
 
 def _states(draws: WorkerDraws, where: WorkerEpoch) -> list[dict[str, GeneratorState]]:
     """The generators in one worker and epoch by path, fetch by fetch."""
-    censuses = sorted((census for census in draws.censuses if census.where == where), key=lambda one: one.fetches)
+    censuses = sorted((census for census in draws.censuses if census.where == where), key=lambda census: census.fetches)
     return [{state.path: state for state in census.generators} for census in censuses]
 
 
@@ -196,13 +183,13 @@ def find_masked(subject: Subject, draws: WorkerDraws, pairs: Sequence[Pair]) -> 
     unclear: list[str] = []
     for pair in pairs:
         for generator, at_start in islice(overlapping_generators(draws.censuses, pair), MOST_SUSPECTS):
-            found = _dependence(subject, generator, at_start=at_start)
-            if found is None or not _is_shared_as_is(subject, draws, generator, pair):
+            dependence = _dependence(subject, generator, at_start=at_start)
+            if dependence is None or not _is_shared_as_is(subject, draws, generator, pair):
                 continue
-            if found.leaves:
-                leaves = tuple(leaf for leaf in found.leaves if leaf.startswith("sample")) or found.leaves
+            if dependence.leaves:
+                leaves = tuple(leaf for leaf in dependence.leaves if leaf.startswith("sample")) or dependence.leaves
                 return Repeat(*pair, (Suspect(generator, leaves),), leaves, masked=True)
-            unclear.append(_unclear(generator, found.uncontrolled[0]))
+            unclear.append(_unclear(generator, dependence.uncontrolled[0]))
     if unclear:
         raise Undecided(unclear[0])
     return None
@@ -216,17 +203,17 @@ def find_in_stream(subject: Subject, trace: StreamTrace, pair: Pair) -> Repeat |
     """
     if len({census.fetches for census in trace.censuses if census.fetches}) < 2:
         raise Undecided("each worker yields too few batches to watch its generators: lower the batch size")
-    dependence = RngDependence(subject)
+    rng_dependence = RngDependence(subject)
     unclear: list[str] = []
     for generator, at_start in islice(overlapping_generators(trace.censuses, pair), MOST_SUSPECTS):
-        if at_start and not dependence.at_start(generator.path)[0]:
+        if at_start and not rng_dependence.at_start(generator.path)[0]:
             continue
-        found = dependence.of_stream(generator.path, varied=True)
-        changed = _changed_content(dependence, generator, found)
+        dependence = rng_dependence.of_stream(generator.path, varied=True)
+        changed = _changed_content(rng_dependence, generator, dependence)
         if changed:
             return Repeat(*pair, (Suspect(generator),), changed=changed)
-        if found.uncontrolled and not found.reordered and dependence.at_start(generator.path)[1]:
-            unclear.append(_unclear(generator, found.uncontrolled[0]))
+        if dependence.uncontrolled and not dependence.reordered and rng_dependence.at_start(generator.path)[1]:
+            unclear.append(_unclear(generator, dependence.uncontrolled[0]))
     if unclear:
         raise Undecided(unclear[0])
     return None
@@ -239,14 +226,14 @@ def _unclear(generator: GeneratorState, leaf: str) -> str:
 def _dependence(subject: Subject, generator: GeneratorState, *, at_start: bool) -> Dependence | None:
     """What depends on a generator; None if nothing does, or if it is equal `at_start` and the first fetch seeds it."""
     try:
-        found = RngDependence(subject).of_items(generator.path)
+        dependence = RngDependence(subject).of_items(generator.path)
     except Undecided:
         if generator.library:  # too little time to see whether the library is used at all
             return None
         raise
-    if at_start and not found.keeps_state:
+    if at_start and not dependence.keeps_state:
         return None
-    return found if found.leaves or (found.uncontrolled and found.is_used) else None
+    return dependence if dependence.leaves or (dependence.uncontrolled and dependence.is_used) else None
 
 
 def _is_shared_as_is(subject: Subject, draws: WorkerDraws, generator: GeneratorState, pair: Pair) -> bool:
@@ -261,40 +248,12 @@ def _is_shared_as_is(subject: Subject, draws: WorkerDraws, generator: GeneratorS
     return any(other.path == generator.path for other, _ in overlapping_generators(as_is.censuses, pair))
 
 
-def _changed_content(dependence: RngDependence, generator: GeneratorState, found: StreamDependence) -> float:
+def _changed_content(rng_dependence: RngDependence, generator: GeneratorState, dependence: StreamDependence) -> float:
     """The share of new values in a leaf whose content depends on this generator; 0 if only its order does."""
-    frozen = dependence.of_stream(generator.path, varied=False) if found.reordered else found
+    frozen = rng_dependence.of_stream(generator.path, varied=False) if dependence.reordered else dependence
     new = max(frozen.changed.values(), default=0.0)
     enough = 0.0 if frozen.ended else CHANGED_BEGINNING  # the leaf that kept its order may be a mere counter
-    return new if new > (CHANGED if found.reordered and frozen.ended else enough) else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class FirstUses:
-    """The seeds that generators get in workers up to the first batch, in two epochs; and where one is first `drawn`."""
-
-    seeds: tuple[Seedings, ...]
-    drawn: tuple[str, int] | None
-
-
-def find_first_uses(subject: Subject, drawn: str, libraries: tuple[str, ...] = ()) -> FirstUses:
-    """The first seeds of all generators, and the first draw of the one at the path `drawn`.
-
-    Forked workers start for one batch each, as far as the budget allows. `libraries` are imported first, so that
-    seeding is seen even if `worker_init_fn` imports them itself.
-    """
-    workers = max(1, min(subject.facts.num_workers, MOST_WORKERS["fork"]))
-    experiment = Experiment(
-        Script((((0,),) * workers,) * EPOCHS) if subject.facts.kind == "map" else None,
-        (FirstSeeds(), FirstDraw(drawn)),
-        (("num_workers", workers), ("multiprocessing_context", "fork")),
-        (workers,) * EPOCHS,
-        imports=libraries,
-        whole=False,
-    )
-    readings = perform(subject, experiment)
-    places = [note.at for note in readings.noted(DrawPlace)]
-    return FirstUses(tuple(readings.noted(Seedings)), places[0] if places else None)
+    return new if new > (CHANGED if dependence.reordered and frozen.ended else enough) else 0.0
 
 
 CACHE_ITEMS = range(1, 9)
@@ -330,13 +289,15 @@ def find_cached_draws(subject: Subject) -> CachedDraws:
         )
         readings = perform(subject, Experiment(Script(((order,),)), (FrozenRngs((seeds,)),), changed))
         series = {path: by.get((0, 0), ()) for path, by in readings.leaves.items() if path.startswith("sample")}
-        return {path: found for path, one in series.items() if (found := _values(order, one))}
+        return {path: item_values for path, draws in series.items() if (item_values := _values(order, draws))}
 
-    one, two = values(FIRST_SEED, CACHE_ITEMS), values(OTHER_SEED, CACHE_ITEMS)
-    drawn = [path for path in one if path in two and one[path] != two[path] and not _is_synthetic(one[path])]
+    first, second = values(FIRST_SEED, CACHE_ITEMS), values(OTHER_SEED, CACHE_ITEMS)
+    drawn = [
+        path for path in first if path in second and first[path] != second[path] and not _is_synthetic(first[path])
+    ]
     if drawn:
         reverse = values(FIRST_SEED, CACHE_ITEMS[::-1])
-        drawn = [path for path in drawn if reverse.get(path) == one[path]]
+        drawn = [path for path in drawn if reverse.get(path) == first[path]]
     return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
 
 
@@ -346,9 +307,9 @@ def _values(order: Sequence[int], series: Sequence[bytes]) -> Values | None:
     for item, digest in zip(order, series, strict=False):
         if item:
             values[item].add(digest)
-    if any(len(found) != 1 for found in values.values()):
+    if any(len(digests) != 1 for digests in values.values()):
         return None
-    return {item: next(iter(found)) for item, found in values.items()}
+    return {item: next(iter(digests)) for item, digests in values.items()}
 
 
 def _is_synthetic(values: Values) -> bool:

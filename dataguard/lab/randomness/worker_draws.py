@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from dataguard.core.model import Undecided
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import Census, GeneratorState, Seeding, WorkerEpoch
-from dataguard.lab.reading.experiment import Experiment, Readings, Script, Series, perform, seconds_of
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.reading.experiment import Conditions, Experiment, Readings, Script, Series, perform, seconds_of
 from dataguard.lab.rng.frozen_rng import AdvancedRng, SeededFetches, SeededLibraries
 from dataguard.lab.rng.rng_discovery import SEED, Pair, RngCensus, cloned_generators, overlapping_generators
 from dataguard.lab.subject import Subject
@@ -44,7 +46,7 @@ differs everywhere. The other one settles a plain bug: ten different draws that 
 `stats.coincidence.log_odds`."""
 UNSEEDED = {GLANCE: (3, 1), PLAIN: (2, 5)}
 """How many items to draw, and how often, by such an effort."""
-LATE = 4
+LATE_FETCH = 4
 """The fetch after which generators are searched again, because some are created late."""
 MIXED = 4
 """Samples of a batch if the user's collate_fn may draw random numbers to mix them."""
@@ -90,7 +92,7 @@ class DrawPlan:
     def census(self) -> tuple[int, ...]:
         """The numbers of fetches after which generators are searched."""
         first_item = (2, 2 + self.items, 2 + 2 * self.items) if self.asked.watch_item else ()
-        return (0, 1, *first_item, LATE, self.draws)
+        return (0, 1, *first_item, LATE_FETCH, self.draws)
 
     @property
     def seeded_fetches(self) -> int:
@@ -186,11 +188,11 @@ class WorkerDraws:
 def find_same_items(subject: Subject, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
     """Draw the same items in every worker over two epochs; the arguments are those of `Request`."""
     subject.need_map("the workers of a stream read different samples, so their draws cannot be compared item by item")
-    shape = shape_of(subject, Request(effort, num_workers, **asked))
-    return draws_of(shape, perform(subject, shape.experiment))
+    plan = plan_of(subject, Request(effort, num_workers, **asked))
+    return draws_of(plan, perform(subject, plan.experiment))
 
 
-def shape_of(subject: Subject, request: Request) -> DrawPlan:
+def plan_of(subject: Subject, request: Request) -> DrawPlan:
     """Choose how much to draw."""
     facts = subject.facts
     number = facts.num_workers if request.num_workers is None else request.num_workers
@@ -208,8 +210,8 @@ def is_quick(subject: Subject) -> bool:
     facts = subject.facts
     workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
     items, scale = AMOUNTS[0]
-    shape = DrawPlan(Request(), workers, items, scale, batch_size(facts))
-    return subject.cache.takes_little(seconds_of(subject, shape.experiment))
+    plan = DrawPlan(Request(), workers, items, scale, batch_size(facts))
+    return subject.cache.takes_little(seconds_of(subject, plan.experiment))
 
 
 def batch_size(facts: LoaderFacts) -> int:
@@ -217,20 +219,73 @@ def batch_size(facts: LoaderFacts) -> int:
     return min(MIXED, facts.batch_size or 1) if facts.batched and not facts.default_collate else 1
 
 
-def draws_of(shape: DrawPlan, readings: Readings) -> WorkerDraws:
+def one_by_one(facts: LoaderFacts) -> Conditions:
+    """Batches of one sample, where torch makes the batches of a stream."""
+    return (("batch_size", 1),) if facts.batched else ()
+
+
+def draws_of(plan: DrawPlan, readings: Readings) -> WorkerDraws:
     """All draws by leaf, worker and epoch."""
 
     def grouped(groups: Callable[[Series], Groups]) -> dict[str, dict[tuple[int, int], Groups]]:
         return {path: {where: groups(series) for where, series in by.items()} for path, by in readings.leaves.items()}
 
     return WorkerDraws(
-        seeded=grouped(shape.seeded_groups),
-        as_is=grouped(shape.free_groups),
-        workers=shape.workers,
-        items=shape.items,
-        draws=shape.draws,
-        shown=tuple(text for fetch, text in sorted(readings.shown.items()) if 0 < fetch <= shape.items),
+        seeded=grouped(plan.seeded_groups),
+        as_is=grouped(plan.free_groups),
+        workers=plan.workers,
+        items=plan.items,
+        draws=plan.draws,
+        shown=tuple(text for fetch, text in sorted(readings.shown.items()) if 0 < fetch <= plan.items),
         censuses=tuple(readings.noted(Census)),
+    )
+
+
+ByWorker = Mapping[str, Mapping[tuple[int, int], Groups]]
+
+
+def of_run(plan: DrawPlan, number: int, workers: int) -> Experiment:
+    """What one of several runs reads, such as a rank, with so many workers or, without any, in its main process.
+
+    All read the same: the first indices of the whole dataset, and not those of the share or order of a run. A generator
+    is advanced in a worker of one run only.
+    """
+    if plan.asked.advance is not None:
+        path, (worker, epoch) = plan.asked.advance
+        owner, own_worker = divmod(worker, plan.workers)
+        advance = (path, WorkerEpoch(own_worker, epoch)) if owner == number else None
+        plan = replace(plan, asked=replace(plan.asked, advance=advance))
+    experiment = plan.experiment
+    assert experiment.script is not None
+    script = replace(experiment.script, share=True)
+    return replace(experiment, script=script, changed=(*experiment.changed, ("num_workers", workers)))
+
+
+def side_by_side(plan: DrawPlan, runs: Sequence[WorkerDraws]) -> WorkerDraws:
+    """The draws of several runs as those of one: worker w of run r has number r times the workers of a run, + w."""
+
+    def merged(parts: Sequence[ByWorker]) -> ByWorker:
+        return {
+            path: {
+                (worker + number * plan.workers, epoch): groups
+                for number, part in enumerate(parts)
+                for (worker, epoch), groups in part.get(path, {}).items()
+            }
+            for path in dict.fromkeys(chain.from_iterable(parts))
+        }
+
+    return WorkerDraws(
+        seeded=merged([draws.seeded for draws in runs]),
+        as_is=merged([draws.as_is for draws in runs]),
+        workers=len(runs) * plan.workers,
+        items=plan.items,
+        draws=plan.draws,
+        shown=runs[0].shown,
+        censuses=tuple(
+            replace(census, worker=(census.worker or 0) + number * plan.workers)
+            for number, draws in enumerate(runs)
+            for census in draws.censuses
+        ),
     )
 
 
@@ -261,7 +316,8 @@ class Repeat:
     suspect; a stream has none, because its samples are not compared. `groups` are the equal draws of the first leaf.
     `suspects` are the generators that explain them, first the one for the first leaf. `libraries` are imported and have
     a generator whose state cannot be read. `changed` is the share of a stream's samples that change with the suspect,
-    `seeding` the line that gives it the same seed in both, `drawn_at` the user's first line that draws from it.
+    `seeding` the line that gives it the same seed in both, `made_at` the one that makes what both inherit, by the
+    function that it spells as `made_by`; `drawn_at` the user's first line that draws from it.
     """
 
     one: WorkerEpoch
@@ -273,6 +329,8 @@ class Repeat:
     masked: bool = False
     changed: float | None = None
     seeding: Seeding | None = None
+    made_at: Place | None = None
+    made_by: str | None = None
     drawn_at: tuple[str, int] | None = None
 
     @property
@@ -341,7 +399,7 @@ def _may_repeat(draws: WorkerDraws, pairs: Sequence[Pair]) -> bool:
     if any(True for pair in pairs for _ in overlapping_generators(draws.censuses, pair)):
         return True
     varying = [by for by in draws.as_is.values() if len(set(by.values())) > 1]
-    return any(by.get(one) == by.get(two) for by in varying for one, two in pairs)
+    return any(by.get(first) == by.get(second) for by in varying for first, second in pairs)
 
 
 def blame_library(draw: Draw, pairs: Pairs, comparison: Comparison) -> Repeat | None:
@@ -379,10 +437,10 @@ def _library_suspects(libraries: Sequence[str], changes: tuple[str, ...]) -> tup
 
 def differing_leaves(draws: WorkerDraws, pair: Pair) -> set[str]:
     """The leaves whose draws differ, seeded or as they are, and are certainly equal in neither."""
-    found: dict[Agreement, set[str]] = {verdict: set() for verdict in Agreement}
+    by_verdict: dict[Agreement, set[str]] = {verdict: set() for verdict in Agreement}
     for path, _, verdict in _verdicts(draws, pair):
-        found[verdict].add(path)
-    return found[Agreement.DIFFERENT] - found[Agreement.CERTAIN]
+        by_verdict[verdict].add(path)
+    return by_verdict[Agreement.DIFFERENT] - by_verdict[Agreement.CERTAIN]
 
 
 def _compare(draws: WorkerDraws, pairs: Sequence[Pair]) -> tuple[list[Repeat], list[str]]:
@@ -408,5 +466,5 @@ def _verdicts(draws: WorkerDraws, pair: Pair) -> Iterator[tuple[str, Groups, Agr
     """For each leaf, seeded and as it is, the draws of the first and how those of the second compare."""
     for series in (draws.seeded, draws.as_is):
         for path, by in series.items():
-            one, two = (by.get(where, ()) for where in pair)
-            yield path, one, agreement(one, two)
+            first, second = (by.get(worker_epoch, ()) for worker_epoch in pair)
+            yield path, first, agreement(first, second)

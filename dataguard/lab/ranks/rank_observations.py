@@ -6,21 +6,22 @@ Where each rank has a dataset of its own, its samples are recognised by content.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from dataguard.core.incident import LoaderFailed
+from dataguard.core.incident import LoaderFailed, observed_or_none
 from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.core.observation_cache import returned
 from dataguard.lab.core.records import WorkerEpoch
 from dataguard.lab.randomness import worker_draws
+from dataguard.lab.randomness.generator_lines import seeds_the_same, with_rank_lines
 from dataguard.lab.randomness.shared_draws import SharedDraws, confirm_suspects
 from dataguard.lab.randomness.worker_draws import (
-    DrawPlan,
     WorkerDraws,
     blame_library,
     compare_draws,
@@ -28,8 +29,8 @@ from dataguard.lab.randomness.worker_draws import (
 )
 from dataguard.lab.ranks import shares
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
-from dataguard.lab.ranks.shares import SINGLE, Shards, Share, content_of, share_of
-from dataguard.lab.reading.experiment import Experiment, Readings, readings_of, run, seconds_of
+from dataguard.lab.ranks.shares import SINGLE, DealtIndices, RankOverlap, Shards, Share, content_of, share_of
+from dataguard.lab.reading.experiment import Readings, readings_of, run, seconds_of
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED, Pair
@@ -37,8 +38,9 @@ from dataguard.lab.streams import stream_observations
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import Request, StreamTrace
 from dataguard.lab.subject import Subject
-from dataguard.stats.coincidence import Groups
 from dataguard.targets.variants import Loader
+
+T = TypeVar("T")
 
 MOST_READ = 2048
 """Epochs of more samples take too long to be recognised by the content of each."""
@@ -58,7 +60,23 @@ class Ranks:
     @property
     def declared(self) -> bool:
         """Whether the loader itself shards by rank, or the settings request several ranks."""
-        return stream_observations.is_declared(self._subject)
+        if stream_observations.is_declared(self._subject):
+            return not observed_or_none(self._are_fixed)
+        return bool(observed_or_none(self._differ))
+
+    def _are_fixed(self) -> bool:
+        """Whether the samplers of a map-style loader divide their samples between one rank, whatever the group is."""
+        return self._subject.facts.kind == "map" and all(dealt.replicas == 1 for dealt in self._indices(self.world))
+
+    def _differ(self) -> bool:
+        """Whether ranks of a map-style loader whose code asks for its rank read other samples than each other.
+
+        The global generators of all ranks get one seed: a sampler that draws some samples by chance shards nothing.
+        """
+        subject = self._subject
+        if subject.facts.kind != "map" or subject.target.is_made_once or subject.settings.ranks == 1:
+            return False
+        return stream_observations.asks(subject) is not None and self._dealt(self.world, same_seed=True).differ
 
     def shared_draws(self) -> SharedDraws:
         """Whether workers of different ranks draw the same random numbers.
@@ -72,6 +90,11 @@ class Ranks:
         repeat = confirm_suspects(draw, comparison, self._subject.facts) or blame_library(draw, pairs, comparison)
         if repeat is None and draws.varied and self.declared and not self._have_one_dataset:
             raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
+        if repeat is not None:
+            each = draws.workers // world
+            if self._subject.target.is_made_once and not seeds_the_same(self._subject, repeat, each):
+                raise NotTested("ranks are copies of the process that made the loader here, with its generators")
+            repeat = with_rank_lines(self._subject, repeat, each)
         exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world}
         return SharedDraws(exercised, repeat, draws.shown)
 
@@ -80,8 +103,24 @@ class Ranks:
         shards = self.shards()
         return bool(shards.same_dataset) and not shards.within
 
-    def _look(
-        self, key: object, run: Callable[[Path], Any], read: Callable[[Path, Any], Any], *, unbounded: bool = False
+    def _on_each(
+        self, world: int, key: object, build: Callable[..., Loader], draw: Callable[[Callable[..., Loader]], T]
+    ) -> list[T]:
+        """What `draw` returns on each rank, called with what makes the rank's loader."""
+
+        def run_all(folder: Path) -> list[T]:
+            return run_ranks(world, folder, lambda rank: draw(partial(build, rank.arguments)))
+
+        ranks: list[T] = self._observed((key, world), run_all)
+        return ranks
+
+    def _observed(
+        self,
+        key: object,
+        run: Callable[[Path], Any],
+        read: Callable[[Path, Any], Any] = returned,
+        *,
+        unbounded: bool = False,
     ) -> Any:
         """Observe ranks. A loader that only reads its rank, and fails on several, is meant for one process."""
         try:
@@ -96,9 +135,37 @@ class Ranks:
     def shards(self, *, same_seed: bool = False) -> Shards:
         """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks get one seed."""
         world = self.world
-        if not self.declared:
-            raise NotTested("the factory takes no rank, but a trainer may shard it (--ranks 2 tests it)")
-        return self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
+        if self._are_fixed():
+            raise NotTested(f"num_replicas=1 is fixed, so each of {world} ranks would read all samples")
+        if not stream_observations.is_declared(self._subject) and not self._differ():
+            raise NotTested(f"each of {world} ranks reads all samples, but a trainer may shard them: --ranks {world}")
+        shards = self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
+        holder, totals = self._subject.facts.holder, [share.total for share in shards.ranks]
+        if holder and max(totals) > min(totals) == 0:
+            raise NotTested(f"rank {totals.index(max(totals))} reads for all ranks: {holder} hands its batches out")
+        return shards
+
+    def overlap_with(self, earlier: Subject) -> RankOverlap | None:
+        """The samples of this split that another rank has in an earlier one; None if each rank has the same splits."""
+        world, both = self.world, (Ranks(earlier), self)
+        lengths = [ranks._subject.facts.length or 0 for ranks in both]
+        if self._subject.target.is_made_once or max(lengths) > MOST_READ:
+            return None
+        if all(shares.have_one_dataset(ranks._indices(world)) for ranks in both):
+            return None
+        for ranks, length in zip(both, lengths, strict=True):
+            ranks._subject.afford_reads("contents on ranks", 2 * length)
+        training, evaluation = (ranks._contents(world) for ranks in both)
+        overlap = shares.overlap_of(training, evaluation)
+        if overlap is None:
+            return None
+        seeded = shares.overlap_of(*(ranks._contents(world, same_seed=True) for ranks in both))
+        return replace(overlap, seeded=seeded is not None)
+
+    def _contents(self, world: int, *, same_seed: bool = False) -> shares.DatasetContents:
+        read = partial(shares.dataset_contents, length=MOST_READ)
+        build = partial(self._subject.build, same_seed=same_seed)
+        return self._on_each(world, ("dataset contents", same_seed), build, read)
 
     def unread(self, epochs: int) -> tuple[tuple[frozenset[Hashable], ...], int]:
         """The indices that one process reads in each of several epochs and no rank does, and how many orders differ.
@@ -106,16 +173,12 @@ class Ranks:
         For a map-style loader whose epoch is short enough to be drawn repeatedly.
         """
         subject, world = self._subject, self.world
-        alone = subject.observe("epochs", lambda _: shares.run_epochs(subject.build, subject.facts, epochs))
-        run = shares.run_epochs_on_ranks
-        ranks: list[shares.DealtEpochs] = self._look(
-            ("epochs on ranks", world),
-            lambda folder: run(subject.build, folder, world, subject.facts, epochs),
-            lambda _, dealt: dealt,
-        )
+        draw = partial(shares.draw_epochs, facts=subject.facts, epochs=epochs)
+        single = subject.observe("epochs", lambda _: draw(subject.build))
+        ranks = self._on_each(world, "epochs on ranks", partial(subject.build, wrapped=True), draw)
         drawn = [frozenset[Hashable]().union(*(rank[epoch][0] for rank in ranks)) for epoch in range(epochs)]
         orders = {tuple(rank[epoch][1] for rank in ranks) for epoch in range(epochs)}
-        return tuple(one[0] - found for one, found in zip(alone, drawn, strict=True)), len(orders)
+        return tuple(indices - read for (indices, _), read in zip(single, drawn, strict=True)), len(orders)
 
     def stream(self, *, same_seed: bool = False, **asked: Any) -> StreamTrace:
         """What each rank of a stream yields, with ranks in place of workers; `asked` are arguments of `Request`."""
@@ -123,51 +186,45 @@ class Ranks:
 
     def _dealt(self, world: int, same_seed: bool) -> Shards:
         subject = self._subject
-        build = partial(subject.build, same_seed=same_seed)
-        alone = subject.observe("dealt", lambda _: shares.run_dealing(subject.build, subject.facts))
-        ranks = self._look(
-            ("dealt on ranks", world, same_seed),
-            lambda folder: shares.run_dealing_on_ranks(build, folder, world, subject.facts),
-            lambda _, dealt: dealt,
-        )
-        found = shares.shards_of(alone, ranks)
-        return found if found.same_dataset else self._by_content(found, world, same_seed)
+        single = subject.observe("dealt", lambda _: shares.draw_shares(subject.build, subject.facts))
+        shards = shares.shards_of(single, self._indices(world, same_seed))
+        return shards if shards.same_dataset else self._by_content(shards, world, same_seed)
 
-    def _by_content(self, found: Shards, world: int, same_seed: bool) -> Shards:
+    def _indices(self, world: int, same_seed: bool = False) -> list[DealtIndices]:
+        """What the sampler of each rank yields."""
+        draw = partial(shares.draw_shares, facts=self._subject.facts)
+        build = partial(self._subject.build, same_seed=same_seed, wrapped=True)
+        return self._on_each(world, ("dealt on ranks", same_seed), build, draw)
+
+    def _by_content(self, shards: Shards, world: int, same_seed: bool) -> Shards:
         """The shares of ranks with datasets of their own, whose samples may be those of a single process."""
         subject = self._subject
+        if shards.alone.total > MOST_READ or not subject.reads_take_little(2 * shards.alone.total):
+            return shards
+        read = partial(read_contents, facts=subject.facts)
+        single = subject.observe("contents in one process", lambda _: read(subject.build))
         build = partial(subject.build, same_seed=same_seed)
-        if found.alone.total > MOST_READ or not subject.reads_take_little(2 * found.alone.total):
-            return found
-        alone = subject.observe("contents in one process", lambda _: run_contents(subject.build, subject.facts))
-        run = run_contents_on_ranks
-        ranks = self._look(
-            ("contents on ranks", world, same_seed),
-            lambda folder: run(build, folder, world, subject.facts),
-            lambda _, contents: contents,
-        )
-        return by_content(found, alone, ranks)
+        return by_content(shards, single, self._on_each(world, ("contents on ranks", same_seed), build, read))
 
     def _streamed(self, world: int) -> Shards:
+        workers = self.workers_per_rank
         ranks = self._streams(world, seeded=False, count=True)
-        alone = Streams(self._subject).shares(self.workers_per_rank, seeded=False)
-        return Shards(
-            tuple(share_of(trace, self.workers_per_rank) for trace in ranks), share_of(alone, self.workers_per_rank)
-        )
+        single = Streams(self._subject).shares(workers, seeded=False)
+        return Shards(tuple(share_of(trace, workers) for trace in ranks), share_of(single, workers))
 
     def _streams(self, world: int, same_seed: bool = False, **asked: Any) -> tuple[StreamTrace, ...]:
         subject = self._subject
         streams = Streams(subject)
         request = streams.whole_if_asked(Request(self.workers_per_rank, key=subject.settings.key, **asked))
         samples, seconds = subject.facts.stream_sample_count(subject.settings.samples), streams.seconds_of(request)
-        build = partial(subject.build, same_seed=same_seed)
-        found: tuple[StreamTrace, ...] = self._look(
+        build = partial(subject.build, same_seed=same_seed, wrapped=True)
+        traces: tuple[StreamTrace, ...] = self._observed(
             ("streamed on ranks", request, world, same_seed),
             lambda folder: shares.run_streams_on_ranks(build, folder, request, world, samples, seconds),
-            lambda folder, drives: shares.read_streams_on_ranks(folder, drives, request.depth),
+            lambda folder, runs: shares.read_streams_on_ranks(folder, runs, request.depth),
             unbounded=request.whole,
         )
-        return found
+        return traces
 
     @property
     def workers_per_rank(self) -> int:
@@ -179,8 +236,6 @@ class Ranks:
 WORKERS = 2
 """Workers of each rank at most."""
 
-ByWorker = Mapping[str, Mapping[tuple[int, int], Groups]]
-
 
 def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any) -> WorkerDraws:
     """Like `find_same_items`, in all ranks at once: worker w of rank r has number r times the workers of a rank, + w.
@@ -189,8 +244,8 @@ def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any)
     """
     subject.need_map("the ranks of a stream may have to draw the same numbers, to shard consistently")
     workers = min(subject.facts.num_workers, 1 if subject.facts.spawns else WORKERS)
-    shape = replace(worker_draws.shape_of(subject, worker_draws.Request(effort, workers, **asked)), epochs=1)
-    experiments = [_on_rank(shape, number, workers) for number in range(world)]
+    plan = replace(worker_draws.plan_of(subject, worker_draws.Request(effort, workers, **asked)), epochs=1)
+    experiments = [worker_draws.of_run(plan, number, workers) for number in range(world)]
     subject.afford(("ranks", experiments[0]), seconds_of(subject, experiments[0]))
 
     def run_each(folder: Path) -> list[bool]:
@@ -206,58 +261,14 @@ def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any)
         ]
 
     readings = subject.observe(("ranks", *experiments), run_each, read_each)
-    return _side_by_side(shape, [draws_of(shape, read) for read in readings])
-
-
-def _on_rank(shape: DrawPlan, rank: int, workers: int) -> Experiment:
-    """What one rank reads: the first indices of the whole dataset, and not of its share, so that all read the same.
-
-    A generator is advanced in a worker of one rank only.
-    """
-    if shape.asked.advance is not None:
-        path, (number, epoch) = shape.asked.advance
-        owner, worker = divmod(number, shape.workers)
-        own = (path, WorkerEpoch(worker, epoch)) if owner == rank else None
-        shape = replace(shape, asked=replace(shape.asked, advance=own))
-    experiment = shape.experiment
-    assert experiment.script is not None
-    script = replace(experiment.script, share=True)
-    return replace(experiment, script=script, changed=(*experiment.changed, ("num_workers", workers)))
-
-
-def _side_by_side(shape: DrawPlan, ranks: Sequence[WorkerDraws]) -> WorkerDraws:
-    """The draws of all ranks; workers are numbered rank by rank."""
-
-    def merged(parts: Sequence[ByWorker]) -> ByWorker:
-        return {
-            path: {
-                (worker + rank * shape.workers, epoch): groups
-                for rank, part in enumerate(parts)
-                for (worker, epoch), groups in part.get(path, {}).items()
-            }
-            for path in dict.fromkeys(chain.from_iterable(parts))
-        }
-
-    return WorkerDraws(
-        seeded=merged([draws.seeded for draws in ranks]),
-        as_is=merged([draws.as_is for draws in ranks]),
-        workers=len(ranks) * shape.workers,
-        items=shape.items,
-        draws=shape.draws,
-        shown=ranks[0].shown,
-        censuses=tuple(
-            replace(census, worker=(census.worker or 0) + rank * shape.workers)
-            for rank, draws in enumerate(ranks)
-            for census in draws.censuses
-        ),
-    )
+    return worker_draws.side_by_side(plan, [draws_of(plan, read) for read in readings])
 
 
 def rank_pairs(world: int, draws: WorkerDraws) -> list[Pair]:
     """Each worker with every worker of later ranks, in the first epoch; pairs with equal worker ids first."""
     each = draws.workers // world
     pairs = combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2)
-    across = [(one, two) for one, two in pairs if one.worker // each != two.worker // each]
+    across = [(first, second) for first, second in pairs if first.worker // each != second.worker // each]
     return sorted(across, key=lambda pair: (pair[1].worker - pair[0].worker) % each != 0)
 
 
@@ -265,7 +276,7 @@ Contents = Sequence[Sequence[tuple[bytes, ...]]]
 """The digests of each sample of an epoch, by batch."""
 
 
-def run_contents(build: Callable[..., Loader], facts: LoaderFacts) -> Contents:
+def read_contents(build: Callable[..., Loader], facts: LoaderFacts) -> Contents:
     """Draw one epoch and read its samples, with seeded generators; return the digests of each, by batch."""
     recorded, schedule = recorder(facts.length)
     loader = build(num_workers=0, schedule=schedule)
@@ -278,21 +289,18 @@ def run_contents(build: Callable[..., Loader], facts: LoaderFacts) -> Contents:
     )
 
 
-def by_content(found: Shards, alone: Contents, ranks: Sequence[Contents]) -> Shards:
+def by_content(shards: Shards, single: Contents, ranks: Sequence[Contents]) -> Shards:
     """The shares with samples recognised by their content, which has to be that of one sample of a single process."""
-    known = {content: number for number, content in enumerate(chain.from_iterable(alone))}
-    if len(known) < sum(map(len, alone)) or not all(known.keys() >= set(chain.from_iterable(rank)) for rank in ranks):
-        return found
+    numbers = {content: number for number, content in enumerate(chain.from_iterable(single))}
+    if len(numbers) < sum(map(len, single)) or not all(
+        numbers.keys() >= set(chain.from_iterable(rank)) for rank in ranks
+    ):
+        return shards
 
     def named(share: Share, contents: Contents) -> Share:
         workers = len(share.by_worker)
         dealt = (chain.from_iterable(contents[worker::workers]) for worker in range(workers))
-        return replace(share, by_worker=tuple(tuple(known[content] for content in worker) for worker in dealt))
+        return replace(share, by_worker=tuple(tuple(numbers[content] for content in worker) for worker in dealt))
 
-    shares = tuple(map(named, found.ranks, ranks))
-    return Shards(shares, named(found.alone, alone), same_dataset=True, of=SINGLE)
-
-
-def run_contents_on_ranks(build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts) -> list[Contents]:
-    """Read the samples of one epoch on every rank."""
-    return run_ranks(world, folder, lambda rank: run_contents(partial(build, rank.arguments), facts))
+    shares = tuple(map(named, shards.ranks, ranks))
+    return Shards(shares, named(shards.alone, single), same_dataset=True, of=SINGLE)

@@ -23,6 +23,7 @@ from dataguard.core.model import Undecided
 from dataguard.lab.process.answers import answer_in, has_answered
 from dataguard.lab.process.incidents import FlightRecorder, death_of
 from dataguard.lab.process.isolation import run_child
+from dataguard.lab.reading.rank_queries import forget_ranks
 from dataguard.process.originals import os, signal, time
 from dataguard.process.process_tree import wait_for_children
 
@@ -78,13 +79,13 @@ def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any
 
 def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
     ranks = [Rank(number, world, rank_folder(folder, number)) for number in range(world)]
-    port, own = _free_port(), os.getpid()
+    port, parent = _free_port(), os.getpid()
     pids: dict[int, int] = {}
     for rank in ranks:
         rank.folder.mkdir()
         pid = os.fork()
         if pid == 0:
-            run_child(partial(_join_and_work, rank, folder, port, work), rank.folder, own)
+            run_child(partial(_join_and_work, rank, folder, port, work), rank.folder, parent)
         pids[pid] = rank.number
     try:
         return _await(pids, ranks, FlightRecorder(folder))
@@ -105,7 +106,7 @@ def _await(pids: dict[int, int], ranks: list[Rank], recorder: FlightRecorder) ->
     answers: dict[int, Any] = {}
     moved = -1
     while len(answers) < len(ranks):
-        if (progress := sum(one.progress() for one in recorders)) != moved:
+        if (progress := sum(rank_recorder.progress() for rank_recorder in recorders)) != moved:
             moved = progress
             recorder.mark(None, "iterate")
         for pid in [pid for pid, number in pids.items() if number not in answers]:
@@ -151,6 +152,7 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
     except RuntimeError as error:
         raise NoGroup(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
     _ignore_second_init(dist.init_process_group)
+    forget_ranks()
     return work(rank)
 
 

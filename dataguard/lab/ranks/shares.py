@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,7 +26,7 @@ from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.lab.spy.sample_ledger import LedgerResolution
 from dataguard.lab.streams.orders import PROBED_SAMPLES
 from dataguard.lab.streams.stream_trace import Request, StreamRun, StreamTrace, read_stream, run_stream
-from dataguard.targets.variants import Loader
+from dataguard.targets.variants import Loader, unwrapped
 
 SINGLE = "the epoch of a single process"
 
@@ -94,6 +94,11 @@ class Shards:
         return self.of == SINGLE
 
     @property
+    def differ(self) -> bool:
+        """Whether ranks have other samples than each other, or datasets of their own."""
+        return not self.same_dataset or any(share.counts != self.ranks[0].counts for share in self.ranks)
+
+    @property
     def combined(self) -> Counter[Hashable]:
         """How often all ranks together yielded each sample."""
         return sum((share.counts for share in self.ranks), Counter())
@@ -105,7 +110,7 @@ class Shards:
 
     def _row(self, number: int) -> str:
         share = self.ranks[number]
-        others = (other for place, other in enumerate(self.ranks) if place != number)
+        others = (other for position, other in enumerate(self.ranks) if position != number)
         elsewhere = {identity for other in others for identity in other.counts}
         twice = sum(count for identity, count in share.counts.items() if identity in elsewhere)
         workers = " + ".join(map(str, share.samples))
@@ -117,7 +122,7 @@ class DealtIndices:
     """What the sampler of one process yields in an epoch: batches of plain indices, and some samples' digests.
 
     `whole`: it was drawn to its end; `planned` is how many batches it announces. `wrapped`: the same by the indices of
-    the dataset that torch's `Subset` wraps.
+    the dataset that torch's `Subset` wraps. `replicas` are the ranks between which a sampler says that it divides them.
     """
 
     batches: tuple[tuple[Hashable, ...], ...]
@@ -127,6 +132,7 @@ class DealtIndices:
     planned: int | None
     probes: tuple[tuple[int, tuple[bytes, ...]], ...]
     wrapped: DealtIndices | None = None
+    replicas: int | None = None
 
     @property
     def share(self) -> Share:
@@ -137,7 +143,7 @@ class DealtIndices:
         return Share(by_worker, len(self.batches), self.whole, self.planned, sizes=tuple(map(len, self.batches)))
 
 
-def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
+def draw_shares(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndices:
     """Draw one epoch of indices without reading the samples, except a few with seeded generators."""
     recorded, schedule = recorder(facts.length)
     loader = build(num_workers=0, schedule=schedule)
@@ -147,23 +153,10 @@ def run_dealing(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndice
         raise Undecided("the sampler yields custom index objects, which cannot be compared between ranks")
     planned = sum(length_of(order.inner) or 0 for order in recorded)
     whole = all(order.whole for order in recorded)
-    return _dealt(loader.dataset, batches, facts.num_workers, whole, planned or None)
-
-
-DealtEpochs = tuple[tuple[frozenset[Hashable], int], ...]
-"""For each of several epochs, the indices that a sampler yields, and a hash of their order."""
-
-
-def run_epochs(build: Callable[..., Loader], facts: LoaderFacts, epochs: int) -> DealtEpochs:
-    """Draw several epochs of indices without reading the samples."""
-    recorded, schedule = recorder(facts.length)
-    loader = build(num_workers=0, schedule=schedule)
-    found = []
-    for epoch in range(epochs):
-        draw_epoch(loader, recorded, epoch)
-        order = [plain_index(index) for one in recorded for batch in one.batches for index in batch]
-        found.append((frozenset(order), hash(tuple(order))))
-    return tuple(found)
+    dealt = _dealt(loader.dataset, batches, facts.num_workers, whole, planned or None)
+    samplers = (getattr(order.inner, "sampler", order.inner) for order in recorded)
+    replicas = {getattr(unwrapped(sampler), "num_replicas", None) for sampler in samplers}
+    return replace(dealt, replicas=replicas.pop() if len(replicas) == 1 else None)
 
 
 def _dealt(
@@ -188,36 +181,91 @@ def content_of(dataset: Any, index: Any, freezer: RngFreezer) -> tuple[bytes, ..
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
+def dataset_contents(build: Callable[..., Loader], length: int) -> tuple[tuple[bytes, ...], ...]:
+    """The digests of each sample of a rank's dataset, at most `length`, with seeded generators."""
+    dataset: Any = build(num_workers=0).dataset
+    freezer = RngFreezer([[SEED]])
+    return tuple(content_of(dataset, index, freezer) for index in range(min(length, len(dataset))))
+
+
+@dataclass(frozen=True, slots=True)
+class RankOverlap:
+    """How many samples `of` an evaluation of one rank another rank trains on, though the first rank does not.
+
+    `first` is one of them: its rank and index, and those of the training sample. `seeded`: they are shared with equal
+    global generators on all ranks, too.
+    """
+
+    samples: int
+    of: int
+    first: tuple[tuple[int, int], tuple[int, int]]
+    seeded: bool = True
+
+
+DatasetContents = Sequence[Sequence[tuple[bytes, ...]]]
+"""The digests of each sample of a dataset, by rank."""
+
+
+def overlap_of(training: DatasetContents, evaluation: DatasetContents) -> RankOverlap | None:
+    """The largest overlap of the evaluation of one rank with the training of another.
+
+    Only samples count that are one of a kind in both: blank or repeated ones may be equal by chance.
+    """
+    trained, evaluated = list(map(_single, training)), list(map(_single, evaluation))
+    found = []
+    for rank, samples in enumerate(evaluated):
+        for other, earlier in enumerate(trained):
+            shared = [content for content in samples if content in earlier and content not in trained[rank]]
+            if rank != other and shared:
+                first = (rank, samples[shared[0]]), (other, earlier[shared[0]])
+                found.append(RankOverlap(len(shared), len(evaluation[rank]), first))
+    return max(found, key=lambda overlap: overlap.samples, default=None)
+
+
+def _single(contents: Sequence[tuple[bytes, ...]]) -> dict[tuple[bytes, ...], int]:
+    """The index of each sample that is one of a kind, by its digests."""
+    counts = Counter(contents)
+    return {content: index for index, content in enumerate(contents) if counts[content] == 1}
+
+
 def _numbers(batches: Sequence[Sequence[Hashable]]) -> bool:
     return all(isinstance(index, int) for batch in batches[:1] for index in batch)
 
 
-def run_dealing_on_ranks(
-    build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts
-) -> list[DealtIndices]:
-    """Draw one epoch of indices on every rank."""
-    return run_ranks(world, folder, lambda rank: run_dealing(partial(build, rank.arguments), facts))
+DealtEpochs = tuple[tuple[frozenset[Hashable], int], ...]
+"""For each of several epochs, the indices that a sampler yields, and a hash of their order."""
 
 
-def run_epochs_on_ranks(
-    build: Callable[..., Loader], folder: Path, world: int, facts: LoaderFacts, epochs: int
-) -> list[DealtEpochs]:
-    """Draw several epochs of indices on every rank."""
-    return run_ranks(world, folder, lambda rank: run_epochs(partial(build, rank.arguments), facts, epochs))
+def draw_epochs(build: Callable[..., Loader], facts: LoaderFacts, epochs: int) -> DealtEpochs:
+    """Draw several epochs of indices without reading the samples."""
+    recorded, schedule = recorder(facts.length)
+    loader = build(num_workers=0, schedule=schedule)
+    epochs_drawn = []
+    for epoch in range(epochs):
+        draw_epoch(loader, recorded, epoch)
+        batches = (batch for schedule in recorded for batch in schedule.batches)
+        order = [plain_index(index) for batch in batches for index in batch]
+        epochs_drawn.append((frozenset(order), hash(tuple(order))))
+    return tuple(epochs_drawn)
 
 
-def shards_of(alone: DealtIndices, ranks: Sequence[DealtIndices], of: str = "dataset") -> Shards:
+def shards_of(single: DealtIndices, ranks: Sequence[DealtIndices], of: str = "dataset") -> Shards:
     """The shares of a map-style loader on all ranks."""
+    same_dataset = have_one_dataset(ranks)
+    wrapped = [dealt.wrapped for dealt in ranks if dealt.wrapped]
+    if not same_dataset and single.wrapped and len(wrapped) == len(ranks):
+        below = shards_of(single.wrapped, wrapped, f"{of}.dataset")
+        if below.same_dataset:
+            return below
+    return Shards(tuple(dealt.share for dealt in ranks), single.share, same_dataset, of)
+
+
+def have_one_dataset(ranks: Sequence[DealtIndices]) -> bool:
+    """Whether an index means the same sample on every rank."""
     probes = [dict(dealt.probes) for dealt in ranks]
     common = set.intersection(*map(set, probes))
     same_length = len({dealt.length for dealt in ranks}) == 1
-    same_dataset = same_length and all(len({own[index] for own in probes}) == 1 for index in common)
-    wrapped = [dealt.wrapped for dealt in ranks if dealt.wrapped]
-    if not same_dataset and alone.wrapped and len(wrapped) == len(ranks):
-        below = shards_of(alone.wrapped, wrapped, f"{of}.dataset")
-        if below.same_dataset:
-            return below
-    return Shards(tuple(dealt.share for dealt in ranks), alone.share, same_dataset, of)
+    return same_length and all(len({rank_probes[index] for rank_probes in probes}) == 1 for index in common)
 
 
 def run_streams_on_ranks(
@@ -233,12 +281,12 @@ def run_streams_on_ranks(
 
 
 def read_streams_on_ranks(
-    folder: Path, drives: Sequence[StreamRun] | None, depth: LedgerResolution
+    folder: Path, runs: Sequence[StreamRun] | None, depth: LedgerResolution
 ) -> tuple[StreamTrace, ...]:
     """What every rank yielded. Raises Undecided when the budget cut the pass short."""
-    if drives is None:
+    if runs is None:
         raise Undecided("the budget ran out while ranks read the stream")
-    return tuple(read_stream(rank_folder(folder, number), drive, depth) for number, drive in enumerate(drives))
+    return tuple(read_stream(rank_folder(folder, number), stream_run, depth) for number, stream_run in enumerate(runs))
 
 
 def share_of(trace: StreamTrace, workers: int) -> Share:

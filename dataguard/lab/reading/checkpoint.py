@@ -21,137 +21,125 @@ from types import FunctionType
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch.utils.data import IterableDataset
 
-from dataguard.core.incident import is_library
 from dataguard.core.model import Location, UsageError
 from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.source_location import Place, caller, rebind, replaced
+from dataguard.lab.core.source_location import Place, caller
 from dataguard.lab.decoding.decoders import decoding_noted
 from dataguard.lab.process import answers, isolation
 from dataguard.lab.process.fork_safety import OpenFile, ProcessSnapshot, can_be_known
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.rank_queries import rank_queries
 from dataguard.lab.rng.rng_discovery import seed_global_generators
 from dataguard.process.cheap_forks import infrequent_gc
-from dataguard.process.originals import os, time
+from dataguard.process.originals import os
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.settings.settings import Settings
 from dataguard.targets.discovery import wrapped_like
 from dataguard.targets.loading import Target, load
 from dataguard.targets.variants import Construction, Loader, constructors
 
-VARIABLES = frozenset(
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "SLURM_PROCID", "SLURM_NTASKS"}
-)
-_FUNCTIONS = ("get_rank", "get_world_size", "is_initialized")
-_DEFINING = ("torch.distributed", "torch.distributed.distributed_c10d")
-_DEEP = 40
-"""Most frames to search for the user's code above a rank query, past those of the standard library."""
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The result of building the loaders of a target once.
 
-@contextmanager
-def rank_queries() -> Iterator[list[Location]]:
-    """The places of such reads inside the context, in order."""
-    asked: list[Location] = []
-
-    def note(what: str) -> None:
-        place = _place()
-        if place:
-            asked.append(Location(*place, what))
-
-    with _watched_environment(note), _watched_functions(note):
-        yield asked
-
-
-@contextmanager
-def _watched_environment(note: Callable[[str], None]) -> Iterator[None]:
-    kind: Any = type(os.environ)
-    original = kind.__getitem__
-
-    def getitem(environment: Any, key: Any) -> Any:
-        if key in VARIABLES:
-            note(f"os.environ[{key!r}]")
-        return original(environment, key)
-
-    with replaced(kind, "__getitem__", getitem):  # get(), getenv() and `in` end here too
-        yield
-
-
-@contextmanager
-def _watched_functions(note: Callable[[str], None]) -> Iterator[None]:
-    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def asking(*args: Any, **kwargs: Any) -> Any:
-            note(f"torch.distributed.{original.__name__}()")
-            return original(*args, **kwargs)
-
-        return asking
-
-    pairs = [(original, watched(original)) for original in (getattr(dist, name) for name in _FUNCTIONS)]
-    rebind({id(original): (original, other) for original, other in pairs}, _DEFINING)
-    try:
-        yield
-    finally:
-        rebind({id(other): (other, original) for original, other in pairs}, _DEFINING)
-
-
-def _place() -> tuple[str, int] | None:
-    """The line that read the rank, directly or through `os`: of the user's code, or of a library's stream being read.
-
-    Reads by torch itself do not count, nor those of other libraries, which log it.
+    `facts` are their settings, by loader name; `modules` are those that the factory imported, in order. `seconds` is
+    the duration. Without a `checkpoint`, `reason` says why none can be taken; with one, what its forks lack. `alone`:
+    two observations at once would disturb each other through a file.
     """
-    asked: tuple[str, int] | None = None
-    frame: Any = sys._getframe(2)
-    for _ in range(_DEEP):
-        if frame is None:
-            return None
-        file, package = frame.f_code.co_filename, frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in _BETWEEN:
-            if not is_library(file):
-                return None if asked else (file, frame.f_lineno)
-            if package == "torch" and not asked:
-                return None
-            asked = asked or (file, frame.f_lineno)
-            if isinstance(frame.f_locals.get("self"), IterableDataset):
-                return asked
-        frame = frame.f_back
-    return None
+
+    facts: Mapping[str, LoaderFacts]
+    modules: tuple[str, ...]
+    seconds: float
+    checkpoint: Checkpoint | None = None
+    reason: str | None = None
+    alone: bool = False
 
 
-_BETWEEN = frozenset({"os", "_collections_abc", "collections", "dataguard"})
+WITHOUT_CHECKPOINT = "DATAGUARD_WITHOUT_CHECKPOINT"
+"""An environment variable with which each observation calls the factory again: `python -m tests.bench.checkpoint`
+compares the verdicts."""
 
 
-@contextmanager
-def construction_lines() -> Iterator[dict[int, Place]]:
-    """While it lasts, the user's line that constructs each loader, by the `id` of the loader."""
-    lines: dict[int, Place] = {}
-    originals = {kind: kind.__init__ for kind in constructors()}
-    for kind, original in originals.items():
-        setattr(kind, "__init__", _noting(original, lines))  # noqa: B010 - mypy forbids the plain form
-    try:
-        yield lines
-    finally:
-        for kind, original in originals.items():
-            setattr(kind, "__init__", original)  # noqa: B010 - as above
+def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> Survey:
+    """Build a target's loaders in a separate process, and read their settings.
+
+    If the target is `alone` and forks of that process are safe, it replaces this one: then this returns in it, with the
+    checkpoint. Raises UsageError for an invalid target, and LoaderFailed when the user's code fails.
+    """
+    own_folder = Path(tempfile.mkdtemp(dir=folder))
+    if alone and can_be_known() and WITHOUT_CHECKPOINT not in os.environ:
+        surveyed = isolation.fork_and_replace(
+            lambda: _built(target, settings, own_folder, stay=True),
+            lambda made: made.checkpoint is not None,
+            own_folder,
+            timeout=settings.build_timeout(script=target.runs_once),
+        )
+    else:
+        surveyed = isolation.isolated(
+            lambda: _built(target, settings, own_folder, stay=False),
+            own_folder,
+            timeout=settings.timeout,
+            allowed=float("inf"),
+        )
+    if surveyed.checkpoint is not None:
+        gc.collect()
+        if any(isinstance(getattr(kind, "__del__", None), FunctionType) for kind in set(map(type, gc.get_objects()))):
+            atexit.register(_collect)
+        gc.freeze()  # what a collection touched here would be copied into every fork
+    return surveyed
 
 
-def _noting(original: Callable[..., None], lines: dict[int, Place]) -> Callable[..., None]:
-    @functools.wraps(original)
-    def init(self: Loader, *args: Any, **kwargs: Any) -> None:
-        if at := caller():
-            lines[id(self)] = at
-        original(self, *args, **kwargs)
+def _collect() -> None:
+    """Free what only the collector can, as the interpreter does when it exits: it may remove temporary files."""
+    gc.unfreeze()
+    gc.collect()
 
-    return init
+
+FUNCTIONS = {"key": "one sample", "save": "a loader", "load": "a loader and a state"}
+"""The functions of the user that the contract may name, and what they take."""
+
+
+def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:
+    FlightRecorder(folder).mark(None, target.stage)
+    imported, before = set(sys.modules), ProcessSnapshot() if can_be_known() else None
+    started = undisturbed_seconds()
+    with infrequent_gc():
+        for name, takes in FUNCTIONS.items():
+            spelling = settings.contract.get(name)
+            if spelling and not callable(load(spelling).source):
+                raise UsageError(f"contract.{name}: {spelling} is not callable; it must be a function of {takes}")
+        for spelling in settings.functions:
+            load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
+        seed_global_generators(settings.seed)
+        with gate(target.stage), decoding_noted() as decoders, rank_queries() as asked, construction_lines() as lines:
+            loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
+    seconds = undisturbed_seconds() - started
+    facts = {
+        name: loader_facts.facts_of(name, loader, settings.roles, target.name, lines.get(id(loader)))
+        for name, loader in loaders.items()
+    }
+    modules = tuple(module for module in sys.modules if module not in imported)
+    if before is None or (change := answers.changed_surroundings()):
+        return Survey(facts, modules, seconds, reason=f"it changes {change}" if before else None)
+    exclusive = before.shares_files(folder.parent)
+    reason = before.unsafe(folder) if stay else None
+    if not stay or (reason is not None and not target.runs_once):
+        return Survey(facts, modules, seconds, reason=reason, alone=exclusive)
+    files, asked_at = before.files(folder.parent), next(iter(asked), None)
+    decodes = bool(decoders)
+    checkpoint = Checkpoint(loaders, construction, files, decodes=decodes, asked_for_rank=asked_at, seconds=seconds)
+    return Survey(facts, modules, seconds, checkpoint, reason, exclusive)
 
 
 class Checkpoint:
     """The loaders of a target by name, as its factory left them.
 
-    `decodes`: it decoded images. `asked_for_rank` is where it read its rank first, if it did.
+    `decodes`: it decoded images. `asked_for_rank` is where it read its rank first, if it did. It took `seconds`.
     """
 
     def __init__(
@@ -162,8 +150,10 @@ class Checkpoint:
         *,
         decodes: bool = False,
         asked_for_rank: Location | None = None,
+        seconds: float = 0.0,
     ) -> None:
         self.decodes = decodes
+        self.seconds = seconds
         self.asked_for_rank = asked_for_rank
         self._loaders = loaders
         self._construction = construction
@@ -206,11 +196,6 @@ def _is_finalized(value: Any) -> bool | None:
     return isinstance(getattr(type(value), "__del__", None), FunctionType) or None
 
 
-WITHOUT_CHECKPOINT = "DATAGUARD_WITHOUT_CHECKPOINT"
-"""An environment variable with which each observation calls the factory again: `python -m tests.bench.checkpoint`
-compares the verdicts."""
-
-
 def requested(settings: Settings) -> Mapping[str, Any]:
     """The overrides of `DataLoader.__init__` that the settings request."""
     wanted: dict[str, Any] = {}
@@ -228,79 +213,25 @@ def lacks_cuda() -> bool:
     return torch.cuda._is_in_bad_fork() and torch.cuda.is_available()
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """The result of building the loaders of a target once.
-
-    `facts` are their settings, by loader name; `modules` are those that the factory imported, in order. `seconds` is
-    the duration. Without a `checkpoint`, `reason` says why none can be taken; with one, what its forks lack. `alone`:
-    two observations at once would disturb each other through a file.
-    """
-
-    facts: Mapping[str, LoaderFacts]
-    modules: tuple[str, ...]
-    seconds: float
-    checkpoint: Checkpoint | None = None
-    reason: str | None = None
-    alone: bool = False
+@contextmanager
+def construction_lines() -> Iterator[dict[int, Place]]:
+    """While it lasts, the user's line that constructs each loader, by the `id` of the loader."""
+    lines: dict[int, Place] = {}
+    originals = {kind: kind.__init__ for kind in constructors()}
+    for kind, original in originals.items():
+        setattr(kind, "__init__", _noting(original, lines))  # noqa: B010 - mypy forbids the plain form
+    try:
+        yield lines
+    finally:
+        for kind, original in originals.items():
+            setattr(kind, "__init__", original)  # noqa: B010 - as above
 
 
-def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> Survey:
-    """Build a target's loaders in a separate process, and read their settings.
+def _noting(original: Callable[..., None], lines: dict[int, Place]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def init(self: Loader, *args: Any, **kwargs: Any) -> None:
+        if at := caller():
+            lines[id(self)] = at
+        original(self, *args, **kwargs)
 
-    If the target is `alone` and forks of that process are safe, it replaces this one: then this returns in it, with the
-    checkpoint. Raises UsageError for an invalid target, and LoaderFailed when the user's code fails.
-    """
-    own = Path(tempfile.mkdtemp(dir=folder))
-    if alone and can_be_known() and WITHOUT_CHECKPOINT not in os.environ:
-        found = isolation.fork_and_replace(
-            lambda: _built(target, settings, own, stay=True),
-            lambda made: made.checkpoint is not None,
-            own,
-            timeout=settings.build_timeout(script=target.runs_once),
-        )
-    else:
-        found = isolation.isolated(
-            lambda: _built(target, settings, own, stay=False), own, timeout=settings.timeout, allowed=float("inf")
-        )
-    if found.checkpoint is not None:
-        gc.collect()
-        if any(isinstance(getattr(kind, "__del__", None), FunctionType) for kind in set(map(type, gc.get_objects()))):
-            atexit.register(_collect)
-        gc.freeze()  # what a collection touched here would be copied into every fork
-    return found
-
-
-def _collect() -> None:
-    """Free what only the collector can, as the interpreter does when it exits: it may remove temporary files."""
-    gc.unfreeze()
-    gc.collect()
-
-
-def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> Survey:
-    FlightRecorder(folder).mark(None, target.stage)
-    imported, before = set(sys.modules), ProcessSnapshot() if can_be_known() else None
-    started = time.monotonic()
-    with infrequent_gc():
-        if settings.key and not callable(load(settings.key).source):
-            raise UsageError(f"contract.key: {settings.key} is not callable; it must be a function of one sample")
-        for spelling in settings.functions:
-            load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
-        seed_global_generators(settings.seed)
-        with gate(target.stage), decoding_noted() as decoders, rank_queries() as asked, construction_lines() as lines:
-            loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
-    seconds = time.monotonic() - started
-    facts = {
-        name: loader_facts.facts_of(name, loader, settings.roles, target.name, lines.get(id(loader)))
-        for name, loader in loaders.items()
-    }
-    modules = tuple(module for module in sys.modules if module not in imported)
-    if before is None or (change := answers.changed_surroundings()):
-        return Survey(facts, modules, seconds, reason=f"it changes {change}" if before else None)
-    alone = before.shares_files(folder.parent)
-    reason = before.unsafe(folder) if stay else None
-    if not stay or (reason is not None and not target.runs_once):
-        return Survey(facts, modules, seconds, reason=reason, alone=alone)
-    files, asked_at = before.files(folder.parent), next(iter(asked), None)
-    checkpoint = Checkpoint(loaders, construction, files, decodes=bool(decoders), asked_for_rank=asked_at)
-    return Survey(facts, modules, seconds, checkpoint, reason, alone)
+    return init

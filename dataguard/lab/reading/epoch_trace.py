@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,11 +16,14 @@ from typing import Any
 
 from dataguard.core.incident import EmptyEpoch, Incident, LoaderDied, LoaderRaised
 from dataguard.core.model import DataguardError, NotApplicable, NotTested, Undecided
-from dataguard.lab.core.index_schedules import Spread, evenly, in_use
+from dataguard.lab.core.index_schedules import evenly, spread_over
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.loader_facts import start_method
 from dataguard.lab.core.records import BatchRecord, Index, Refusal, SampleRecord, Stop, ValueSummary
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.culprit.line_trace import line_of_change
 from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
+from dataguard.lab.process.write_protection import WriteRefused, refused_write
 from dataguard.lab.reading.open_files import overlap, ranges_at
 from dataguard.lab.rng.rng_discovery import seed_global_generators
 from dataguard.lab.spy.drive import EpochRun, announce_epoch, drive, read_seconds, shut
@@ -102,10 +105,10 @@ class EpochTrace:
 
     def members(self) -> dict[tuple[int | None, int], list[SampleRecord]]:
         """The samples of each batch, by its worker and number."""
-        found: dict[tuple[int | None, int], list[SampleRecord]] = defaultdict(list)
+        batches: dict[tuple[int | None, int], list[SampleRecord]] = defaultdict(list)
         for sample in self.samples:
-            found[sample.worker, sample.batch].append(sample)
-        return found
+            batches[sample.worker, sample.batch].append(sample)
+        return batches
 
     def gets_past(self, incident: Incident) -> bool:
         """Whether this epoch continued beyond the point at which another one raised the incident."""
@@ -121,27 +124,13 @@ def run_epoch(
     A few batches of a second epoch follow, for loaders that work only once; not if workers are spawned or samples are
     slow, which takes seconds.
     """
-    spreads: list[Spread] = []
-
-    def schedule(inner: Any, batched: bool) -> Spread:
-        spreads.append(Spread(inner, samples, limit, SECOND_EPOCH, batched=batched))
-        return spreads[-1]
-
-    loader = build(schedule=schedule)
-    own = in_use(spreads, loader)
-    most = max(2, -(-samples // (loader.batch_size or 1))) if own is None else None
+    loader, spread = spread_over(build, samples, limit, SECOND_EPOCH)
+    most = max(2, -(-samples // (loader.batch_size or 1))) if spread is None else None
     second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
     plan = Plan(folder, (Records(), ValueSummaries(samples)), loads=True, keep_going=True)
     epoch_run = drive(loader, plan, batches=(most, *second), seconds=seconds, hurried=True)[0]
-    sizes = tuple(own.sizes) if own is not None and own.sizes is not None else None
-    return epoch_run, sizes, epoch_run.ended and (own is None or own.whole)
-
-
-def why_nothing(epoch_run: EpochRun | None) -> str:
-    """Why no sample of an epoch was seen."""
-    if epoch_run is None:
-        return "the budget ran out before the first batch was complete: raise --budget or lower the batch size"
-    return f"no batch of {epoch_run.batches} could be observed: the loader bypasses torch's fetcher"
+    sizes = tuple(spread.sizes) if spread is not None and spread.sizes is not None else None
+    return epoch_run, sizes, epoch_run.ended and (spread is None or spread.whole)
 
 
 def read_epoch(
@@ -168,6 +157,13 @@ def read_epoch(
     return EpochTrace(samples, batches, sizes, whole, epoch_run, limit, stops, value_summaries=summaries)
 
 
+def why_nothing(epoch_run: EpochRun | None) -> str:
+    """Why no sample of an epoch was seen."""
+    if epoch_run is None:
+        return "the budget ran out before the first batch was complete: raise --budget or lower the batch size"
+    return f"no batch of {epoch_run.batches} could be observed: the loader bypasses torch's fetcher"
+
+
 def first_batches(loader: Loader, count: int, recorder: FlightRecorder) -> list[Any]:
     """So many first batches of an epoch. Raises LoaderRaised."""
     batches = []
@@ -185,10 +181,12 @@ def gate(stage: str) -> Iterator[None]:
     """The one gate around user code in the main process of an observation: what it raises becomes an incident."""
     try:
         yield
-    except DataguardError:
+    except (DataguardError, WriteRefused):
         raise
     # SystemExit too: a factory that calls sys.exit() has not made a loader; a process that reads one ends.
     except BaseException as error:
+        if refusal := refused_write(error):
+            raise WriteRefused(refusal) from error
         failed = LoaderDied if isinstance(error, SystemExit) and stage not in ("factory", "script") else LoaderRaised
         raise failed(incident_of(error, stage)) from error
 
@@ -198,21 +196,21 @@ def gated_build(
     loader: str,
     seed: int,
     overrides: Mapping[str, Any],
-    place: Mapping[str, int] | None = None,
+    rank_arguments: Mapping[str, int] | None = None,
     stride: int = RANK_STRIDE,
 ) -> Loader:
     """Seed the global generators, then call the factory for one loader of the target, through the gate.
 
-    `place` holds `rank` and `world_size`. Unseeded processes draw different numbers, and so do ranks here, whose seeds
-    differ by `stride`; a factory that takes a `seed` gets the same one on each rank, as a launcher would pass it.
+    `rank_arguments` are `rank` and `world_size`. Unseeded processes draw different numbers, and so do ranks here, whose
+    seeds differ by `stride`; a factory that takes a `seed` gets the same one on each rank, as a launcher would pass it.
     """
-    place = place or {}
-    seed_global_generators(seed + stride * place.get("rank", 0))
+    rank_arguments = rank_arguments or {}
+    seed_global_generators(seed + stride * rank_arguments.get("rank", 0))
     with gate(target.stage):
-        return target.build(loader, {"seed": seed, **place}, **overrides)
+        return target.build(loader, {"seed": seed, **rank_arguments}, **overrides)
 
 
-LATER = 2
+LATER_BATCHES = 2
 """How many batches after the first may overwrite it: who rotates more buffers does so on purpose."""
 IN_FLIGHT = 4
 """Batches that a worker may have made before the first one is looked at, and one more."""
@@ -228,11 +226,6 @@ class Overwritten:
     leaves: tuple[str, ...]
     later: int = 0
     batches: int = 0
-
-
-def batches_taken(workers: int) -> int:
-    """How many batches are taken of a loader with so many workers."""
-    return 1 + LATER + IN_FLIGHT * workers
 
 
 def find_overwritten(loader: Loader, folder: Path) -> Overwritten:
@@ -254,13 +247,34 @@ def find_overwritten(loader: Loader, folder: Path) -> Overwritten:
                 break
     shut(iterator)
     changed = {leaf.path: leaf.digest for leaf in leaves_of(batches[0])} if batches else {}
-    found = {path: _later(batches, path) for path, digest in before.items() if changed.get(path) != digest}
-    numbers = [later for later in found.values() if later]
-    return Overwritten(tuple(path for path, later in found.items() if later), min(numbers, default=0), len(batches))
+    later_batches = {path: _later(batches, path) for path, digest in before.items() if changed.get(path) != digest}
+    numbers = [later for later in later_batches.values() if later]
+    return Overwritten(
+        tuple(path for path, later in later_batches.items() if later), min(numbers, default=0), len(batches)
+    )
+
+
+def find_overwriting_line(loader: Loader, folder: Path, leaves: Sequence[str]) -> Place | None:
+    """The line that writes into the memory of the first batch in this process, while the next ones are fetched."""
+    FlightRecorder(folder).mark(None, "iterate")
+    announce_epoch(loader, 0)
+    with gate("iterate"):
+        iterator = iter(loader)
+        first = next(iterator)
+
+        def state() -> Hashable:
+            return tuple(leaf.digest for leaf in leaves_of(first) if leaf.path in leaves)
+
+        return line_of_change(lambda: list(islice(iterator, LATER_BATCHES)), state)
 
 
 def _later(batches: Sequence[Any], path: str) -> int:
     """The number of the batch right after the first that shares the memory of this leaf; 0 if there is none."""
-    own = ranges_at(batches[0], path)
-    later = enumerate(batches[1 : 1 + LATER], 1)
-    return next((number for number, batch in later if overlap(own, ranges_at(batch, path))), 0)
+    first_ranges = ranges_at(batches[0], path)
+    later = enumerate(batches[1 : 1 + LATER_BATCHES], 1)
+    return next((number for number, batch in later if overlap(first_ranges, ranges_at(batch, path))), 0)
+
+
+def batches_taken(workers: int) -> int:
+    """How many batches are taken of a loader with so many workers."""
+    return 1 + LATER_BATCHES + IN_FLIGHT * workers

@@ -122,12 +122,12 @@ class Scripted(Schedule):
         """The indices among which the items are the first distinct ones."""
         indices, count = flat(self.inner, batched=self.batched), self.script.items
         if self.script.share:
-            own = list(islice(indices, count))
-            whole = all(isinstance(index, int) for index in own)
-            return iter(range(min(max(own, default=-1) + 1, count)) if whole else own)
+            share = list(islice(indices, count))
+            whole = all(isinstance(index, int) for index in share)
+            return iter(range(min(max(share, default=-1) + 1, count)) if whole else share)
         if self.script.spread:  # not up to the end of an epoch, where some may not exist
-            known = list(islice(unique(indices), MOST_SPREAD))
-            return iter(known[:: max(len(known) // count, 1)])
+            candidates = list(islice(unique(indices), MOST_SPREAD))
+            return iter(candidates[:: max(len(candidates) // count, 1)])
         return indices
 
 
@@ -239,22 +239,27 @@ def readings_of(experiment: Experiment, folder: Path, ended: bool | None) -> Rea
     """The readings that an experiment left in a folder; `ended` is None if the budget cut it short."""
     if ended is None and experiment.whole:
         raise Undecided("the budget ran out while samples were read repeatedly")
-    script, found = experiment.script, _Found()
+    script, sorted_records = experiment.script, _SortedRecords()
     for record in read_spools(folder):
         if not isinstance(record, SampleRecord | BatchRecord):
-            found.notes.append(record)
+            sorted_records.notes.append(record)
         elif script is not None:
-            found.add_fetch(record, script)
+            sorted_records.add_fetch(record, script)
         elif record.batch < experiment.batches[min(record.epoch, len(experiment.batches) - 1)]:
-            found.add(record)  # a worker prefetches, and not always the same number of batches
-    if script is not None and experiment.whole and not found.follows(script):
+            sorted_records.add(record)  # a worker prefetches, and not always the same number of batches
+    if script is not None and experiment.whole and not sorted_records.follows(script):
         raise Undecided("the loader did not read the requested samples: it uses its own order")
-    leaves = {path: {where: tuple(series) for where, series in by.items()} for path, by in found.leaves.items()}
-    return Readings(leaves, tuple(found.notes), found.shown, frozenset(found.single), bool(ended))
+    leaves = {
+        path: {worker_epoch: tuple(series) for worker_epoch, series in by.items()}
+        for path, by in sorted_records.leaves.items()
+    }
+    return Readings(
+        leaves, tuple(sorted_records.notes), sorted_records.shown, frozenset(sorted_records.single), bool(ended)
+    )
 
 
 @dataclass(slots=True)
-class _Found:
+class _SortedRecords:
     """The records of one run, sorted."""
 
     leaves: dict[str, dict[tuple[int, int], list[bytes]]] = field(default_factory=lambda: defaultdict(dict))

@@ -21,43 +21,14 @@ from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.process.fork_safety import own_files
-from dataguard.lab.reading.epoch_trace import gated_build
+from dataguard.lab.reading.epoch_trace import gate, gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.rng_discovery import SEED, seed_global_generators
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target, load
 from dataguard.targets.variants import Loader
 
-
-def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
-    """Build a loader from newly imported modules; from the existing ones if they cannot be imported twice.
-
-    The global generators are seeded before, as by a script that seeds first and imports then.
-    """
-    seed_global_generators(settings.seed)
-    fresh = reimported(target.spelling)
-    branches = {branch.name: branch for branch in fresh.branches()} if fresh else {}
-    return gated_build(branches.get(target.name, target), name, settings.seed, wanted)
-
-
-def reimported(spelling: str) -> Target | None:
-    """The target from newly imported modules; None, with the existing ones, if they cannot be imported twice."""
-    own = own_modules()
-    _replaced.append(own)
-    for module in own:
-        del sys.modules[module]
-    try:
-        return load(spelling)
-    except Exception:  # noqa: BLE001 - a module may register itself somewhere, and refuse to do so twice
-        sys.modules.update(own)
-        return None
-
-
-_replaced: list[Mapping[str, ModuleType]] = []
-"""Modules that were imported before, kept alive: a temporary folder of one would be removed with it."""
-
-
-FEWEST = 2
+FEWEST_SAMPLES = 2
 """How many samples are read to see whether one needs an order."""
 
 Places = dict[Place | None, bool]
@@ -71,13 +42,16 @@ None is a library without a caller in the user's code.
 class Rebuilt:
     """What indices mean in a dataset built under certain orders, and where folders are `listed` and sets `iterated`.
 
-    `numbered`: the leaves that are the index itself, which stay where they are whatever sample is there.
+    `numbered`: the leaves that are the index itself, which stay where they are whatever sample is there. `files`: what
+    each sample is read from, in order. `listings`: how often folders are listed at each of the places.
     """
 
     answers: tuple[Answer, ...]
     listed: tuple[Place | None, ...]
     iterated: tuple[Place | None, ...]
     numbered: frozenset[str] = frozenset()
+    files: tuple[tuple[str, ...], ...] = ()
+    listings: tuple[int, ...] = ()
 
 
 def read_rebuilt(
@@ -86,19 +60,30 @@ def read_rebuilt(
     indices: Sequence[Index],
     places: tuple[Places, Places],
     orders: Iterable[contextlib.AbstractContextManager[None]],
+    files_read: Callable[[], contextlib.AbstractContextManager[list[str]]],
+    calls: Mapping[Place | None, int],
 ) -> Rebuilt:
-    """Build the loader and read some samples under these orders, which record the `places`.
+    """Build the loader and read some samples under these orders, which record the `places` and `calls` of listings.
 
-    Few are read if none of them needs an order: nothing depends on it then.
+    Few are read if none of them needs an order: nothing depends on it then. `files_read` collects the files of each.
     """
+    files: list[tuple[str, ...]] = []
+
+    def asked(index: Index) -> Answer:
+        with files_read() as found:
+            answer = reader.ask(index)
+        files.append(tuple(found))
+        return answer
+
     with contextlib.ExitStack() as stack:
         for order in orders:
             stack.enter_context(order)
         reader = Reader(build(), folder)
-        answers = [reader.ask(index) for index in indices[:FEWEST]]
-        answers += [reader.ask(index) for index in (indices[FEWEST:] if any(places) else ())]
-    listed, iterated = places
-    return Rebuilt(tuple(answers), tuple(sorted(listed, key=listed.__getitem__)), tuple(iterated), _numbered(answers))
+        answers = [asked(index) for index in indices[:FEWEST_SAMPLES]]
+        answers += [asked(index) for index in (indices[FEWEST_SAMPLES:] if any(places) else ())]
+    listed, iterated = sorted(places[0], key=places[0].__getitem__), tuple(places[1])
+    counts = tuple(calls[place] for place in listed)
+    return Rebuilt(tuple(answers), tuple(listed), iterated, _numbered(answers), tuple(files), counts)
 
 
 def _numbered(answers: Sequence[Answer]) -> frozenset[str]:
@@ -106,14 +91,14 @@ def _numbered(answers: Sequence[Answer]) -> frozenset[str]:
     paths = [
         {leaf.path for leaf in answer.leaves if _holds(leaf, answer.index)} for answer in answers if not answer.incident
     ]
-    return frozenset.intersection(*map(frozenset, paths)) if len(paths) >= FEWEST else frozenset()
+    return frozenset.intersection(*map(frozenset, paths)) if len(paths) >= FEWEST_SAMPLES else frozenset()
 
 
 def _holds(leaf: LeafRecord, index: Index) -> bool:
     if leaf.size != 1 or "int" not in leaf.type_name or not isinstance(index, int):
         return False
-    one = index if leaf.dtype is None else np.full(leaf.shape or (), index).astype(leaf.dtype)
-    return leaf.digest == describe(leaf.path, one).digest
+    number = index if leaf.dtype is None else np.full(leaf.shape or (), index).astype(leaf.dtype)
+    return leaf.digest == describe(leaf.path, number).digest
 
 
 def own_sources() -> dict[str, str]:
@@ -123,9 +108,9 @@ def own_sources() -> dict[str, str]:
 
 def own_modules() -> dict[str, ModuleType]:
     """The user's modules, and the namespace packages that hold them."""
-    own = set(own_sources())
-    around = {parent for name in own for parent in _parents(name) if _is_namespace(parent)}
-    return {name: sys.modules[name] for name in own | around}
+    sources = set(own_sources())
+    around = {parent for name in sources for parent in _parents(name) if _is_namespace(parent)}
+    return {name: sys.modules[name] for name in sources | around}
 
 
 def _parents(name: str) -> Iterator[str]:
@@ -164,3 +149,46 @@ def _made_inside(
     make: Callable[..., str], folder: Path, suffix: Any = None, prefix: Any = None, dir: Any = None
 ) -> str:
     return make(suffix, prefix, folder if dir is None else dir)
+
+
+def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
+    """Build a loader from newly imported modules; from the existing ones if they cannot be imported twice.
+
+    The global generators are seeded before, as by a script that seeds first and imports then.
+    """
+    seed_global_generators(settings.seed)
+    return gated_build(newly_imported(target), name, settings.seed, wanted)
+
+
+def rebuild_all(
+    target: Target, settings: Settings, wanted: Mapping[str, object], *, imports: bool
+) -> dict[str, Loader]:
+    """All loaders of a target by name, as one more call of the factory makes them, perhaps with new `imports`."""
+    seed_global_generators(settings.seed)
+    fresh = newly_imported(target) if imports else target
+    with gate(target.stage):
+        return fresh.build_all({"seed": settings.seed}, **wanted)
+
+
+def newly_imported(target: Target) -> Target:
+    """The same branch of a target, from newly imported modules; from the existing ones where those refuse it."""
+    fresh = reimported(target.spelling)
+    branches = {branch.name: branch for branch in fresh.branches()} if fresh else {}
+    return branches.get(target.name, target)
+
+
+def reimported(spelling: str) -> Target | None:
+    """The target from newly imported modules; None, with the existing ones, if they cannot be imported twice."""
+    replaced = own_modules()
+    _replaced.append(replaced)
+    for module in replaced:
+        del sys.modules[module]
+    try:
+        return load(spelling)
+    except Exception:  # noqa: BLE001 - a module may register itself somewhere, and refuse to do so twice
+        sys.modules.update(replaced)
+        return None
+
+
+_replaced: list[Mapping[str, ModuleType]] = []
+"""Modules that were imported before, kept alive: a temporary folder of one would be removed with it."""

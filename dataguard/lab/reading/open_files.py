@@ -23,6 +23,7 @@ import torch
 from dataguard.core.incident import is_library
 from dataguard.core.model import NotTested
 from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.core.loader_facts import worker_roots
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import made_at
 from dataguard.process.originals import os
@@ -51,30 +52,35 @@ def _array_range(start: int, shape: Sequence[int], steps: Sequence[int], size: i
     return ((start + sum(min(reach, 0) for reach in reaches), start + sum(max(reach, 0) for reach in reaches) + size),)
 
 
-def overlap(one: AddressRanges, two: AddressRanges) -> bool:
+def overlap(ranges: AddressRanges, others: AddressRanges) -> bool:
     """Whether any two of these ranges overlap."""
-    return any(start < other_end and other < end for start, end in one for other, other_end in two)
+    return any(start < other_end and other < end for start, end in ranges for other, other_end in others)
 
 
 def ranges_at(value: Any, path: str) -> AddressRanges:
     """The address ranges of the leaf at a path of a sample or batch, and of the container that leads to it."""
     containers = [] if value is None else [(id(value), id(value) + 1)]
     return tuple(
-        place for step, leaf in iter_leaves(value) if step == path for place in (*containers, *address_ranges(leaf))
+        address_range
+        for step, leaf in iter_leaves(value)
+        if step == path
+        for address_range in (*containers, *address_ranges(leaf))
     )
 
 
 def overlapping(leaves: Sequence[Any]) -> list[int]:
     """The numbers of the leaves that share memory with another one."""
-    ranges = sorted((*place, number) for number, leaf in enumerate(leaves) for place in address_ranges(leaf))
-    found: set[int] = set()
+    ranges = sorted(
+        (*address_range, number) for number, leaf in enumerate(leaves) for address_range in address_ranges(leaf)
+    )
+    numbers: set[int] = set()
     reach, last = 0, -1
     for start, end, number in ranges:
         if start < reach and number != last:
-            found |= {number, last}
+            numbers |= {number, last}
         if end > reach:
             reach, last = end, number
-    return sorted(found)
+    return sorted(numbers)
 
 
 _DESCRIPTORS = Path("/proc/self/fd")
@@ -140,22 +146,21 @@ class OpenFile:
 def held_files(loader: Loader, folder: Path) -> list[OpenFile]:
     """The files that are open for reading, outside of this folder, with what of a loader holds them."""
     files = open_files(folder)
-    roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
-    return list(with_holders(files, roots)) if files else []
+    return list(with_holders(files, worker_roots(loader))) if files else []
 
 
-def open_files(own: Path) -> list[OpenFile]:
-    """Every regular file that is open for reading in this process, except in the folder `own`.
+def open_files(excluded: Path) -> list[OpenFile]:
+    """Every regular file that is open for reading in this process, except in the folder `excluded`.
 
     Raises NotApplicable where the system does not list descriptors.
     """
     if not _DESCRIPTORS.is_dir():
         raise NotTested("open files can only be listed on Linux")
-    found = (_opened(int(entry.name), own) for entry in list(_DESCRIPTORS.iterdir()))
-    return sorted((one for one in found if one), key=lambda one: one.descriptor)
+    opened = (_opened(int(entry.name), excluded) for entry in list(_DESCRIPTORS.iterdir()))
+    return sorted((file for file in opened if file), key=lambda file: file.descriptor)
 
 
-def _opened(descriptor: int, own: Path) -> OpenFile | None:
+def _opened(descriptor: int, excluded: Path) -> OpenFile | None:
     try:
         status = os.fstat(descriptor)
         flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
@@ -165,7 +170,7 @@ def _opened(descriptor: int, own: Path) -> OpenFile | None:
     # A file opened for appending is a log: its offset does not matter.
     if descriptor < 3 or not stat.S_ISREG(status.st_mode) or flags & (os.O_APPEND | os.O_PATH):
         return None
-    if flags & os.O_ACCMODE == os.O_WRONLY or Path(file).is_relative_to(own):
+    if flags & os.O_ACCMODE == os.O_WRONLY or Path(file).is_relative_to(excluded):
         return None
     return OpenFile(descriptor, file, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
 
@@ -174,9 +179,9 @@ def with_holders(files: list[OpenFile], roots: Mapping[str, Any]) -> list[OpenFi
     """The files with the objects that hold them, if those can be reached from the roots."""
     holders: dict[int, tuple[str, tuple[str, int] | None]] = {}
     for node in reachable(roots, _descriptor_of):
-        place = made_at(node.holder.value) if node.holder else None
-        own = place if place and place[0] and not is_library(place[0]) else None
-        holders.setdefault(_descriptor_of(node.value) or -1, (_readable(node.path), own))
+        location = made_at(node.holder.value) if node.holder else None
+        users_location = location if location and location[0] and not is_library(location[0]) else None
+        holders.setdefault(_descriptor_of(node.value) or -1, (_readable(node.path), users_location))
     return [
         replace(file, path=holders[file.descriptor][0], at=holders[file.descriptor][1])
         if file.descriptor in holders
@@ -206,5 +211,5 @@ def _descriptor_of(value: Any) -> int | None:
 
 def _readable(path: str) -> str:
     """A path without the classes and functions that lead to a module global."""
-    _, found, name = path.rpartition(".<global ")
-    return name.replace(">", "", 1) if found else path
+    _, global_part, name = path.rpartition(".<global ")
+    return name.replace(">", "", 1) if global_part else path

@@ -9,18 +9,46 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dataguard.core.incident import LoaderFailed
-from dataguard.lab.core.index_schedules import Schedule, drawn
+from dataguard.lab.core.index_schedules import Schedule, drawn, endless_after
+from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import members
 from dataguard.lab.spy.drive import announce_epoch
+from dataguard.targets.discovery import iterated
 from dataguard.targets.variants import Loader
 
-MOST_RECORDED = 100_000
-"""Indices of an epoch that are drawn at most, unless the dataset has as many."""
+
+def recorder(length: int | None, kept: int | None = None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
+    """A list, and a schedule that records the sampler of a dataset of this length and joins the list when iterated.
+
+    `kept` is the number of indices that are enough, if not all are needed.
+    """
+    begun: list[Recorded] = []
+
+    def schedule(inner: Any, batched: bool) -> Recorded:
+        most = most_recorded(length)
+        if length is not None and length_of(inner) is None:
+            most = min(most, endless_after(length))
+        return Recorded(inner, most, begun, batched=batched, kept=kept)
+
+    return begun, schedule
 
 
-def most_recorded(length: int | None) -> int:
-    """How many indices show that a sampler of a dataset of this length never ends."""
-    return max(MOST_RECORDED, 2 * (length or 0))
+def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
+    """Iterate the loader for an epoch, whose order is then in `recorded`.
+
+    Raises LoaderFailed if its sampler fails, and what its own `__iter__` raises before there is an order.
+    """
+    for schedule in recorded:  # some loaders never begin a new epoch
+        schedule.batches, schedule.count = [], 0
+    announce_epoch(loader, epoch)
+    try:
+        for _ in iterated(loader):
+            pass
+    except LoaderFailed:
+        raise
+    except Exception:
+        if not any(schedule.batches or schedule.whole for schedule in recorded):
+            raise  # otherwise it is the empty batch that the user's code does not expect
 
 
 class Recorded(Schedule):
@@ -44,7 +72,7 @@ class Recorded(Schedule):
 
     def __iter__(self) -> Iterator[Any]:
         self.batches, self.whole, self.count = [], False, 0
-        if not any(one is self for one in self.begun):
+        if not any(recorder is self for recorder in self.begun):
             self.begun.append(self)
         indices = 0
         for entry in drawn(self.inner):
@@ -64,32 +92,10 @@ class Recorded(Schedule):
         return int(self.batched)
 
 
-def recorder(length: int | None, kept: int | None = None) -> tuple[list[Recorded], Callable[[Any, bool], Recorded]]:
-    """A list, and a schedule that records the sampler of a dataset of this length and joins the list when iterated.
-
-    `kept` is the number of indices that are enough, if not all are needed.
-    """
-    begun: list[Recorded] = []
-
-    def schedule(inner: Any, batched: bool) -> Recorded:
-        return Recorded(inner, most_recorded(length), begun, batched=batched, kept=kept)
-
-    return begun, schedule
+MOST_RECORDED = 100_000
+"""Indices of an epoch that are drawn at most, unless the dataset has as many."""
 
 
-def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
-    """Iterate the loader for an epoch, whose order is then in `recorded`.
-
-    Raises LoaderFailed if its sampler fails, and what its own `__iter__` raises before there is an order.
-    """
-    for schedule in recorded:  # some loaders never begin a new epoch
-        schedule.batches, schedule.count = [], 0
-    announce_epoch(loader, epoch)
-    try:
-        for _ in loader:
-            pass
-    except LoaderFailed:
-        raise
-    except Exception:
-        if not any(schedule.batches or schedule.whole for schedule in recorded):
-            raise  # otherwise it is the empty batch that the user's code does not expect
+def most_recorded(length: int | None) -> int:
+    """How many indices show that a sampler of a dataset of this length never ends."""
+    return max(MOST_RECORDED, 2 * (length or 0))

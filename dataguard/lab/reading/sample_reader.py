@@ -19,7 +19,7 @@ from torch.utils.data import _utils
 
 from dataguard.core.incident import Incident, LoaderFailed
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index, LeafRecord, plain_index
+from dataguard.lab.core.records import Index, LeafRecord, plain_index, streamed
 from dataguard.lab.process.incidents import FlightRecorder, incident_of
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.frozen_rng import RngFreezer
@@ -103,7 +103,7 @@ class Reader:
     def read_streamed(self, position: int, draw: int = 0) -> Any:
         """The sample at a position of a new pass over a stream, with all global RNGs seeded. Raises LoaderRaised."""
         with gate("sample"), seeded(SEED + draw):
-            return next(islice(iter(self.dataset), position, None))
+            return next(islice(streamed(self.dataset), position, None))
 
     def collated(self, sample: Any, draw: int = 0) -> tuple[Any, bool]:
         """A batch of one sample, and True; or the sample itself, and False if collate_fn cannot make one."""

@@ -27,11 +27,21 @@ MOST_SECONDS = 3.0
 MOST_BYTES = 100_000_000
 """Bytes after which an object is not pickled any further, and most bytes of arrays that are copied."""
 
-_LOCKS = (synchronize.SemLock, synchronize.Lock, synchronize.RLock, synchronize.Semaphore, synchronize.BoundedSemaphore)
-
 
 class PickleLimitExceeded(Exception):
     """Pickling would take too much time or memory."""
+
+
+def send(value: Any, *, forked: bool = False, deadline: float | None = None) -> Sent:
+    """Pickle an object as for a new process. Raises whatever pickling raises, and PickleLimitExceeded.
+
+    `forked`: the workers of the loader are forked, so its locks and shared values were created for that. If spawning
+    were the default they would be created for spawning, so they pass through.
+    """
+    sink = _Sink(time.monotonic() + MOST_SECONDS if deadline is None else deadline)
+    pickler = _Pickler(sink, forked=forked)
+    pickler.dump(value)
+    return Sent(sink.getvalue(), tuple(pickler.contents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +54,16 @@ class Sent:
     @property
     def generators(self) -> int:
         """How many torch generators it holds; their state may be gone before a real worker reads it."""
-        return sum(isinstance(one, torch.Generator) for one in self.contents)
+        return sum(isinstance(part, torch.Generator) for part in self.contents)
 
     @property
     def has_freed(self) -> bool:
         """Whether an array is a view of a tensor that is sent before it."""
-        views = ((one, self.contents[:place]) for place, one in enumerate(self.contents) if isinstance(one, np.ndarray))
+        views = (
+            (part, self.contents[:position])
+            for position, part in enumerate(self.contents)
+            if isinstance(part, np.ndarray)
+        )
         return any(_freed(array, before) for array, before in views)
 
     def received(self, *, overwritten: bool = True) -> Any:
@@ -69,16 +83,32 @@ def _content(number: int) -> Any:
     return _arrived[number]
 
 
-def send(value: Any, *, forked: bool = False, deadline: float | None = None) -> Sent:
-    """Pickle an object as for a new process. Raises whatever pickling raises, and TooMuch.
+def separated(contents: tuple[Any, ...], *, overwritten: bool = True) -> list[Any]:
+    """The contents, with a copy of each array that shares memory with another part.
 
-    `forked`: the workers of the loader are forked, so its locks and shared values were created for that. If spawning
-    were the default they would be created for spawning, so they pass through.
+    A tensor moves to shared memory when it is pickled, which frees its own: a view of it that is pickled later reads
+    whatever is there by then (measured on torch 2.15). If `overwritten`, such a copy is filled with other values.
     """
-    sink = _Sink(time.monotonic() + MOST_SECONDS if deadline is None else deadline)
-    pickler = _Pickler(sink, forked=forked)
-    pickler.dump(value)
-    return Sent(sink.getvalue(), tuple(pickler.contents))
+    parts = list(contents)
+    arrays = [number for number in overlapping(contents) if isinstance(contents[number], np.ndarray)]
+    if sum(contents[number].nbytes for number in arrays) > MOST_BYTES:
+        return parts
+    for number in arrays:
+        parts[number] = contents[number].copy()
+        if overwritten and _freed(contents[number], contents[:number]):
+            parts[number].reshape(-1).view(np.uint8)[...] ^= 0x01 if parts[number].dtype == bool else 0x55
+    return parts
+
+
+def _freed(array: np.ndarray, before: tuple[Any, ...]) -> bool:
+    """Whether the memory of an array belongs to one of the tensors that are pickled before it."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if not isinstance(owner, torch.Tensor):
+        return False
+    start = owner.untyped_storage().data_ptr()
+    return any(isinstance(part, torch.Tensor) and part.untyped_storage().data_ptr() == start for part in before)
 
 
 class _Sink(io.BytesIO):
@@ -92,6 +122,9 @@ class _Sink(io.BytesIO):
         if self.tell() > MOST_BYTES or time.monotonic() > self.deadline:
             raise PickleLimitExceeded
         return super().write(data)
+
+
+_LOCKS = (synchronize.SemLock, synchronize.Lock, synchronize.RLock, synchronize.Semaphore, synchronize.BoundedSemaphore)
 
 
 class _Pickler(ForkingPickler):
@@ -126,32 +159,15 @@ class _Pickler(ForkingPickler):
         return value.__reduce__() if value.dtype.hasobject else self._collected(value)
 
 
-def separated(contents: tuple[Any, ...], *, overwritten: bool = True) -> list[Any]:
-    """The contents, with a copy of each array that shares memory with another part.
-
-    A tensor moves to shared memory when it is pickled, which frees its own: a view of it that is pickled later reads
-    whatever is there by then (measured on torch 2.15). If `overwritten`, such a copy is filled with other values.
-    """
-    found = list(contents)
-    arrays = [number for number in overlapping(contents) if isinstance(contents[number], np.ndarray)]
-    if sum(contents[number].nbytes for number in arrays) > MOST_BYTES:
-        return found
-    for number in arrays:
-        found[number] = contents[number].copy()
-        if overwritten and _freed(contents[number], contents[:number]):
-            found[number].reshape(-1).view(np.uint8)[...] ^= 0x01 if found[number].dtype == bool else 0x55
-    return found
-
-
-def _freed(array: np.ndarray, before: tuple[Any, ...]) -> bool:
-    """Whether the memory of an array belongs to one of the tensors that are pickled before it."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    if not isinstance(owner, torch.Tensor):
-        return False
-    start = owner.untyped_storage().data_ptr()
-    return any(isinstance(one, torch.Tensor) and one.untyped_storage().data_ptr() == start for one in before)
+@contextmanager
+def as_if_spawning() -> Iterator[None]:
+    """Pretend to start a process: otherwise queues, pipes and locks refuse to be pickled."""
+    stand_in: Any = _Spawning()
+    context.set_spawning_popen(stand_in)
+    try:
+        yield
+    finally:
+        context.set_spawning_popen(None)
 
 
 class _Spawning:
@@ -171,14 +187,3 @@ class _Descriptor:
 
     def detach(self) -> int:
         return os.dup(self.number)
-
-
-@contextmanager
-def as_if_spawning() -> Iterator[None]:
-    """Pretend to start a process: otherwise queues, pipes and locks refuse to be pickled."""
-    stand_in: Any = _Spawning()
-    context.set_spawning_popen(stand_in)
-    try:
-        yield
-    finally:
-        context.set_spawning_popen(None)

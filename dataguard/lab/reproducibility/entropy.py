@@ -45,8 +45,8 @@ def finishing(log: UseLog, *, backward: bool) -> Iterator[None]:
 
     def imap_unordered(pool: Any, function: Callable[..., Any], items: Iterable[Any], chunksize: int = 1) -> Any:
         log.note("imap_unordered")
-        found = pool.imap(function, items, chunksize)
-        return _backward(found) if backward else found
+        results = pool.imap(function, items, chunksize)
+        return _backward(results) if backward else results
 
     def as_completed(futures: Iterable[Any], timeout: float | None = None) -> Iterator[Any]:
         log.note("as_completed")
@@ -135,7 +135,7 @@ def _seeded_class(original: type, note: Callable[[], bool], always: bool) -> typ
         given = next(_numbers) if seed is None or always else seed
         original.__init__(made, given, *args, **kwargs)  # type: ignore[misc]
 
-    meta = type("_Meta", (type(original),), {"__instancecheck__": lambda _, thing: isinstance(thing, original)})
+    meta = type("_Meta", (type(original),), {"__instancecheck__": lambda _, instance: isinstance(instance, original)})
     return meta(original.__name__, (original,), {"__init__": init})  # type: ignore[no-any-return]
 
 

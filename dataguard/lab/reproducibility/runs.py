@@ -21,6 +21,7 @@ from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.reproducibility.entropy import CLOCK, SEEDED, UNSEEDED, finishing, fixed
+from dataguard.lab.reproducibility.other_seeds import OtherSeeds
 from dataguard.lab.reproducibility.seeded_run import (
     Digests,
     Run,
@@ -72,6 +73,7 @@ class Reproducibility:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
+        self.seeds = OtherSeeds(subject)
 
     @property
     def pair(self) -> tuple[Observed, Observed]:
@@ -90,20 +92,20 @@ class Reproducibility:
     @property
     def divergence(self) -> Divergence | None:
         """The first difference between them."""
-        one, two = self.pair
-        return _difference(one, two)
+        first, second = self.pair
+        return _difference(first, second)
 
     @property
     def differs_alone(self) -> bool:
         """Whether they differ without workers as well."""
-        one, two = ({run.workers: run for run in observed.runs.each}.get(0) for observed in self.pair)
-        return one is not None and two is not None and first_difference(one, two) is not None
+        first, second = ({run.workers: run for run in observed.runs.each}.get(0) for observed in self.pair)
+        return first is not None and second is not None and first_difference(first, second) is not None
 
     @property
     def depends_on_workers(self) -> bool:
         """Whether a run without workers reads other batches than one with the loader's own."""
-        own, *alone = self.pair[0].runs.each
-        return any(first_difference(own, run) for run in alone)
+        with_workers, *without_workers = self.pair[0].runs.each
+        return any(first_difference(with_workers, run) for run in without_workers)
 
     @property
     def overtaken(self) -> Divergence | None:
@@ -117,13 +119,13 @@ class Reproducibility:
         workers = max(where.workers, 1)
         worker = where.batch % workers if where.workers else None
         trace = StageTrace(worker, where.epoch, where.batch // workers, where.position or 0)
-        known: list[tuple[Stage, ...]] = []
+        earlier: list[tuple[Stage, ...]] = []
         for name in ("one", "two", "three"):
             stages = self._run(f"{name} traced", trace=trace).stages
-            found = next(filter(None, (first_stage(other, stages) for other in known)), None)
-            if found:
-                return found
-            known.append(stages)
+            difference = next(filter(None, (first_stage(other, stages) for other in earlier)), None)
+            if difference:
+                return difference
+            earlier.append(stages)
         return None
 
     @property
@@ -143,10 +145,10 @@ class Reproducibility:
     def _used_if_same(self, source: str) -> Mapping[str, Place] | None:
         """The functions that are used, if runs agree with this source fixed; None if they differ."""
         try:
-            one, two = (self._run(f"{name} without {source}", fixed_source=source) for name in ("one", "two"))
+            first, second = (self._run(f"{name} without {source}", fixed_source=source) for name in ("one", "two"))
         except (NotApplicable, Undecided):
             return None
-        return None if _difference(one, two) else one.used
+        return None if _difference(first, second) else first.used
 
     def fingerprint(self, batches: int) -> Fingerprint:
         """The digests of the dataset and of the first batches, as the loader is."""
@@ -195,7 +197,7 @@ class Reproducibility:
 
 
 ORDER, SAMPLE, BATCH = "order of indices", "sample", "collate_fn"
-_ASIDE = re.compile(r"time|stamp|seconds|date|uuid|\bid\b|_id\\b|path|file|host|pid|index", re.IGNORECASE)
+_DESCRIPTIVE = re.compile(r"time|stamp|seconds|date|uuid|\bid\b|_id\\b|path|file|host|pid|index", re.IGNORECASE)
 """Names of leaves that describe a sample or its reading, and on which a model is not trained."""
 
 
@@ -220,34 +222,34 @@ class Divergence:
         return f"batch {self.batch} of epoch {self.epoch}"
 
 
-def first_difference(one: Run, two: Run) -> Divergence | None:
+def first_difference(run: Run, other: Run) -> Divergence | None:
     """The first difference in the order of a run: of an epoch, batch by batch the indices, samples and batches."""
-    for epoch, (first, second) in enumerate(zip(one.orders, two.orders, strict=False)):
+    for epoch, (batches, other_batches) in enumerate(zip(run.orders, other.orders, strict=False)):
         number = next(
-            (batch for batch, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), None
+            (batch for batch, pair in enumerate(zip(batches, other_batches, strict=False)) if pair[0] != pair[1]), None
         )
-        if number is not None or len(first) != len(second):
-            batch = min(len(first), len(second)) if number is None else number
-            return Divergence(one.workers, ORDER, epoch, batch)
-    pairs = zip(one.batches, two.batches, strict=False)
-    return next((found for pair in pairs for found in _of_batch(one.workers, *pair)), None)
+        if number is not None or len(batches) != len(other_batches):
+            batch = min(len(batches), len(other_batches)) if number is None else number
+            return Divergence(run.workers, ORDER, epoch, batch)
+    pairs = zip(run.batches, other.batches, strict=False)
+    return next((divergence for pair in pairs for divergence in _of_batch(run.workers, *pair)), None)
 
 
-def _of_batch(workers: int, one: RunBatch, two: RunBatch) -> Iterator[Divergence]:
-    for position, (first, second) in enumerate(zip(one.samples, two.samples, strict=False)):
-        leaves = _unlike(first, second)
+def _of_batch(workers: int, batch: RunBatch, other: RunBatch) -> Iterator[Divergence]:
+    for position, (sample, other_sample) in enumerate(zip(batch.samples, other.samples, strict=False)):
+        leaves = _unlike(sample, other_sample)
         if leaves:
-            index = one.indices[position] if position < len(one.indices) else None
-            yield Divergence(workers, SAMPLE, one.epoch, one.number, position, index, leaves)
-    leaves = _unlike(one.leaves, two.leaves)
+            index = batch.indices[position] if position < len(batch.indices) else None
+            yield Divergence(workers, SAMPLE, batch.epoch, batch.number, position, index, leaves)
+    leaves = _unlike(batch.leaves, other.leaves)
     if leaves:
-        yield Divergence(workers, BATCH, one.epoch, one.number, leaves=leaves)
+        yield Divergence(workers, BATCH, batch.epoch, batch.number, leaves=leaves)
 
 
-def _unlike(one: Digests, two: Digests) -> tuple[str, ...]:
+def _unlike(digests: Digests, others: Digests) -> tuple[str, ...]:
     """The leaves that differ, without those that only describe a sample."""
-    paths = (path for path in {**one, **two} if one.get(path) != two.get(path))
-    return tuple(path for path in paths if not _ASIDE.search(path))
+    paths = (path for path in {**digests, **others} if digests.get(path) != others.get(path))
+    return tuple(path for path in paths if not _DESCRIPTIVE.search(path))
 
 
 FINGERPRINT_SAMPLES = 16
@@ -260,8 +262,10 @@ def dataset_parts(build: Callable[..., Loader], folder: Path) -> tuple[Part, ...
     reader = Reader(loader, folder)
     length = length_of(loader.dataset) or 0
     answers = (reader.ask(index) for index in evenly(range(length), FINGERPRINT_SAMPLES))
-    found = [Part("dataset", f"sample {one.index}", _hex(one.digests)) for one in answers if not one.incident]
-    return (Part("dataset", "length", {"": str(length)}), *found)
+    samples = [
+        Part("dataset", f"sample {answer.index}", _hex(answer.digests)) for answer in answers if not answer.incident
+    ]
+    return (Part("dataset", "length", {"": str(length)}), *samples)
 
 
 def run_parts(run: Run) -> Iterator[Part]:
@@ -283,10 +287,10 @@ def _hex(digests: Digests) -> dict[str, str]:
     return {path: digest.hex() for path, digest in digests.items()}
 
 
-def _agree(one: Run, two: Run) -> bool:
-    return first_difference(one, two) is None
+def _agree(run: Run, other: Run) -> bool:
+    return first_difference(run, other) is None
 
 
-def _difference(one: Observed, two: Observed) -> Divergence | None:
+def _difference(first: Observed, second: Observed) -> Divergence | None:
     """The first difference between two processes with the loader's own workers; without any if those are spawned."""
-    return first_difference(one.runs.each[0], two.runs.each[0])
+    return first_difference(first.runs.each[0], second.runs.each[0])

@@ -277,18 +277,18 @@ _DRAWING_FUNCTIONS = frozenset(
 @contextlib.contextmanager
 def drawing() -> Iterator[set[tuple[str, str]]]:
     """Collect the packages whose own code draws in this thread, each with the owner of the generator."""
-    found: set[tuple[str, str]] = set()
+    drawers: set[tuple[str, str]] = set()
 
     def profile(frame: FrameType, event: str, called: Any) -> None:
         if event == "c_call" and getattr(called, "__name__", "") in _DRAWING_FUNCTIONS:
             package = package_at(frame)
             if package:
-                found.add((package, _owner(called)))
+                drawers.add((package, _owner(called)))
 
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
-        yield found
+        yield drawers
     finally:
         sys.setprofile(before)
 
@@ -347,7 +347,11 @@ _ON_BEHALF = ("torch", "numpy", "dataguard")
 
 def _owner(called: Any) -> str:
     """The module whose generator a function draws from: random, numpy or torch."""
-    own = getattr(called, "__self__", None)
-    module = own.__name__ if isinstance(own, ModuleType) else (own if isinstance(own, type) else type(own)).__module__
+    owner = getattr(called, "__self__", None)
+    module = (
+        owner.__name__
+        if isinstance(owner, ModuleType)
+        else (owner if isinstance(owner, type) else type(owner)).__module__
+    )
     top = module.partition(".")[0]
     return "torch" if top == "builtins" else top  # torch's own functions belong to no module

@@ -8,8 +8,10 @@ generators of Python, numpy and torch can be `seeded` for the duration of a cont
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
+import inspect
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,10 +67,10 @@ class Source:
         """The outermost object of the package that holds the generator, below those of the user or another package."""
         package, part = None, None
         for node in self.node.line[1:-1]:  # a root does not count as the user's
-            found = package_of(node.value)
-            if is_own(node.value) or (found and package and found != package):
+            node_package = package_of(node.value)
+            if is_own(node.value) or (node_package and package and node_package != package):
                 break
-            package, part = (found, node) if found else (package, part)
+            package, part = (node_package, node) if node_package else (package, part)
         return part
 
     @property
@@ -130,13 +132,13 @@ def state_of(source: Source, roots: Mapping[str, Any]) -> GeneratorState:
     """The current state of a generator, and where it was created."""
     if source.node.holder:
         owner, part = source.owner, source.part
-        place = made_at(owner.value) if owner else None
+        location = made_at(owner.value) if owner else None
         part_path = part.path if part else None
         made = id(source.generator)
-        return GeneratorState(source.path, source.kind, source.state(), place, source.reseed, part_path, made)
+        return GeneratorState(source.path, source.kind, source.state(), location, source.reseed, part_path, made)
     init = roots.get("worker_init_fn")
-    place = None if init is None else made_at(init)
-    return GeneratorState(source.path, source.kind, source.state(), place)
+    location = None if init is None else made_at(init)
+    return GeneratorState(source.path, source.kind, source.state(), location)
 
 
 def _state(generator: Any) -> bytes:
@@ -147,6 +149,14 @@ def _state(generator: Any) -> bytes:
     bits = generator.bit_generator if isinstance(generator, np.random.Generator) else generator
     state = bits.get_state() if isinstance(bits, np.random.RandomState) else bits.state
     return pickle.dumps(state)
+
+
+def state_reader(path: str, roots: Mapping[str, Any]) -> Callable[[], bytes] | None:
+    """A function that reads the state of the generator at a path, or probes it; None if there is none."""
+    library = path.removeprefix("global ")
+    if library in unreadable():
+        return functools.partial(_probe, library)
+    return next((source.state for source in find_generators(with_shared(roots)) if source.path == path), None)
 
 
 def advance(path: str, roots: Mapping[str, Any]) -> None:
@@ -198,12 +208,12 @@ def seeded(seed: int) -> Iterator[None]:
 
 def saved_generators() -> Callable[[], None]:
     """Save the states of the global generators of Python, numpy and torch; call the result to restore them."""
-    python, numpy, own = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    python, numpy, pytorch = random.getstate(), np.random.get_state(), torch.get_rng_state()
 
     def restore() -> None:
         random.setstate(python)
         np.random.set_state(numpy)
-        torch.set_rng_state(own)
+        torch.set_rng_state(pytorch)
 
     return restore
 
@@ -222,7 +232,7 @@ def unreadable() -> tuple[str, ...]:
 
 def reseed(library: str, seed: int) -> None:
     """Seed the generator of an `unreadable` library in this process."""
-    importlib.import_module(library).setRNGSeed(seed)
+    inspect.unwrap(importlib.import_module(library).setRNGSeed)(seed)  # unseen by who watches the user's code
 
 
 def probed_states() -> Iterator[GeneratorState]:
@@ -232,15 +242,19 @@ def probed_states() -> Iterator[GeneratorState]:
     known, and the state counts as the same until somebody else draws.
     """
     for library in unreadable():
-        numbers = _next_numbers(library)
-        expected, state = _probed.get(library, (b"", b""))
-        digest = hashlib.blake2b(numbers, digest_size=8).digest()
-        state = state if numbers == expected else digest
-        seed = int.from_bytes(digest[:4], "little") >> 1
-        reseed(library, seed)
-        _probed[library] = _next_numbers(library), state
-        reseed(library, seed)
-        yield GeneratorState(f"global {library}", library, state, None)
+        yield GeneratorState(f"global {library}", library, _probe(library), None)
+
+
+def _probe(library: str) -> bytes:
+    numbers = _next_numbers(library)
+    expected, state = _probed.get(library, (b"", b""))
+    digest = hashlib.blake2b(numbers, digest_size=8).digest()
+    state = state if numbers == expected else digest
+    seed = int.from_bytes(digest[:4], "little") >> 1
+    reseed(library, seed)
+    _probed[library] = _next_numbers(library), state
+    reseed(library, seed)
+    return state
 
 
 _probed: dict[str, tuple[bytes, bytes]] = {}
@@ -308,11 +322,15 @@ def cloned_generators(censuses: Iterable[Census], pair: Pair) -> list[GeneratorS
     """
     # A state is thousands of bits, which two generators do not share by chance: equal ones are copies of one generator,
     # and yield the same numbers as soon as one is drawn from. One that never advances yields none.
-    one, two = pair
+    first_worker, second_worker = pair
     table = {(census.where, census.fetches): {state.path: state for state in census.generators} for census in censuses}
     last = max((fetches for _, fetches in table), default=0)
     for fetches in (1, 0):
-        first, second, end = table.get((one, fetches), {}), table.get((two, fetches), {}), table.get((one, last), {})
+        first, second, end = (
+            table.get((first_worker, fetches), {}),
+            table.get((second_worker, fetches), {}),
+            table.get((first_worker, last), {}),
+        )
         equal = [
             state
             for path, state in first.items()
@@ -337,9 +355,9 @@ def overlapping_generators(censuses: Iterable[Census], pair: Pair) -> Iterator[t
         named |= census.states
         for path, state in census.states.items():
             states.setdefault(census.where, {}).setdefault(path, {})[census.fetches] = state.state
-    (one, two), (first, second) = pair, (states.get(where, {}) for where in pair)
+    (first_worker, second_worker), (first, second) = pair, (states.get(worker_epoch, {}) for worker_epoch in pair)
     for path in (path for path in first if path in second):
-        start, later = _advancing(first[path], continues=one.worker == two.worker)
+        start, later = _advancing(first[path], continues=first_worker.worker == second_worker.worker)
         other_start, other_later = _advancing(second[path])
         if later & other_later:
             yield named[path], False

@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
 from types import FrameType
 from typing import Any
 
@@ -27,9 +27,9 @@ from torch.utils.data import get_worker_info
 from dataguard.core.incident import is_library
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.records import Seeding, Seedings
-from dataguard.lab.core.source_location import rebind
+from dataguard.lab.core.source_location import Place, caller, rebind
 from dataguard.lab.rng.frozen_rng import depending, drawing, package_at
-from dataguard.lab.rng.rng_discovery import Source, find_generators, skip, with_shared
+from dataguard.lab.rng.rng_discovery import find_generators, skip, state_reader
 
 _NUMPY = ("RandomState", "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 """The classes of numpy that are seeded when they are made."""
@@ -54,6 +54,7 @@ class SeedWatch:
         self._subclasses: dict[type, Any] = {}
         self._replacements: dict[int, tuple[Any, Any]] = {}  # holds the original, so that its id stays unique
         self._latest: dict[int, Given] = {}  # holds the generator, so that its id stays unique
+        self._made: dict[int, tuple[object, Place]] | None = None
         shared = random.random.__self__  # type: ignore[attr-defined]
         self._watch_function("random.seed", random.seed, lambda count: skip(shared, count))
         self._watch_function("random.setstate", random.setstate, lambda count: skip(shared, count))
@@ -86,6 +87,20 @@ class SeedWatch:
             seen.extend(self._latest.values())
             self._latest = {}
 
+    @contextlib.contextmanager
+    def making(self) -> Iterator[Made]:
+        """Collect the lines of the user's code that make generators, and those that seed the global ones last."""
+        lines = Made({}, {}, {})
+        self._made = {}
+        try:
+            with self.watching(0) as given:
+                yield lines
+        finally:
+            lines.generators.update(self._made)
+            lines.seedings.update({global_path(seeding): seeding for kind, seeding in given if isinstance(kind, str)})
+            lines.seeded.update({id(one): (one, seeding) for one, seeding in given if not isinstance(one, str)})
+            self._made = None
+
     def adopt(self, roots: Mapping[str, Any]) -> None:
         """Replace generators below the roots by ones that record later seeds."""
         for source in find_generators(roots):
@@ -99,6 +114,7 @@ class SeedWatch:
 
     def _record(self, kind: str, seed: Any, generator: object) -> int:
         """Record a seed; return how many numbers the generator has to skip."""
+        self._note_made(generator)
         text = _constant(seed) if self._on else None
         if text is None:
             return 0
@@ -107,16 +123,22 @@ class SeedWatch:
         constant = self._keep(generator, Seeding(kind, text, *_caller()))
         return self._skipped if constant or self._always else 0
 
+    def _note_made(self, generator: object) -> None:
+        """Record the line that makes a generator, which is the first one that seeds it."""
+        if self._made is not None and id(generator) not in self._made and (line := caller()):
+            self._made[id(generator)] = generator, line
+
     def _keep(self, generator: object, seeding: Seeding) -> bool:
         """Store the latest seed of a generator; return whether this line has always used the same seed."""
-        known = self._known.setdefault(seeding.place, set())
-        known.add(seeding.seed)
+        seeds = self._known.setdefault(seeding.place, set())
+        seeds.add(seeding.seed)
         self._latest[id(generator)] = generator, seeding
-        return len(known) == 1
+        return len(seeds) == 1
 
     def _watch_function(self, kind: str, original: Callable[..., Any], skip_shared: Callable[[int], Any]) -> None:
         """Watch a function that seeds a global generator."""
 
+        @wraps(original)
         def seeding(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             skip_shared(self._record(kind, [*args, *kwargs.values()], kind))
@@ -125,13 +147,15 @@ class SeedWatch:
         self._replacements[id(original)] = original, seeding
 
     def _watch_default_rng(self) -> None:
-        original, behind = np.random.default_rng, np.random.PCG64
+        original, bit_generator = np.random.default_rng, np.random.PCG64
 
         def default_rng(seed: Any = None) -> np.random.Generator:
             if _constant(seed) is None:
-                return original(seed)
+                unseeded: np.random.Generator = original(seed)
+                self._note_made(unseeded.bit_generator)
+                return unseeded
             on, self._on = self._on, False
-            bits = self._subclasses[behind](seed)  # its class records `advance` and `jumped`
+            bits = self._subclasses[bit_generator](seed)  # its class records `advance` and `jumped`
             self._on = on
             generator = np.random.Generator(bits)
             skip(generator, self._record("numpy.random.default_rng", seed, bits))
@@ -203,12 +227,43 @@ class SeedWatch:
     def _replace_class(self, original: type, methods: dict[str, Any]) -> None:
         """Replace a class by a subclass with the same answers to `isinstance` and `issubclass`."""
         checks = {
-            "__instancecheck__": lambda _, thing: isinstance(thing, original),
+            "__instancecheck__": lambda _, instance: isinstance(instance, original),
             "__subclasscheck__": lambda _, cls: issubclass(cls, original),
         }
         meta = type("_Meta", (type(original),), checks)
         self._subclasses[original] = meta(original.__name__, (original,), methods)
         self._replacements[id(original)] = original, self._subclasses[original]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The lines that make `generators` and the latest seeds that these are given, by the `id` of what is `seeded`.
+
+    `seedings` are the latest ones of global generators by their path, such as `global torch`.
+    """
+
+    generators: dict[int, tuple[object, Place]]
+    seedings: dict[str, Seeding]
+    seeded: dict[int, tuple[object, Seeding]]
+
+    def line_of(self, generator: Any) -> Place | None:
+        """The line that seeds a generator last or, without a seed, makes it, if one of the user's lines does."""
+        key = id(_seeded_part(generator))
+        _, seeding = self.seeded.get(key, (None, None))
+        if seeding and not is_library(seeding.file):
+            return seeding.file, seeding.line, seeding.function
+        made = self.generators.get(key)
+        return made[1] if made else None
+
+
+def _seeded_part(generator: Any) -> Any:
+    """The generator itself, or the part of it that `default_rng` seeds."""
+    return generator.bit_generator if isinstance(generator, np.random.Generator) else generator
+
+
+def global_path(seeding: Seeding) -> str:
+    """The path of a global generator, which is named after the module that seeds it."""
+    return f"global {seeding.kind.rpartition('.')[0]}"
 
 
 def _copy_state(generator: Any, other: Any) -> None:
@@ -241,9 +296,9 @@ def _caller() -> tuple[str, int, str, bool, bool]:
     """
     frames = [(frame.f_code, line) for frame, line in traceback.walk_stack(sys._getframe())]
     frames = [(code, line) for code, line in frames if code.co_filename != __file__]
-    own = [(code, line) for code, line in frames if not is_library(code.co_filename)]
-    code, line = (own or frames)[0]
-    names = (name for code, _ in own for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
+    users_frames = [(code, line) for code, line in frames if not is_library(code.co_filename)]
+    code, line = (users_frames or frames)[0]
+    names = (name for code, _ in users_frames for name in (*code.co_names, *code.co_varnames, *code.co_freevars))
     epochs = any("epoch" in name.lower() for name in names)
     return code.co_filename, line or 0, code.co_name, package_at(sys._getframe()) is None, epochs
 
@@ -320,10 +375,9 @@ class _FirstSeeds(Hooks):
             return
         with self._recording(self._watch, fetch.roots):
             yield
-        paths = {id(source.generator): source.path for source in find_generators(fetch.roots)}
+        paths = {id(_seeded_part(source.generator)): source.path for source in find_generators(fetch.roots)}
         named = (
-            # A global generator is named after the module that seeds it.
-            replace(seeding, path=paths.get(number, f"global {seeding.kind.rpartition('.')[0]}"))
+            replace(seeding, path=paths.get(number) or global_path(seeding))
             for number, (generator, seeding) in self._given.items()
             if number in paths or isinstance(generator, str)
         )
@@ -369,12 +423,11 @@ class _FirstDraw(Hooks):
     @contextlib.contextmanager
     def around_fetch(self, fetch: Fetch) -> Iterator[None]:
         """Follow the user's lines in the first fetch."""
-        roots = {} if fetch.number else with_shared(fetch.roots)
-        source = next((source for source in find_generators(roots) if source.path == self._path), None)
-        if source is None:
+        state = None if fetch.number else state_reader(self._path, fetch.roots)
+        if state is None:
             yield
             return
-        with _Follower(source) as follower:
+        with _Follower(state) as follower:
             yield
         if follower.place:
             self._process.spool.write(DrawPlace(self._path, follower.place))
@@ -383,9 +436,9 @@ class _FirstDraw(Hooks):
 class _Follower:
     """Compares the state of a generator line by line in the user's code, until it changes."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._state = source.state()
+    def __init__(self, state: Callable[[], bytes]) -> None:
+        self._read = state
+        self._state = state()
         self._line: tuple[str, int] | None = None
         self._before: Any = None
         self.place: tuple[str, int] | None = None
@@ -397,16 +450,16 @@ class _Follower:
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(self._before)
-        self._look()
+        self._note_change()
 
     def _called(self, frame: FrameType, event: str, arg: Any) -> Trace | None:
         if self.place or _is_library(frame.f_code.co_filename):
             return None
-        self._look()
+        self._note_change()
         return self._traced
 
     def _traced(self, frame: FrameType, event: str, arg: Any) -> Trace | None:
-        self._look()
+        self._note_change()
         at: FrameType | None = frame
         if event == "return":  # the rest of the line that called it comes next
             at = frame.f_back
@@ -416,6 +469,6 @@ class _Follower:
             self._line = at.f_code.co_filename, at.f_lineno
         return None if self.place else self._traced
 
-    def _look(self) -> None:
-        if self.place is None and self._line is not None and self._source.state() != self._state:
+    def _note_change(self) -> None:
+        if self.place is None and self._line is not None and self._read() != self._state:
             self.place = self._line

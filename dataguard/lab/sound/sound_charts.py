@@ -73,10 +73,10 @@ class Sound:
         indices = subject.epoch.asked(MOST_SURVEYED) if subject.facts.kind == "map" else ()
         subject.afford_reads("sound files", FULLY_READ + 1)
         seconds = BUDGET_SHARE * subject.settings.budget
-        found: FileSurvey[SoundHeader] = subject.observe(
+        files: FileSurvey[SoundHeader] = subject.observe(
             "sound files", lambda folder: survey_files(subject.build, folder, indices, seconds, SOUNDS)
         )
-        return found
+        return files
 
     @property
     def built(self) -> tuple[FileSurvey[SoundHeader], float]:
@@ -111,11 +111,11 @@ class Sound:
         if not survey.files:
             raise NotApplicable("no sound file is passed to a known decoder")
 
-        def look(folder: Path) -> Heard:
+        def run(folder: Path) -> Heard:
             reader = SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of, rebuild)
             return hear(reader, survey)
 
-        return alone_if_bypassed(subject, "sound charts", look)
+        return alone_if_bypassed(subject, "sound charts", run)
 
 
 def _reads_sound() -> bool:
@@ -123,9 +123,13 @@ def _reads_sound() -> bool:
     return any(decoder.module in sys.modules for decoder in SOUNDS.decoders)
 
 
-def _may_be_sound(shape: Sequence[int], type_name: str, fewest: int) -> bool:
+def _may_be_sound(dimensions: Sequence[int], type_name: str, fewest: int) -> bool:
     """Whether a leaf has as many numbers, and no more axes than a spectrogram of several channels."""
-    return type_name.startswith(("float", "bfloat", "int", "uint8")) and len(shape) < 4 and math.prod(shape) >= fewest
+    return (
+        type_name.startswith(("float", "bfloat", "int", "uint8"))
+        and len(dimensions) < 4
+        and math.prod(dimensions) >= fewest
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +246,60 @@ def values_of(path: str, leaf: Any) -> np.ndarray | None:
     return array if array.size <= MOST_VALUES else array[..., : MOST_VALUES // (array.size // array.shape[-1])]
 
 
+def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
+    """Read a sample with charts in place of its sound file.
+
+    Raises NotApplicable if no leaf follows it, Undecided if the sample varies under one random state.
+    """
+    trial = _Trial(reader, survey)
+    header, file = trial.header, trial.file
+    silence, soft, loud = (trial.given(level) for level in (0, SOFT_LEVEL, LOUD_LEVEL))
+    if loud.differing_leaves(trial.given(LOUD_LEVEL)):
+        raise Undecided("the sample varies between reads under the same random state")
+    follows = [path for path in loud.shown if path in loud.differing_leaves(silence) and path in soft.shown]
+    if not follows:
+        raise NotApplicable("nothing in the sample follows the sound of its file")
+    trial.keep_following(silence, loud)
+    full = [trial.given(FULL_LEVEL, draw) for draw in (0, 1)]
+    waveforms = {path: fit for path in follows if (fit := trial.fit(path, loud, LOUD_LEVEL))}
+    tones = sorted({tone for part in tones_of(header.rate, header.channels) for tone in part})
+    spectrograms = {
+        path: spectrogram
+        for path in follows
+        if path not in waveforms and path in silence.shown
+        if (spectrogram := fit_spectrogram(path, silence.shown[path], soft.shown[path], loud.shown[path], tones))
+    }
+    quiet = {path: trial.fit(path, soft, SOFT_LEVEL) for path in waveforms}
+    heard = {path: trial.waveform(loud, path) for path in follows if path not in spectrograms}
+    joined = {path: joined_as(values, header, LOUD_LEVEL) for path, values in heard.items() if values is not None}
+    return Heard(
+        index=file.index,
+        name=file.name,
+        header=header,
+        files=len(trial.files),
+        rates=dict(Counter(file.header.rate for file in trial.files)),
+        channels=dict(Counter(file.header.channels for file in trial.files)),
+        waveforms=tuple(waveforms.values()),
+        quiet={path: fit.full_scale for path, fit in quiet.items() if fit},
+        drawn={path: fits for path in waveforms if (fits := trial.fitted(path, full))},
+        amplitude=LOUD_LEVEL * amplitude(header, 0),
+        dropped={path: dropped for path, fit in waveforms.items() if (dropped := trial.dropped(fit))},
+        loudness={
+            path: loudness
+            for path in follows
+            if path not in spectrograms
+            if (loudness := _loudness(trial, path, soft, full))
+        },
+        spectrograms=tuple(spectrograms.values()),
+        joined={path: name for path, name in joined.items() if name},
+        reduced=_reduced(loud, follows, header.channels),
+        equal_channels=_equal_channels(trial.content),
+        other=trial.at_other_rate(loud, follows),
+        collated=loud.root == "batch",
+        reads=trial.reads,
+    )
+
+
 class _Trial:
     """Reads one sample with charts in place of its sound file, in this disposable process."""
 
@@ -259,8 +317,8 @@ class _Trial:
     def keep_following(self, silence: Output, loud: Output) -> None:
         """From now on, take only those channels of leaves that follow this file: other stems are other files."""
         both = loud.shown.keys() & silence.shown.keys()
-        found = {path: following_rows(silence.shown[path], loud.shown[path]) for path in both}
-        self._following = {path: rows for path, rows in found.items() if rows is not None}
+        following = {path: following_rows(silence.shown[path], loud.shown[path]) for path in both}
+        self._following = {path: rows for path, rows in following.items() if rows is not None}
 
     def waveform(self, output: Output, path: str) -> np.ndarray | None:
         """The channels of a leaf that follow the file; None if the sample does not have them."""
@@ -288,23 +346,23 @@ class _Trial:
 
     def dropped(self, fit: WaveformFit) -> tuple[int, ...]:
         """The channels of the file of which a waveform holds nothing, in any sample and random state."""
-        gone = set(_missing(fit))
-        alike = [file for file in self._samples if file.header.channels == self.header.channels]
-        for draw, file in zip(range(1, CHOICE_READS), cycle(alike), strict=False):
-            if not gone:
+        missing = set(_missing(fit))
+        candidates = [file for file in self._samples if file.header.channels == self.header.channels]
+        for draw, file in zip(range(1, CHOICE_READS), cycle(candidates), strict=False):
+            if not missing:
                 break
             self.reads += 2
             content = self._reader.read(file.index).content(file)
             tones = wav(chart(file.header, LOUD_LEVEL), file.header.rate, file.header)
             values = self.waveform(self._reader.read_swapped(file, content, tones, draw), fit.path)
             other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD_LEVEL)
-            gone &= set(_missing(other)) if other else gone
-        return tuple(sorted(gone))
+            missing &= set(_missing(other)) if other else missing
+        return tuple(sorted(missing))
 
     def at_other_rate(self, loud: Output, follows: Sequence[str]) -> OtherRate:
         """The same values in the file of another sample or, if all files have one rate, in one that claims another."""
         header = self.header
-        second = next((one for one in self.files if one.header.rate != header.rate), None)
+        second = next((file for file in self.files if file.header.rate != header.rate), None)
         file = second or self.file
         rate = second.header.rate if second else next(rate for rate in OTHER_RATES if rate != header.rate)
         content = self._reader.read(file.index).content(file) if second else self.content
@@ -330,60 +388,6 @@ def _is(value: np.ndarray | None, number: int) -> bool:
     return value is not None and value.size == 1 and float(value.ravel()[0]) == number
 
 
-def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
-    """Read a sample with charts in place of its sound file.
-
-    Raises NotApplicable if no leaf follows it, Undecided if the sample varies under one random state.
-    """
-    trial = _Trial(reader, survey)
-    header, file = trial.header, trial.file
-    silence, soft, loud = (trial.given(level) for level in (0, SOFT_LEVEL, LOUD_LEVEL))
-    if loud.differing_leaves(trial.given(LOUD_LEVEL)):
-        raise Undecided("the sample varies between reads under the same random state")
-    follows = [path for path in loud.shown if path in loud.differing_leaves(silence) and path in soft.shown]
-    if not follows:
-        raise NotApplicable("nothing in the sample follows the sound of its file")
-    trial.keep_following(silence, loud)
-    full = [trial.given(FULL_LEVEL, draw) for draw in (0, 1)]
-    waveforms = {path: fit for path in follows if (fit := trial.fit(path, loud, LOUD_LEVEL))}
-    tones = sorted({tone for part in tones_of(header.rate, header.channels) for tone in part})
-    spectrograms = {
-        path: found
-        for path in follows
-        if path not in waveforms and path in silence.shown
-        if (found := fit_spectrogram(path, silence.shown[path], soft.shown[path], loud.shown[path], tones))
-    }
-    quiet = {path: trial.fit(path, soft, SOFT_LEVEL) for path in waveforms}
-    heard = {path: trial.waveform(loud, path) for path in follows if path not in spectrograms}
-    joined = {path: joined_as(values, header, LOUD_LEVEL) for path, values in heard.items() if values is not None}
-    return Heard(
-        index=file.index,
-        name=file.name,
-        header=header,
-        files=len(trial.files),
-        rates=dict(Counter(one.header.rate for one in trial.files)),
-        channels=dict(Counter(one.header.channels for one in trial.files)),
-        waveforms=tuple(waveforms.values()),
-        quiet={path: fit.full_scale for path, fit in quiet.items() if fit},
-        drawn={path: fits for path in waveforms if (fits := trial.fitted(path, full))},
-        amplitude=LOUD_LEVEL * amplitude(header, 0),
-        dropped={path: gone for path, fit in waveforms.items() if (gone := trial.dropped(fit))},
-        loudness={
-            path: loudness
-            for path in follows
-            if path not in spectrograms
-            if (loudness := _loudness(trial, path, soft, full))
-        },
-        spectrograms=tuple(spectrograms.values()),
-        joined={path: name for path, name in joined.items() if name},
-        reduced=_reduced(loud, follows, header.channels),
-        equal_channels=_equal_channels(trial.content),
-        other=trial.at_other_rate(loud, follows),
-        collated=loud.root == "batch",
-        reads=trial.reads,
-    )
-
-
 def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) -> Loudness | None:
     """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
     loudness = _loudness_in(path, trial, [soft], full)
@@ -400,7 +404,7 @@ def _loudness_in(path: str, trial: _Trial, softs: Sequence[Output], fulls: Seque
     ends = [None if values is None else extremes(values) for values in (*low, *high)]
     if low[0] is None or None in ends:
         return None
-    plateaus, steps = zip(*(found for found in ends if found), strict=True)
+    plateaus, steps = zip(*(file_extremes for file_extremes in ends if file_extremes), strict=True)
     count = len(softs)
     return Loudness(
         (min(plateaus[:count]), *plateaus[count:]),

@@ -119,23 +119,6 @@ class WaveformFit:
         return "float" in self.dtype
 
 
-def channels_of(values: np.ndarray) -> np.ndarray | None:
-    """The channels of a waveform, or of several such as stems, (channels, values); None for a leaf of another shape."""
-    length = max(values.shape, default=0)
-    if length < FEWEST_VALUES or values.size > MOST_CHANNELS * length:
-        return None
-    return np.moveaxis(values, values.shape.index(length), -1).reshape(-1, length)
-
-
-def following_rows(silence: np.ndarray, values: np.ndarray) -> np.ndarray | None:
-    """Which channels differ from those for silence, if not all do: the others hold the sound of other files."""
-    quiet, rows = channels_of(silence), channels_of(values)
-    if quiet is None or rows is None or quiet.shape != rows.shape:
-        return None
-    moved = (rows != quiet).any(1)
-    return None if moved.all() else np.asarray(moved)
-
-
 def fit_waveform(path: str, values: np.ndarray, header: SoundHeader, level: float) -> WaveformFit | None:
     """How a leaf follows a chart of this level for this file; None if it is no waveform that holds its tones."""
     rows = channels_of(values)
@@ -146,59 +129,32 @@ def fit_waveform(path: str, values: np.ndarray, header: SoundHeader, level: floa
         return None
     loudest = rows[np.argmax(rows.std(1))]
     channels = tones_of(header.rate, header.channels)
-    tones = sorted({tone for own in channels for tone in own})
-    found = _rate(loudest, tones)
-    if found is None:
+    tones = sorted({tone for channel_tones in channels for tone in channel_tones})
+    best_rate = _rate(loudest, tones)
+    if best_rate is None:
         return None
-    rate = float(found)
+    rate = float(best_rate)
     mix = []
     for row in rows:
         parts, _ = _parts(row, tones, rate)
         held = dict(zip(tones, parts, strict=True))
         mix.append(
             tuple(
-                float(np.mean([held[tone] for tone in own])) / (level * amplitude(header, channel)) if own else 0.0
-                for channel, own in enumerate(channels)
+                float(np.mean([held[tone] for tone in channel_tones])) / (level * amplitude(header, channel))
+                if channel_tones
+                else 0.0
+                for channel, channel_tones in enumerate(channels)
             )
         )
     return WaveformFit(path, str(values.dtype), rate, tuple(mix), float(loudest.mean()))
 
 
-def extremes(values: np.ndarray) -> tuple[float, float] | None:
-    """The share of values at the ends of the range, and the largest step between two values as a share of the range.
-
-    Both are small for tones: the first one is large where they are clipped, the second where they overflow. None for a
-    leaf that is no waveform.
-    """
-    rows = channels_of(values)
-    row = None if rows is None else rows[np.argmax(rows.std(1))].astype(np.float64)
-    if row is None or not np.ptp(row):
+def channels_of(values: np.ndarray) -> np.ndarray | None:
+    """The channels of a waveform, or of several such as stems, (channels, values); None for a leaf of another shape."""
+    length = max(values.shape, default=0)
+    if length < FEWEST_VALUES or values.size > MOST_CHANNELS * length:
         return None
-    margin = 1e-6 * np.ptp(row)
-    return float(((row > row.max() - margin) | (row < row.min() + margin)).mean()), float(
-        np.abs(np.diff(row)).max() / np.ptp(row)
-    )
-
-
-def joined_as(values: np.ndarray, header: SoundHeader, level: float) -> str | None:
-    """How the channels of a file became one: "interleaved" or "one after the other"; None if they did not."""
-    rows = channels_of(values)
-    if rows is None or len(rows) > 1 or header.channels < 2:
-        return None
-    row = rows[0]
-    half = len(row) // 2
-    for name, parts in (("one after the other", (row[:half], row[half:])), ("interleaved", (row[::2], row[1::2]))):
-        fits = [fit_waveform("", part, header, level) for part in parts]
-        held = {int(np.argmax(fit.mix[0])) for fit in fits if fit and _holds_one(fit.mix[0])}
-        if all(fits) and len(held) == 2:
-            return name
-    return None
-
-
-def _holds_one(mix: Sequence[float]) -> bool:
-    """Whether a channel of the file is ten times stronger than any other."""
-    first, second, *_ = sorted(mix, reverse=True)
-    return first > 10 * second
+    return np.moveaxis(values, values.shape.index(length), -1).reshape(-1, length)
 
 
 def _without_padding(rows: np.ndarray) -> np.ndarray | None:
@@ -253,11 +209,57 @@ def _parts(row: np.ndarray, tones: Sequence[float], rate: float) -> tuple[np.nda
     times = 2 * np.pi * np.arange(len(row)) / rate
     waves = [wave(tone * times) for tone in tones for wave in (np.sin, np.cos)]
     table = np.stack([*waves, np.ones(len(row))], 1)
-    found, *_ = np.linalg.lstsq(table.T @ table, table.T @ row, rcond=None)
-    left = row - table @ found
+    coefficients, *_ = np.linalg.lstsq(table.T @ table, table.T @ row, rcond=None)
+    left = row - table @ coefficients
     variance = float(((row - row.mean()) ** 2).sum())
-    amplitudes = np.hypot(found[:-1:2], found[1:-1:2])
+    amplitudes = np.hypot(coefficients[:-1:2], coefficients[1:-1:2])
     return amplitudes, 1 - float((left**2).sum()) / variance if variance else 0.0
+
+
+def following_rows(silence: np.ndarray, values: np.ndarray) -> np.ndarray | None:
+    """Which channels differ from those for silence, if not all do: the others hold the sound of other files."""
+    quiet, rows = channels_of(silence), channels_of(values)
+    if quiet is None or rows is None or quiet.shape != rows.shape:
+        return None
+    moved = (rows != quiet).any(1)
+    return None if moved.all() else np.asarray(moved)
+
+
+def extremes(values: np.ndarray) -> tuple[float, float] | None:
+    """The share of values at the ends of the range, and the largest step between two values as a share of the range.
+
+    Both are small for tones: the first one is large where they are clipped, the second where they overflow. None for a
+    leaf that is no waveform.
+    """
+    rows = channels_of(values)
+    row = None if rows is None else rows[np.argmax(rows.std(1))].astype(np.float64)
+    if row is None or not np.ptp(row):
+        return None
+    margin = 1e-6 * np.ptp(row)
+    return float(((row > row.max() - margin) | (row < row.min() + margin)).mean()), float(
+        np.abs(np.diff(row)).max() / np.ptp(row)
+    )
+
+
+def joined_as(values: np.ndarray, header: SoundHeader, level: float) -> str | None:
+    """How the channels of a file became one: "interleaved" or "one after the other"; None if they did not."""
+    rows = channels_of(values)
+    if rows is None or len(rows) > 1 or header.channels < 2:
+        return None
+    row = rows[0]
+    half = len(row) // 2
+    for name, parts in (("one after the other", (row[:half], row[half:])), ("interleaved", (row[::2], row[1::2]))):
+        fits = [fit_waveform("", part, header, level) for part in parts]
+        held = {int(np.argmax(fit.mix[0])) for fit in fits if fit and _holds_one(fit.mix[0])}
+        if all(fits) and len(held) == 2:
+            return name
+    return None
+
+
+def _holds_one(mix: Sequence[float]) -> bool:
+    """Whether a channel of the file is ten times stronger than any other."""
+    first, second, *_ = sorted(mix, reverse=True)
+    return first > 10 * second
 
 
 FEWEST_BINS, FEWEST_FRAMES = 20, 4
@@ -267,30 +269,8 @@ MOST_BINS = 4200
 """The most bins of a frame: a transform of 8,192 values has 4,097."""
 LOUDER = 4.0
 """The ratio of the levels of the two charts that are compared: powers then differ by 16, magnitudes by 4."""
-_NEAR_RATIO = 0.25
-"""How far values may be off the ratio that a power or a magnitude has: 12 to 20, and 3 to 5, which do not meet."""
-_FAINT_SHARE = 0.01
-"""Peaks below this share of the highest power, by 20 dB, are no tones: the side lobes of a Hann window are 31 dB
-lower."""
 _MOST_OFF = 0.6
 """How many bins a tone may be off its place on a frequency scale: half a bin, and some blur."""
-_FEWEST_TONES = 3
-"""Tones that fit a scale if it is the right one: two fit any."""
-
-Scale = Callable[[np.ndarray], np.ndarray]
-
-
-def _htk(hertz: np.ndarray) -> np.ndarray:
-    return np.asarray(2595 * np.log10(1 + hertz / 700))
-
-
-def _slaney(hertz: np.ndarray) -> np.ndarray:
-    low = 3 * hertz / 200
-    return np.asarray(np.where(hertz < 1000, low, 15 + 27 * np.log(np.maximum(hertz, 1e-9) / 1000) / math.log(6.4)))
-
-
-_SCALES: Mapping[str, Scale] = {"linear": np.asarray, "mel (HTK)": _htk, "mel (Slaney)": _slaney}
-"""Frequency scales on which bins are evenly spaced; those of mel filters as torchaudio and librosa define them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,10 +316,10 @@ def fit_spectrogram(
 ) -> SpectrogramFit | None:
     """How a leaf follows the tones, read with no sound and at two levels; None if it is no spectrogram of them."""
     read = [_frames(values) for values in (silence, soft, loud)]
-    if any(one is None or one.shape != read[0].shape for one in read):  # type: ignore[union-attr]
+    if any(frames is None or frames.shape != read[0].shape for frames in read):  # type: ignore[union-attr]
         return None
-    found = [fit for turned in (False, True) for fit in [_fit(path, *read, tones, turned=turned)] if fit]  # type: ignore[misc,arg-type]
-    return max(found, key=lambda fit: (bool(fit.scale), len(fit.peaks)), default=None)
+    fits = [fit for turned in (False, True) for fit in [_fit(path, *read, tones, turned=turned)] if fit]  # type: ignore[misc,arg-type]
+    return max(fits, key=lambda fit: (bool(fit.scale), len(fit.peaks)), default=None)
 
 
 def _frames(values: np.ndarray) -> np.ndarray | None:
@@ -363,7 +343,7 @@ def _fit(
     if len(heard) < FEWEST_FRAMES:
         return None
     middle = heard[len(heard) // 4 : -(len(heard) // 4) or None]
-    columns = [np.median(one[:, middle], 1) for one in (soft, loud)]
+    columns = [np.median(levels[:, middle], 1) for levels in (soft, loud)]
     if np.median(np.abs(loud[:, middle] - columns[1][:, None])) > _STEADY_SHARE * np.ptp(columns[1]):
         return None  # the tones are steady, so these are no frames
     kind, power = _powers(*columns)
@@ -371,12 +351,12 @@ def _fit(
         return None
     peaks = _peaks(power, len(tones))
     scale, low, high = _scale(power, peaks, tones)
-    places = tuple(_top(power, bin_) for bin_ in peaks)
+    bins = tuple(_top(power, bin_) for bin_ in peaks)
     return SpectrogramFit(
         path,
         str(loud.dtype),
         len(power),
-        places,
+        bins,
         kind,
         scale,
         low,
@@ -399,11 +379,20 @@ def _powers(soft: np.ndarray, loud: np.ndarray) -> tuple[str, np.ndarray]:
     return "logarithms", np.exp((loud - loud[top]) * 2 * math.log(LOUDER) / step)
 
 
+_NEAR_RATIO = 0.25
+"""How far values may be off the ratio that a power or a magnitude has: 12 to 20, and 3 to 5, which do not meet."""
+
+
 def _peaks(power: np.ndarray, most: int) -> list[int]:
     """The bins of the highest peaks, in order."""
     inner = np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:])) + 1
     clear = [int(bin_) for bin_ in inner if power[bin_] > _FAINT_SHARE * power.max()]
     return sorted(sorted(clear, key=lambda bin_: -power[bin_])[:most])
+
+
+_FAINT_SHARE = 0.01
+"""Peaks below this share of the highest power, by 20 dB, are no tones: the side lobes of a Hann window are 31 dB
+lower."""
 
 
 def _top(power: np.ndarray, bin_: int) -> float:
@@ -413,10 +402,20 @@ def _top(power: np.ndarray, bin_: int) -> float:
     return float(bin_ + (0.5 * (left - right) / curvature if curvature else 0.0))
 
 
-def _between(power: np.ndarray, bin_: int) -> float:
-    """The place of a tone between two triangular filters: it moves power from one to the next in proportion."""
-    step = 1 if power[bin_ + 1] > power[bin_ - 1] else -1
-    return float(bin_ + step * power[bin_ + step] / (power[bin_] + power[bin_ + step]))
+Scale = Callable[[np.ndarray], np.ndarray]
+
+
+def _htk(hertz: np.ndarray) -> np.ndarray:
+    return np.asarray(2595 * np.log10(1 + hertz / 700))
+
+
+def _slaney(hertz: np.ndarray) -> np.ndarray:
+    low = 3 * hertz / 200
+    return np.asarray(np.where(hertz < 1000, low, 15 + 27 * np.log(np.maximum(hertz, 1e-9) / 1000) / math.log(6.4)))
+
+
+_SCALES: Mapping[str, Scale] = {"linear": np.asarray, "mel (HTK)": _htk, "mel (Slaney)": _slaney}
+"""Frequency scales on which bins are evenly spaced; those of mel filters as torchaudio and librosa define them."""
 
 
 def _scale(power: np.ndarray, peaks: Sequence[int], tones: Sequence[float]) -> tuple[str, float, float]:
@@ -441,10 +440,20 @@ def _scale(power: np.ndarray, peaks: Sequence[int], tones: Sequence[float]) -> t
     return best
 
 
+def _between(power: np.ndarray, bin_: int) -> float:
+    """The place of a tone between two triangular filters: it moves power from one to the next in proportion."""
+    step = 1 if power[bin_ + 1] > power[bin_ - 1] else -1
+    return float(bin_ + step * power[bin_ + step] / (power[bin_] + power[bin_ + step]))
+
+
 def _assignments(peaks: Sequence[int], tones: Sequence[float]) -> list[list[float]]:
     """Which tones the peaks may be: all of them in order, or those of one channel."""
     sets = [list(tones), *(list(tones[start::2]) for start in (0, 1))]
-    return [own for own in sets if len(own) == len(peaks) >= _FEWEST_TONES]
+    return [tone_set for tone_set in sets if len(tone_set) == len(peaks) >= _FEWEST_TONES]
+
+
+_FEWEST_TONES = 3
+"""Tones that fit a scale if it is the right one: two fit any."""
 
 
 def _inverse(scale: Scale, value: float) -> float:

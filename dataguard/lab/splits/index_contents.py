@@ -25,7 +25,7 @@ from dataguard.lab.core.records import Index, key_of, plain_index
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits.sample_pairs import PAIR_DRAWS, Thumbnails, thumbnails_of
+from dataguard.lab.splits.sample_pairs import PAIR_DRAWS, Thumbnails, content_of, thumbnails_of
 from dataguard.lab.splits.tables import Table, find_tables
 from dataguard.lab.spy.sample_ledger import FEWEST_HASHED_BYTES, hashes_of_rows
 from dataguard.process.originals import os
@@ -113,8 +113,6 @@ DISTINCT_SHARE = 0.9
 of samples leave it above."""
 _MOST_DEPTH = 2
 """How deep names are searched in the entries of a list: in a record, or in an image that a record holds."""
-_END_BYTES = 4096
-"""Bytes at either end of a file that stand for its content, beside its size: a page, which one read brings in."""
 _MASK = (1 << 64) - 1
 """Makes hashes unsigned, as `array("Q")` holds them."""
 
@@ -188,7 +186,7 @@ def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple
 
     The second value is the paths of those files.
     """
-    finder = _ColumnFinder(most_files)
+    finder = ColumnFinder(most_files)
     found = asked_columns(dataset, finder.own, indices, MOST_INDICES)
     asked = {name: array("Q", column[np.asarray(indices)].tobytes()) for name, (_, column) in found.items()}
     named = {number: None for name, column in asked.items() if name.startswith(NAMES) for number in column}
@@ -196,7 +194,7 @@ def find_columns(dataset: Any, indices: Sequence[int], most_files: int) -> tuple
     return {name: column for name, column in asked.items() if len(set(column)) >= DISTINCT_SHARE * len(column)}, files
 
 
-class _ColumnFinder:
+class ColumnFinder:
     """Finds attributes of datasets that have an entry per index."""
 
     def __init__(self, most_files: int) -> None:
@@ -235,13 +233,17 @@ class _ColumnFinder:
         if isinstance(value, torch.Tensor):
             value = value.detach().numpy() if value.device.type == "cpu" and value.layout is torch.strided else None
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc" and value.ndim and len(value) == length:
-            if value.nbytes // length >= FEWEST_HASHED_BYTES:
-                parts = np.array_split(value, -(-length // 4096))
-                yield CONTENT, "", array("Q", [row for part in parts for row in hashes_of_rows(part)])
+            yield from self._numbers(value)
         elif isinstance(value, list | tuple) and len(value) == length:
             yield from self._listed(value)
         elif isinstance(value, np.ndarray) and value.ndim == 1 and len(value) == length:
             yield from self._listed(value.tolist())
+
+    def _numbers(self, value: np.ndarray) -> Iterator[tuple[str, str, array[int]]]:
+        """The numbers of the rows of an array."""
+        if value.nbytes // len(value) >= FEWEST_HASHED_BYTES:
+            parts = np.array_split(value, -(-len(value) // 4096))
+            yield CONTENT, "", array("Q", [row for part in parts for row in hashes_of_rows(part)])
 
     def _listed(self, value: Sequence[Any], depth: int = 0) -> Iterator[tuple[str, str, array[int]]]:
         """The numbers of a list of paths, names or arrays, or of tuples, dictionaries or objects that hold names."""
@@ -268,7 +270,7 @@ class _ColumnFinder:
         for folder in self._folders:
             if os.path.isfile(Path(folder) / names[0]):
                 with contextlib.suppress(OSError, ValueError, TypeError):
-                    yield f"{CONTENT} the files in", array("Q", [_content(Path(folder) / name) for name in names])
+                    yield f"{CONTENT} the files in", array("Q", [content_of(Path(folder) / name) for name in names])
                     self.files |= {number: str(Path(folder) / name) for name in names if (number := _number(name))}
                 return
 
@@ -295,15 +297,6 @@ def _keyed(key: Any, entry: Any) -> Any:
 
 def _attribute(name: str, entry: Any) -> Any:
     return getattr(entry, "__dict__", {}).get(name)
-
-
-def _content(path: Path) -> int:
-    """A number for the size of a file, its first and its last bytes."""
-    with path.open("rb") as file:
-        head = file.read(_END_BYTES)
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(len(head), size - _END_BYTES))
-        return hash((size, head, file.read())) & _MASK
 
 
 def _number(part: Any) -> int | None:

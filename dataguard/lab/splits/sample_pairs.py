@@ -12,8 +12,9 @@ import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,15 @@ from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
 from dataguard.lab.core.loader_facts import by_type, callables_of
 from dataguard.lab.core.records import Index, LeafRecord
-from dataguard.lab.decoding.file_substitution import watched
 from dataguard.lab.decoding.image_files import small_grey
+from dataguard.lab.provenance.altered_values import CELLS, Cell
+from dataguard.lab.provenance.origins import Read
+from dataguard.lab.provenance.reads_seen import ReadLog, merged
+from dataguard.lab.provenance.rows_changed import values_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.spy.sample_ledger import FEWEST_TOKENS, bytes_of, is_rich, largest_of, shingles_of
 from dataguard.lab.subject import Subject
-from dataguard.process.originals import time
+from dataguard.process.originals import os, time
 from dataguard.targets.variants import Loader
 
 PAIR_DRAWS = (0, 1, 2, 3)
@@ -39,6 +43,8 @@ PAIR_DRAWS = (0, 1, 2, 3)
 probability 0.5 does in 15 of 16 cases."""
 
 
+Observe = Callable[[object, Callable[[Callable[[], Loader], Path], Any]], Any]
+"""Runs a function, after a key, with what builds the loader of a split, and a folder, in a separate process."""
 Digests = tuple[tuple[str, bytes], ...]
 """The digest of each leaf of a sample, by path."""
 
@@ -58,95 +64,176 @@ class SamplePair:
     file: str | None
 
 
-def run_pairs(
-    builds: tuple[Callable[[], Loader], Callable[[], Loader]],
-    folder: Path,
-    pairs: Sequence[tuple[Index, Index]],
-    controls: tuple[Index, Index],
+def compare_pairs(
+    sides: tuple[Observe, Observe], pairs: Sequence[tuple[Index, Index]], controls: tuple[Index, Index], parted: int
 ) -> Mapping[tuple[Index, Index], SamplePair]:
     """Read the samples of each pair, and compare their content; `controls` are other samples of each split.
 
-    Content that several samples of a split share identifies none of them.
+    Content that several samples of a split share identifies none of them. Where contents differ, as after random crops,
+    and both read one file or row, it is changed part by part, for so many pairs: `parted`. A side is what observes one
+    of the splits, as a file may be open only once in a process.
     """
-    own_contents = []
-    for side, (build, control) in enumerate(zip(builds, controls, strict=True)):
+    contents: list[Mapping[Index, Content]] = []
+    for side, (observe, control) in enumerate(zip(sides, controls, strict=True)):
         wanted = list(dict.fromkeys([*(pair[side] for pair in pairs), *([] if control is None else [control])]))
-        contents = _contents(build(), folder, wanted)
-        common = _common(contents.values())
-        own_contents.append({index: content.without(common) for index, content in contents.items()})
-    one, two = own_contents
+        read = observe(("contents", *wanted), partial(read_contents, indices=wanted))
+        common = _common(read.values())
+        contents.append({index: content.without(common) for index, content in read.items()})
+    one, two = contents
+    read_both = [pair for pair in pairs if pair[0] in one and pair[1] in two]
+    unlike = [pair for pair in read_both if not one[pair[0]].contents & two[pair[1]].contents]
+    shared = {pair: one[pair[0]].reads.keys() & two[pair[1]].reads.keys() for pair in read_both}
+    parts: list[Mapping[Index, frozenset[Cell]]] = []
+    for side, observe in enumerate(sides):
+        sources = {
+            pair[side]: tuple(dict.fromkeys(contents[side][pair[side]].reads[name] for name in sorted(shared[pair])))
+            for pair in [pair for pair in unlike if shared[pair]][:parted]
+        }
+        parts.append(observe(("parts", *sources), partial(find_parts, sources=sources)) if sources else {})
     compared = {}
-    for earlier, index in pairs:
-        if earlier in one and index in two:
-            files = one[earlier].files & two[index].files
-            same = bool(one[earlier].contents & two[index].contents)
-            identical = bool(one[earlier].digests & two[index].digests)
-            compared[earlier, index] = SamplePair(earlier, index, same, identical, min(files, default=None))
+    for pair in read_both:
+        earlier, index = pair
+        same, source = pair not in unlike, min((one[earlier].reads[name] for name in shared[pair]), default=None)
+        used = [found.get(place, frozenset()) for found, place in zip(parts, pair, strict=True)]
+        if not same and all(used):
+            both = len(used[0] & used[1])
+            same, source = both > SAME_PARTS * min(map(len, used)), source if both else None
+        identical = bool(one[earlier].digests & two[index].digests)
+        compared[pair] = SamplePair(earlier, index, same, identical, source)
     return compared
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """Digests of a sample's largest array and of its transforms' inputs, and its files.
+PARTS: tuple[Cell, ...] = tuple((row, column) for row in range(CELLS) for column in range(CELLS))
+PART_DRAWS = (0, 1)
+"""The generator states in which parts are changed: two crops cover more of an image than one."""
+PART_READS = len(PART_DRAWS) * (len(PARTS) + 1)
+"""How many times a sample is read to find on which parts of a file it depends."""
+SAME_PARTS = 0.5
+"""The share of the parts that both samples of a pair use, of those that one of them does, above which both are one
+sample: halves of an image share none, and thirds half of theirs, as a part in the middle is cut by their border."""
 
-    `digests` are those of all its leaves.
+
+def find_parts(
+    build: Callable[[], Loader], folder: Path, sources: Mapping[Index, Collection[str]]
+) -> Mapping[Index, frozenset[Cell]]:
+    """The parts of these sources on which the largest leaf of each sample depends; none if it depends on others."""
+    reader, log = Reader(build(), folder), ReadLog()
+    found: dict[Index, set[Cell]] = {index: set() for index in sources}
+    for index, draw in product(sources, PART_DRAWS):
+        with log.recorded():
+            base = _largest_leaf(_read(reader, index, draw))
+        units = np.array([number for number, unit in enumerate(log.units) if unit.source in sources[index]])
+        for part in PARTS if len(units) else ():
+            with log.changed(units, cell=part), log.recorded():
+                other = _largest_leaf(_read(reader, index, draw))
+            if not np.array_equal(other, base):
+                found[index].add(part)
+    return {index: frozenset(parts) for index, parts in found.items()}
+
+
+def _largest_leaf(sample: Any) -> np.ndarray:
+    """A copy of the largest leaf of a sample."""
+    return max(values_of(sample).values(), key=lambda value: value.nbytes, default=np.empty(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Digests of a sample's largest array and of its transforms' inputs, and what is read for it in every state.
+
+    `reads` are sources by what identifies them: their name and rows, and the content of files. `digests` are those of
+    all its leaves.
     """
 
     contents: frozenset[bytes] = frozenset()
-    files: frozenset[str] = frozenset()
+    reads: Mapping[str, str] = field(default_factory=dict)
     digests: frozenset[Digests] = frozenset()
 
-    def without(self, other: _Content) -> _Content:
+    def without(self, other: Content) -> Content:
         """What only this sample has."""
-        return _Content(self.contents - other.contents, self.files - other.files, self.digests)
+        reads = {name: source for name, source in self.reads.items() if name not in other.reads}
+        return Content(self.contents - other.contents, reads, self.digests)
 
 
-def _common(found: Collection[_Content]) -> _Content:
+def _common(found: Collection[Content]) -> Content:
     """What several samples of a split have in common."""
     contents = Counter(chain.from_iterable(content.contents for content in found))
-    files = Counter(chain.from_iterable(content.files for content in found))
+    reads = Counter(chain.from_iterable(content.reads for content in found))
     shared = frozenset(content for content, times in contents.items() if times > 1)
-    return _Content(shared, frozenset(file for file, times in files.items() if times > 1))
+    return Content(shared, {name: name for name, times in reads.items() if times > 1})
 
 
-def _contents(loader: Loader, folder: Path, indices: Sequence[Index]) -> dict[Index, _Content]:
-    reader = Reader(loader, folder)
+def read_contents(build: Callable[[], Loader], folder: Path, indices: Sequence[Index]) -> Mapping[Index, Content]:
+    """Read samples in some generator states, and once with recorded transforms."""
+    reader, log = Reader(build(), folder), ReadLog()
     contents: dict[Index, set[bytes]] = {index: set() for index in indices}
-    files: dict[Index, set[str]] = {}
+    reads: dict[Index, Mapping[str, str]] = {}
     digests: dict[Index, frozenset[Digests]] = {}
     for index in indices:
-        with opened_files() as opened:
-            samples = [_read(reader, index, draw) for draw in PAIR_DRAWS]
-        files[index] = set(opened)
+        samples, states = [], []
+        for draw in PAIR_DRAWS:
+            with log.recorded():
+                samples.append(_read(reader, index, draw))
+            states.append(frozenset(merged(log.reads)))
+        steady = frozenset.intersection(*(states if all(states) else states[:1]))  # a cached sample reads nothing
+        reads[index] = {name: read.source for read in steady for name in names_of(read)}
         digests[index] = frozenset(_digests(sample) for sample in samples if sample is not None)
         arrays = [largest_of(leaf for _, leaf in iter_leaves(sample)) for sample in samples]
         contents[index] = {digest_of(found) for found in arrays if found is not None and is_rich(found)}
-    received: set[bytes] = set()
-    for state, name, value in callables_of(loader.dataset, by_type):
-        if not isinstance(value, Dataset | DataLoader):
-            state[name] = _RecordingTransform(value, received)
-    for index in indices:
-        received.clear()
-        _read(reader, index, 0)
-        contents[index] |= received
-    return {index: _Content(frozenset(contents[index]), frozenset(files[index]), digests[index]) for index in indices}
+    with inputs_of_transforms(reader.dataset) as received:
+        for index in indices:
+            received.clear()
+            _read(reader, index, 0)
+            contents[index] |= {digest_of(content) for content in received}
+    return {index: Content(frozenset(contents[index]), reads[index], digests[index]) for index in indices}
+
+
+def unit_of(read: Read) -> str:
+    """The source and rows of a read as text."""
+    rows = f"[{','.join(map(str, read.rows))}]" if read.rows else ""
+    return f"{read.source}{rows}{read.part}"
+
+
+def names_of(read: Read) -> Iterator[str]:
+    """What identifies a read: its source and rows; and the content of a whole file, which may be a copy of another."""
+    yield unit_of(read)
+    if read.file == read.source and not read.rows:
+        with contextlib.suppress(OSError):
+            yield f"content {content_of(Path(read.source))}"
+
+
+END_BYTES = 4096
+"""Bytes at either end of a file that stand for its content, beside its size: a page, which one read brings in."""
+
+
+def content_of(path: Path) -> int:
+    """A number for the size of a file, its first and its last bytes."""
+    with path.open("rb") as file:
+        head = file.read(END_BYTES)
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(len(head), size - END_BYTES))
+        return xxh3_64_intdigest(b"%d\0%b\0%b" % (size, head, file.read()))
+
+
+@contextlib.contextmanager
+def inputs_of_transforms(dataset: Any) -> Iterator[list[np.ndarray]]:
+    """Collect the rich inputs of the transforms of a dataset, which are replaced meanwhile."""
+    received: list[np.ndarray] = []
+    replaced = [
+        (state, name, value)
+        for state, name, value in callables_of(dataset, by_type)
+        if not isinstance(value, Dataset | DataLoader)
+    ]
+    for state, name, value in replaced:
+        state[name] = _RecordingTransform(value, received)
+    try:
+        yield received
+    finally:
+        for state, name, value in replaced:
+            state[name] = value
 
 
 def _digests(sample: Any) -> Digests:
     return tuple((leaf.path, leaf.digest) for leaf in leaves_of(sample))
-
-
-@contextlib.contextmanager
-def opened_files() -> Iterator[Collection[str]]:
-    """The files that are opened for reading meanwhile, each once, in their order."""
-    opened: dict[str, None] = {}
-
-    def note(path: str) -> bool:
-        opened[path] = None
-        return False
-
-    with watched(note):
-        yield opened.keys()
 
 
 def _read(reader: Reader, index: Index, draw: int) -> Any:
@@ -164,14 +251,14 @@ def digest_of(content: np.ndarray) -> bytes:
 class _RecordingTransform:
     """Replaces a transform, and records its inputs."""
 
-    def __init__(self, inner: Callable[..., Any], received: set[bytes]) -> None:
+    def __init__(self, inner: Callable[..., Any], received: list[np.ndarray]) -> None:
         self._inner = inner
         self._received = received
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with contextlib.suppress(Exception):  # any input is the transform's business
             given = (bytes_of(leaf) for _, leaf in iter_leaves([args, kwargs]))
-            self._received.update(digest_of(one) for one in given if one is not None and is_rich(one))
+            self._received.extend(one for one in given if one is not None and is_rich(one))
         return self._inner(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from xxhash import xxh3_64
 
 from dataguard.core.incident import LoaderFailed
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.provenance.provenance import Provenance
+from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.splits.file_groups import file_groups
 from dataguard.lab.splits.index_contents import (
     CONTENT,
     CONTENT_READS,
@@ -35,16 +40,18 @@ from dataguard.lab.splits.index_contents import (
 )
 from dataguard.lab.splits.sample_pairs import (
     PAIR_DRAWS,
+    PART_READS,
     NearDuplicates,
+    Observe,
     SamplePair,
     SharedSeries,
     SharedText,
+    compare_pairs,
     near_duplicates,
-    opened_files,
-    run_pairs,
     shared_series,
     shared_text,
 )
+from dataguard.lab.splits.sample_sources import INPUTS, MEMORY, PARTS, ROWS, SOURCE, SampleSources, find_sources
 from dataguard.lab.splits.shared_transforms import (
     STEADY_READS,
     STEADY_SAMPLES,
@@ -60,6 +67,8 @@ from dataguard.lab.subject import Subject
 from dataguard.settings.target_spelling import spelled_role
 from dataguard.stats.coincidence import is_shared
 from dataguard.targets.variants import Loader
+
+T = TypeVar("T")
 
 _COMMON = re.compile(
     r"train(ing)?|fit|val(id(ation)?)?|eval(uation)?|dev|test(ing)?|predict(ion)?|infer(ence)?|"
@@ -81,13 +90,14 @@ class SampleFolders:
 
 def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[SampleFolders, ...]:
     """Read samples, and find the files that are opened for each; files that several samples open are left out."""
-    reader = Reader(loader, folder)
+    reader, log = Reader(loader, folder), ReadLog()
     reader.read(indices[0])
     found: list[tuple[Index, list[str], tuple[tuple[str, int], ...]]] = []
     for index in indices:
-        with opened_files() as opened:
+        with log.recorded():
             sample = reader.read(index)
         numbers = (one for one in numbers_of(sample) if one.size == 1 and one.whole and not one.is_float)
+        opened = dict.fromkeys(read.file for read in log.reads if read.file is not None)
         found.append((index, list(opened), tuple((one.path, int(one.low)) for one in numbers)))
     shared = Counter(path for _, opened, _ in found for path in opened)
     return tuple(
@@ -104,6 +114,8 @@ IMAGE_SHARE = 0.02
 """The share of the budget for reading the images of each split: 1.2 s of the default 60."""
 COMPARED_PAIRS = 4
 """How many pairs of each match are read again: one that holds is evidence, and the others show how usual it is."""
+FEW_PARTED = 1
+"""How many pairs of slow splits are read in parts: each takes `PART_READS`."""
 MOST_REPEATS = 3
 """Content that occurs more often within one split identifies no sample: a blank image, a default, a file that all
 share."""
@@ -111,7 +123,7 @@ LEAST_SPREAD = 0.25
 """The least share of distinct samples in a split with repetitions, as if classes were balanced before the split: with
 less, each sample is repeated four times, and its content is a category."""
 FEWEST_ROWS, FEWEST_COLUMNS, CONTINUOUS_SHARE = 24, 3, 0.95
-"""Different rows, the columns of measurements in them, and the share of values in such a column that are different.
+"""Different rows of two splits, columns of measurements in them, and the share of different values in such a column.
 
 Three columns in which 19 of 20 values differ agree in two unrelated rows with odds of 0.05**3 = 1e-4 at most.
 """
@@ -155,27 +167,56 @@ class Splits:
         self._subject = subject
 
     @property
+    def together(self) -> tuple[Subject, ...]:
+        """The loaders of the scan that may be splits of the same data, this one among them."""
+        return tuple(one for one in self._subject.siblings.values() if are_splits(one, self._subject))
+
+    @property
     def earlier(self) -> tuple[Subject, ...]:
         """The splits that this one must not share samples with, those for training first."""
         own = self._subject.facts
         ranks = {"train": 0, "val": 1, "test": 2}
-        found = [one for one in self._subject.siblings.values() if are_splits(one, self._subject)]
-        before = [one for one in found if ranks.get(one.facts.role or "", 3) < ranks.get(own.role or "", -1)]
+        before = [one for one in self.together if ranks.get(one.facts.role or "", 3) < ranks.get(own.role or "", -1)]
         return tuple(sorted(before, key=lambda one: ranks[one.facts.role or ""]))
 
     @property
     def index_contents(self) -> IndexContents:
         """What the dataset stores for each index."""
         subject = self._subject
-        most = 10**9 if subject.settings.all else FEW_FILES
         # To read one says more only of whole splits, and of tables, whose rows take no time.
         worthwhile = _is_whole(subject.epoch) or subject.reads_take_little(CONTENT_READS)
         index = next((one.index for one in subject.epoch.samples if worthwhile and one.index is not None), None)
+        most = self._most_files
         build, length, group = subject.build, subject.facts.length, subject.settings.contract.get("group")
         seconds = subject.settings.budget * (1 if subject.settings.all else IMAGE_SHARE)
         return subject.observe(
             "index contents",
             lambda folder: read_index_contents(build, folder, length, most, index, seconds, group),
+        )
+
+    @property
+    def _most_files(self) -> int:
+        return 10**9 if self._subject.settings.all else FEW_FILES
+
+    @property
+    def sources(self) -> SampleSources:
+        """What each sample is read from, as far as it is known for all of them."""
+        subject = self._subject
+        contents, provenance = self.index_contents, Provenance(subject)
+        count = 2 * len(contents.indices)
+        every = contents.complete and subject.reads_take_little(count)
+        if not every and subject.settings.all:
+            with suppress(Undecided):
+                subject.afford_reads("sources", count)
+                every = True
+        seen = () if every else _known(lambda: provenance.reads) or ()
+        rows = _known(lambda: provenance.rows)
+        build, shared, most = subject.build, subject.has_checkpoint, self._most_files
+        return subject.observe(
+            "sources",
+            lambda folder: find_sources(
+                build(), folder, contents.indices, seen, rows, every=every, shared_memory=shared, most_files=most
+            ),
         )
 
     @property
@@ -189,9 +230,11 @@ class Splits:
 
     @property
     def groups(self) -> tuple[Groups, ...]:
-        """The groups that samples belong to: as the dataset lists them, and as recorded samples name them."""
+        """The groups that samples belong to: as the dataset lists them, and as recorded samples and files name them."""
         declared = self._subject.settings.contract.get("group")
-        return (*self.index_contents.groups, *recorded_groups(self._subject.epoch, declared))
+        sources = None if declared else _known(lambda: self.sources)
+        by_file = file_groups(sources.files) if sources is not None else ()
+        return (*self.index_contents.groups, *recorded_groups(self._subject.epoch, declared), *by_file)
 
     def groups_of(self, other: Subject) -> tuple[Groups, ...]:
         """The same of another split."""
@@ -241,17 +284,18 @@ class Splits:
         if wanted:
             seconds = subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample
             subject.afford(("pairs", other.facts.name), (len(wanted) + 1) * (len(PAIR_DRAWS) + 1) * seconds)
-            builds = (other.build, subject.build)
             controls = (_control(other, [one for one, _ in wanted]), _control(subject, [two for _, two in wanted]))
-            pairs = subject.observe(
-                ("pairs", other.facts.name), lambda folder: run_pairs(builds, folder, wanted, controls)
-            )
+            parted = len(wanted) if subject.cache.takes_little(len(wanted) * PART_READS * seconds) else FEW_PARTED
+            pairs = compare_pairs((_observe(other), _observe(subject)), wanted, controls, parted)
         read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in compared.items()}
-        significant = is_shared(earlier.values(), numbers.values()) or all(
-            map(_is_continuous, (other.epoch, subject.epoch))
-        )
+        if PARTS in read:  # other frames of one video may be in both on purpose
+            files = self.sources.files
+            read[PARTS] = [replace(one, file=one.file or files[one.index][-1]) for one in read[PARTS]]
+        continuous = _are_continuous((other.epoch, subject.epoch))
+        significant = continuous or is_shared(earlier.values(), numbers.values())
+        proven = {MEMORY, *([ROWS] if continuous or self.sources.rich else [])}
         judged = tuple(
-            Match(name, len({two for _, two in found}), _confirmed(name, read[name], significant))
+            Match(name, len({two for _, two in found}), _confirmed(name, read[name], significant, proven))
             for name, found in matches
         )
         complete = self._complete(other)
@@ -271,8 +315,17 @@ class Splits:
             for second in two.columns:
                 if first == second or not (first.startswith(SUBSET) or second.startswith(SUBSET)):
                     yield second, _equal_pairs(one.by_index(first), two.by_index(second))
+        sources, others = self.sources, Splits(other).sources
+        for name in self._sources_shared_with(other):
+            yield name, _equal_pairs(others.by_index(name), sources.by_index(name), _least_spread(name))
         yield READ, _equal_pairs(earlier, numbers)
-        yield REPEATED, _equal_pairs(earlier, numbers, repeated=True)
+        yield REPEATED, _equal_pairs(earlier, numbers, LEAST_SPREAD, DISTINCT_SHARE)
+
+    def _sources_shared_with(self, other: Subject) -> list[str]:
+        """The columns of sources by which this split can be compared with another one."""
+        theirs = Splits(other).sources.columns
+        one_process = other.target is self._subject.target
+        return [name for name in self.sources.columns if name in theirs and (one_process or name != MEMORY)]
 
     def _complete(self, other: Subject) -> str | None:
         """What distinguishes all samples of both splits, if anything does."""
@@ -282,11 +335,18 @@ class Splits:
             return CONTENT + " all samples"
         if not (one.complete and two.complete):
             return None
-        names = sorted((name for name in two.columns if name in one.columns), key=lambda name: _KINDS.index(name[:8]))
-        return next(iter(names), None)
+        names = [name for name in two.columns if name in one.columns]
+        own, theirs = self.sources.columns, Splits(other).sources.columns
+        names += [
+            name
+            for name in self._sources_shared_with(other)
+            if name != MEMORY
+            and (_spread(theirs[name], own[name]) >= _least_spread(name) or set(theirs[name]).isdisjoint(own[name]))
+        ]
+        return min(names, key=lambda name: _KINDS.index(name[:8]), default=None)
 
 
-_KINDS = tuple(kind[:8] for kind in (CONTENT, NAMES, SUBSET))
+_KINDS = tuple(kind[:8] for kind in (CONTENT, SOURCE, NAMES, SUBSET))
 """What identifies samples, the most reliable first."""
 
 
@@ -313,22 +373,33 @@ def _largest(sample: SampleRecord) -> int | None:
     return int.from_bytes(largest.digest, "little")
 
 
-def _equal_pairs(one: Mapping[Any, int], two: Mapping[Any, int], *, repeated: bool = False) -> list[tuple[Any, Any]]:
-    """Pairs of indices with equal numbers: of splits in which numbers hardly repeat or, if `repeated`, do."""
+def _equal_pairs(
+    one: Mapping[Any, int], two: Mapping[Any, int], least: float = DISTINCT_SHARE, below: float = 2
+) -> list[tuple[Any, Any]]:
+    """Pairs of indices with equal numbers, if the share of different ones in both splits is from `least` to `below`."""
     # Why equal numbers may mean one sample: they are 64-bit hashes, so different content has equal ones once in 2e7
     # pairs of splits of a million samples each. What is equal without being one sample is common content, which repeats
     # within the splits as well: numbers that occur often do not count, nor any of a split in which many repeat. Pairs
     # come from one dictionary, and not from comparing all with all.
     if not one or not two:
         return []
-    spread = min(len(set(each.values())) / len(each) for each in (one, two))
-    if not (LEAST_SPREAD <= spread < DISTINCT_SHARE if repeated else spread >= DISTINCT_SHARE):
+    if not least <= _spread(one.values(), two.values()) < below:
         return []
     shared = set(one.values()) & set(two.values())
     times = Counter(number for each in (one, two) for number in each.values() if number in shared)
-    most = MOST_REPEATS * (max(2, len(shared)) if repeated else 2)  # many equal repetitions are on purpose
+    most = MOST_REPEATS * (max(2, len(shared)) if below < 1 else 2)  # many equal repetitions are on purpose
     known = {number: index for index, number in one.items() if number in shared and times[number] <= most}
     return [(known[number], index) for index, number in two.items() if number in known]
+
+
+def _spread(one: Collection[int], two: Collection[int]) -> float:
+    """The least share of different numbers in one of two splits: below a limit, equal ones may be categories."""
+    return min(len(set(each)) / max(len(each), 1) for each in (one, two))
+
+
+def _least_spread(name: str) -> float:
+    """The share of different sources from which on equal ones are one sample."""
+    return LEAST_SPREAD if name in (MEMORY, ROWS, INPUTS) else DISTINCT_SHARE
 
 
 def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, Index]]:
@@ -336,11 +407,17 @@ def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, I
     return list({earlier: (earlier, index) for earlier, index in pairs}.values())
 
 
-def _confirmed(name: str, pairs: Sequence[SamplePair], significant: bool) -> tuple[SamplePair, ...]:
+def _confirmed(
+    name: str, pairs: Sequence[SamplePair], significant: bool, proven: Collection[str]
+) -> tuple[SamplePair, ...]:
     """Pairs that were read again; if samples repeat anyway, only identical ones count.
+
+    `proven` are what identifies samples by itself.
 
     Small samples count too if `significant`: so many or such equal samples are no coincidence.
     """
+    if name in proven:
+        return tuple(replace(pair, same=True) for pair in pairs)
     if name == REPEATED:
         return tuple(replace(pair, same=(pair.same or significant) and pair.identical) for pair in pairs)
     if name == READ and significant:
@@ -348,22 +425,30 @@ def _confirmed(name: str, pairs: Sequence[SamplePair], significant: bool) -> tup
     return tuple(pairs)
 
 
-def _is_continuous(epoch: EpochTrace) -> bool:
-    """Whether the input of a sample is a row of floats, several of which differ in nearly every row.
+def _are_continuous(epochs: Sequence[EpochTrace]) -> bool:
+    """Whether the inputs of both splits are rows of floats, several of which differ in nearly every row of each.
 
-    Two such rows are equal only if one is a copy, however few their values are.
+    Two such rows are equal only if one is a copy, however few their values are. A small split says so with the other.
     """
+    rows = [_rows_of_floats(epoch) for epoch in epochs]
+    if len({len(row) for one in rows for row in one}) != 1 or len(set.union(*rows)) < FEWEST_ROWS or not all(rows):
+        return False
+    varied = [
+        all(len({row[column] for row in one}) >= CONTINUOUS_SHARE * len(one) for one in rows)
+        for column in range(len(next(iter(rows[0]))))
+    ]
+    return sum(varied) >= FEWEST_COLUMNS
+
+
+def _rows_of_floats(epoch: EpochTrace) -> set[tuple[float, ...]]:
+    """The different rows of floats in the input of the samples that were read."""
     rows: dict[str, set[tuple[float, ...]]] = defaultdict(set)
     for one in epoch.value_summaries:
         floats = [each for each in one.numbers if each.is_float and not each.whole and len(each.shape) == 1]
         if one.position is not None and floats:
             largest = max(floats, key=lambda each: each.size)
             rows[largest.path].add(largest.values)
-    different = max(rows.values(), key=len, default=set())
-    if len({len(row) for row in different}) != 1 or len(different) < FEWEST_ROWS:
-        return False
-    distinct = [len(set(column)) >= CONTINUOUS_SHARE * len(different) for column in zip(*different, strict=True)]
-    return sum(distinct) >= FEWEST_COLUMNS
+    return max(rows.values(), key=len, default=set())
 
 
 def are_splits(one: Subject, two: Subject) -> bool:
@@ -385,6 +470,19 @@ def _name_stem(name: str) -> tuple[str, ...]:
     """The words and numbers of a loader's name without those for its role or for a loader."""
     words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
     return tuple(word for word in words if not _COMMON.fullmatch(word))
+
+
+def _known(observe: Callable[[], T]) -> T | None:
+    """An observation of where samples come from; None where it cannot be made."""
+    try:
+        return observe()
+    except (LoaderFailed, NotApplicable, Undecided):
+        return None
+
+
+def _observe(subject: Subject) -> Observe:
+    """What observes one split for a comparison of pairs."""
+    return lambda key, run: subject.observe(key, lambda folder: run(subject.build, folder))
 
 
 def _control(subject: Subject, wanted: Sequence[Index]) -> Index:

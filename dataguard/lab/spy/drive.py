@@ -28,6 +28,7 @@ from dataguard.lab.process.incidents import FlightRecorder, end_of_output, incid
 from dataguard.lab.spy.worker_spy import Plan, SpyInit, Watcher, install, receive_in, uninstall
 from dataguard.process.originals import time
 from dataguard.process.process_tree import how_it_ended, signal_name
+from dataguard.targets.discovery import iterated
 from dataguard.targets.variants import Loader
 
 
@@ -61,7 +62,9 @@ def drive(
 
     Raises LoaderFailed with the incident when the user's code fails; an exception of dataguard's own passes through.
     """
-    plan = replace(plan, carry=overrides_iter(loader))
+    plan = replace(plan, carry=overrides_iter(loader) or iterated(loader) is not loader)
+    if not plan.announce:
+        _ignore_epochs(loader)
     watcher, spy = watch(loader, plan)
     epoch_runs = []
     iterator: Any = None
@@ -71,7 +74,7 @@ def drive(
                 announce_epoch(loader, epoch)
             spy.epoch = epoch
             watcher.process.recorder.mark(None, "iterate")
-            iterator = iter(loader)
+            iterator = iter(iterated(loader))
             pace = _Pace(seconds)
             if hurried:
                 start = partial(_starting_seconds, plan.folder, epoch)
@@ -189,13 +192,30 @@ def announce_epoch(loader: Loader, epoch: int) -> None:
 
     A method that refuses this number, or needs more arguments, is skipped: only the user's trainer can call it.
     """
+    for _, announce in _epoch_methods(loader):
+        with contextlib.suppress(Exception):
+            announce(epoch)
+
+
+def _ignore_epochs(loader: Loader) -> None:
+    """Make `set_epoch` do nothing, as the loader's own `__iter__` may call it."""
+    for holder, _ in _epoch_methods(loader):
+        with contextlib.suppress(Exception):  # one that allows no other attributes
+            holder.set_epoch = _ignored
+
+
+def _ignored(*_: Any, **__: Any) -> None:
+    """In place of `set_epoch`; a function of this module, as it may be sent to a spawned worker."""
+
+
+def _epoch_methods(loader: Loader) -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """What has a `set_epoch`, with that method: the loader, its samplers and its dataset."""
     inside = getattr(loader.batch_sampler, "sampler", None)
     holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
     for holder in {id(holder): holder for holder in holders}.values():
         announce = attribute(holder, "set_epoch")
         if callable(announce):
-            with contextlib.suppress(Exception):
-                announce(epoch)
+            yield holder, announce
 
 
 def shut(iterator: Any) -> None:

@@ -49,10 +49,12 @@ class Records(Instrument):
 
     def start(self, process: Process) -> Hooks:
         """Load the user's key function; each process has its own sampler and ledger."""
-        return _Records(self, process)
+        return RecordHooks(self, process)
 
 
-class _Records(Hooks):
+class RecordHooks(Hooks):
+    """Writes the records of one process."""
+
     def __init__(self, asked: Records, process: Process) -> None:
         self._process = process
         self._parts = shingles_of if asked.shingles else rows_of if asked.rows else None
@@ -73,7 +75,7 @@ class _Records(Hooks):
             self._process.recorder.count(worker, len(records))
             records = [record for record in records if sampler.keeps(record)]
         if not all_digests:
-            records = [replace(one, leaves=self._leaves(samples[one.position])) for one in records]
+            records = [replace(record, leaves=self._leaves(samples[record.position])) for record in records]
         if records:
             self._process.spool.write(*records)
 
@@ -116,9 +118,9 @@ def rows_of(batch: Any) -> list[Any]:
 
 def _listed_rows(batch: Any) -> list[Any] | None:
     """The rows of a list of strings, mappings or lists, or of a mapping of such lists of one length."""
-    if isinstance(batch, list) and len(batch) > 1 and {type(one) for one in batch} in ({str}, {dict}, {list}):
+    if isinstance(batch, list) and len(batch) > 1 and {type(row) for row in batch} in ({str}, {dict}, {list}):
         return batch
-    columns = batch if isinstance(batch, dict) and all(isinstance(one, list) for one in batch.values()) else {}
+    columns = batch if isinstance(batch, dict) and all(isinstance(column, list) for column in batch.values()) else {}
     if len({len(column) for column in columns.values()}) != 1:
         return None
     names = list(columns)
@@ -243,11 +245,11 @@ def numbers_of(value: Any, *, rows: bool = False) -> Iterator[Numbers]:
     for path, leaf in islice(iter_leaves(value), MOST_LEAVES):
         try:
             array = _array(leaf)
-            found = None if array is None or not array.size else _numbers(path, array, leaf, rows=rows)
+            numbers = None if array is None or not array.size else _numbers(path, array, leaf, rows=rows)
         except (RuntimeError, TypeError, ValueError, OverflowError):  # a tensor type whose values cannot be read
             continue
-        if found is not None:
-            yield found
+        if numbers is not None:
+            yield numbers
 
 
 _GREYS = ("1", "L", "P", "I", "I;16")
@@ -319,9 +321,9 @@ def _is_whole(flat: np.ndarray) -> bool:
     return all(bool((np.abs(part - np.round(part)) < 1e-4).all()) for part in (few, flat))
 
 
-def _may_be_divided(shape: tuple[int, ...]) -> bool:
+def _may_be_divided(dimensions: tuple[int, ...]) -> bool:
     """Whether an array has the shape of a mask: no channels, or one."""
-    return len(shape) == 2 or (len(shape) in (3, 4) and shape[-3] == 1)
+    return len(dimensions) == 2 or (len(dimensions) in (3, 4) and dimensions[-3] == 1)
 
 
 MOST_DIFFERENT = 256
@@ -338,11 +340,11 @@ def _counted(flat: np.ndarray) -> dict[int, int] | None:
     if high - low >= WIDEST_RANGE:
         values, counts = np.unique(_exact(flat), return_counts=True) if flat.size <= MOST_VALUES else ((), ())
     else:
-        found = np.zeros(high - low + 1, dtype=np.int64)
+        frequencies = np.zeros(high - low + 1, dtype=np.int64)
         for start in range(0, flat.size, _COUNTED_AT_ONCE):
-            found += np.bincount(_exact(flat[start : start + _COUNTED_AT_ONCE]) - low, minlength=len(found))
-        values = np.flatnonzero(found)
-        counts, values = found[values], values + low
+            frequencies += np.bincount(_exact(flat[start : start + _COUNTED_AT_ONCE]) - low, minlength=len(frequencies))
+        values = np.flatnonzero(frequencies)
+        counts, values = frequencies[values], values + low
     if not 0 < len(values) <= MOST_DIFFERENT:
         return None
     return {int(value): int(count) for value, count in zip(values, counts, strict=True)}

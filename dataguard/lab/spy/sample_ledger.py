@@ -90,11 +90,11 @@ class Ledger:
             rows.append((_WHOLE, identity_of(record)))
             rows += [(leaf.path, int.from_bytes(leaf.digest, "little")) for leaf in record.leaves[: self._depth.leaves]]
         kept = [(path, number) for path, number in rows if not number >> (_DIGEST_BITS - self._depth.level)]
-        known = len(self._columns)
+        written = len(self._columns)
         numbered = np.array([(self._column(path), number) for path, number in kept], dtype=_ROW)
         # Opened each time: user code may close descriptors that are not its own.
         with self._file("columns").open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(path) + "\n" for path in list(self._columns)[known:])
+            file.writelines(json.dumps(path) + "\n" for path in list(self._columns)[written:])
         with self._file(f"{epoch}.ledger").open("ab", buffering=0) as file:
             file.write(numbered.tobytes())
         self._file(f"{epoch}.count").write_text(str(self._samples[epoch]))
@@ -108,11 +108,11 @@ class Ledger:
 
 def read_ledgers(folder: Path, epoch: int) -> dict[int, Account]:
     """What the processes of one observation recorded in an epoch, by worker; -1 is the main process."""
-    found = {}
+    accounts = {}
     for count in folder.glob(f"*.{epoch}.count"):
         name = count.name.partition(".")[0]
-        found[-1 if name == "main" else int(name)] = _read(folder, name, epoch, int(count.read_text() or 0))
-    return dict(sorted(found.items()))
+        accounts[-1 if name == "main" else int(name)] = _read(folder, name, epoch, int(count.read_text() or 0))
+    return dict(sorted(accounts.items()))
 
 
 def _read(folder: Path, name: str, epoch: int, samples: int) -> Account:
@@ -173,11 +173,11 @@ class SampleHashes:
     @classmethod
     def merged(cls, several: Iterable[SampleHashes]) -> SampleHashes | None:
         """All of these merged; None if there are no hashes."""
-        found = cls()
-        for one in several:
-            found.indices.extend(one.indices)
-            found.hashes.extend(one.hashes)
-        return found if found.hashes else None
+        merged = cls()
+        for hashes in several:
+            merged.indices.extend(hashes.indices)
+            merged.hashes.extend(hashes.hashes)
+        return merged if merged.hashes else None
 
     def by_index(self) -> dict[Index, int]:
         """The hash of each index; one that was read twice counts once."""
@@ -209,21 +209,23 @@ class _ContentHashes(Hooks):
 
 def read_hashes(folders: Iterable[Path]) -> SampleHashes:
     """The hashes that the processes of some observations recorded."""
-    found = SampleHashes()
+    merged = SampleHashes()
     for path in (path for folder in folders for path in sorted(folder.glob("*.hashes"))):
         rows = np.fromfile(path, dtype=np.uint64)
         rows = rows[: len(rows) // 2 * 2].reshape(-1, 2)
-        found.indices.frombytes(rows[:, 0].astype(np.int64).tobytes())
-        found.hashes.frombytes(np.ascontiguousarray(rows[:, 1]).tobytes())
-    return found
+        merged.indices.frombytes(rows[:, 0].astype(np.int64).tobytes())
+        merged.hashes.frombytes(np.ascontiguousarray(rows[:, 1]).tobytes())
+    return merged
 
 
 def hash_of(sample: Any) -> int | None:
     """The hash of the largest array of a sample; None if it has no array of some size."""
     try:
-        found = largest_of(leaf for _, leaf in iter_leaves(sample))
+        largest = largest_of(leaf for _, leaf in iter_leaves(sample))
         return (
-            None if found is None else xxh3_64_intdigest(np.ascontiguousarray(_words(found[None])[0]).data, found.size)
+            None
+            if largest is None
+            else xxh3_64_intdigest(np.ascontiguousarray(_words(largest[None])[0]).data, largest.size)
         )
     except Exception:  # noqa: BLE001 - an array type that cannot be read is no error of the user
         return None
@@ -264,8 +266,8 @@ FEWEST_HASHED_BYTES = 64
 def largest_of(leaves: Iterable[Any]) -> np.ndarray | None:
     """The largest array among some leaves, as a numpy array; None if all are small."""
     arrays = [array for array in map(bytes_of, leaves) if array is not None]
-    found = max(arrays, key=lambda one: one.nbytes, default=None)
-    return found if found is not None and found.nbytes >= FEWEST_HASHED_BYTES else None
+    largest = max(arrays, key=lambda array: array.nbytes, default=None)
+    return largest if largest is not None and largest.nbytes >= FEWEST_HASHED_BYTES else None
 
 
 def bytes_of(leaf: Any) -> np.ndarray | None:
@@ -320,22 +322,22 @@ def _shingles(row: np.ndarray) -> list[int]:
     # By the high bits: the low ones depend on the low bits of the tokens alone.
     chosen = (hashes >> np.uint64(40)) % np.uint64(SHINGLES_PER_KEPT) == 0
     varied = [len(np.unique(run)) >= FEWEST_DIFFERENT_TOKENS for run in runs[chosen]]
-    found: list[int] = (hashes[chosen][varied] >> np.uint64(1)).tolist()
-    return found
+    shingles: list[int] = (hashes[chosen][varied] >> np.uint64(1)).tolist()
+    return shingles
 
 
 def _token_rows(value: Any) -> Iterator[np.ndarray]:
     """Every long row of integers in a sample or batch."""
     if isinstance(value, torch.Tensor):
         value = value.detach().numpy() if value.device.type == "cpu" and value.layout is torch.strided else None
-    if isinstance(value, list | tuple) and len(value) >= FEWEST_TOKENS and all(type(one) is int for one in value):
+    if isinstance(value, list | tuple) and len(value) >= FEWEST_TOKENS and all(type(number) is int for number in value):
         value = np.array(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "iu" and value.ndim in (1, 2) and value.shape[-1] >= FEWEST_TOKENS:
             yield from value.reshape(-1, value.shape[-1])
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _token_rows(one)
+        for part in value.values():
+            yield from _token_rows(part)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _token_rows(one)
+        for part in value:
+            yield from _token_rows(part)

@@ -48,7 +48,7 @@ class Plan:
     epoch, for loaders whose epochs never end. With `carry`, the main process receives the real batches, otherwise None
     instead; with `loads`, it loads the first batch of each kind from each worker. With `keep_going`, an exception in
     collate_fn does not end the epoch. With `announce`, `set_epoch` of sampler and dataset is called when an epoch
-    begins.
+    begins; without, it does nothing, if the loader's own `__iter__` calls it.
     """
 
     folder: Path
@@ -61,162 +61,67 @@ class Plan:
     announce: bool = True
 
 
-Read = Callable[..., Any]
-"""Called with an index (None in a stream), a function that reads, and how many samples it reads if not one; returns
-what that returns."""
+class SpyInit:
+    """A `worker_init_fn` that runs the user's own and then starts watching; picklable when the user's is."""
+
+    def __init__(self, plan: Plan, user_init: Callable[[int], Any] | None) -> None:
+        self.plan = plan
+        self.user_init = user_init
+        self.epoch = 0
+        """The epoch in which workers start; persistent ones count from there."""
+
+    def __call__(self, worker: int) -> None:
+        """Run in worker number `worker`, where torch calls worker_init_fn."""
+        incidents.register_stack_dumps(self.plan.folder)
+        watcher = Watcher(self.plan, worker, self.epoch, self.user_init)
+        info: Any = get_worker_info()
+        with nested([enter() for enter in watcher.hooks.around_init]):
+            if self.user_init is not None:
+                with watcher.catching("init"):
+                    self.user_init(info.id)  # an instrument may have changed the number
+        install(watcher, info.dataset)
 
 
-class WatchedItems:
-    """A map-style dataset as the fetcher sees it."""
+def install(watcher: Watcher, dataset: Any) -> None:
+    """Watch every fetcher that torch makes here for the loader's own dataset, in place of earlier watchers."""
+    for begin in watcher.hooks.begin:
+        begin()
+    current: Any = _DatasetKind.create_fetcher
+    create = getattr(current, "replaced", current)  # an earlier watcher of this process or its parent is done
 
-    def __init__(self, dataset: Any, read: Read) -> None:
-        self._dataset = dataset
-        self._read = read
+    def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
+        if fetched is not dataset:  # of a loader inside the user's dataset
+            return create(kind, fetched, *args)
+        # The user's own `__iter__` runs here, and may draw.
+        around = [enter(watcher.epoch + 1, fetched) for enter in watcher.hooks.around_start]
+        with watcher.catching("iterate"), nested(around):
+            fetcher = create(kind, fetched, *args)
+        watch_fetcher(watcher, fetcher, iterable=kind == _DatasetKind.Iterable)
+        return fetcher
 
-    def __getitem__(self, index: Any) -> Any:
-        return self._read(index, lambda: self._dataset[index])
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._dataset, name)
-
-
-class WatchedBatches(WatchedItems):
-    """A map-style dataset that fetches a whole batch at once."""
-
-    def __getitems__(self, indices: Any) -> Any:
-        asked = members(indices)
-        index = asked[0] if len(asked) == 1 else None
-        return self._read(index, lambda: self._dataset.__getitems__(indices), max(len(asked), 1))
+    create_fetcher.replaced = create  # type: ignore[attr-defined]
+    setattr(_DatasetKind, "create_fetcher", staticmethod(create_fetcher))  # noqa: B010 - mypy forbids the plain form
 
 
-class WatchedIterator:
-    """A stream's iterator as the fetcher sees it."""
-
-    def __init__(self, iterator: Any, read: Read) -> None:
-        self._iterator = iterator
-        self._read = read
-
-    def __iter__(self) -> WatchedIterator:
-        return self
-
-    def __next__(self) -> Any:
-        return self._read(None, lambda: next(self._iterator))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._iterator, name)
+def uninstall() -> None:
+    """Let torch make fetchers by itself again: a watcher that is done would keep its dataset from being freed."""
+    current: Any = _DatasetKind.create_fetcher
+    setattr(_DatasetKind, "create_fetcher", staticmethod(getattr(current, "replaced", current)))  # noqa: B010 - as above
 
 
-MOST_NAMES = 3
-"""Most classes of a batch that are named, in one line of a report."""
-_PLAIN = ("builtins", "collections", "copyreg", "numpy", "torch", "multiprocessing")
-"""Packages whose classes are named only if there are no others."""
-
-
-class BatchSender:
-    """Decides which batches of one worker travel to the main process."""
-
-    def __init__(self, worker: int) -> None:
-        self._worker = worker
-        self._loaded: dict[int, Any] = {id(torch.Tensor): torch.Tensor}
-        self._new: dict[int, Any] = {}
-
-    def why_not_sent(self, batch: Any, indices: Sequence[Any]) -> Incident | None:
-        """Pickle a batch like torch's queues do, discard the result, and return what was raised.
-
-        In a queue it would happen in a feeder thread: the failure is silent, and the main process waits forever.
-        """
-        pickler = _TransferPickler()
-        try:
-            pickler.dump(batch)
-        except Exception as error:  # noqa: BLE001 - the user's own __reduce__ may raise anything
-            return incident_of(error, "transfer", None, indices, self._worker)
-        finally:
-            self._new = {key: part for key, part in pickler.parts.items() if key not in self._loaded}
-        return None
-
-    def parcel_of(self, batch: Any, indices: Sequence[Any], *, carry: bool) -> Parcel | None:
-        """The batch that was pickled last, as it travels; None if all of its classes have been loaded before."""
-        if not self._new:
-            return None
-        self._loaded.update(self._new)
-        content = ForkingPickler.dumps(batch).tobytes()
-        return Parcel(self._worker, indices, _names(self._new.values()), content, carry=carry)
-
-
-def why_not_raised(error: BaseException) -> str | None:
-    """Why the main process never hears of an exception: torch's queues pickle its class by name; None if they can."""
-    try:
-        ForkingPickler.dumps(type(error))
-    except Exception as refused:  # noqa: BLE001 - a user-defined metaclass may raise anything
-        return f"{type(refused).__name__}: {refused}"
-    return None
-
-
-class Parcel:
-    """A batch on its way to the main process, which loads it where torch does, and gives it to the loop if `carry`.
-
-    `classes` are the names of those that have not been loaded before.
-    """
-
-    def __init__(self, worker: int, indices: Sequence[Any], classes: str, content: bytes, *, carry: bool) -> None:
-        self._parts = worker, shown_batch(indices), classes, content, carry
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _receive, self._parts
-
-
-def receive_in(main: Process) -> None:
-    """Let parcels that arrive in this process report to it."""
-    _mains[:] = [main]
-
-
-_mains: list[Process] = []
-
-
-def _receive(worker: int, indices: tuple[str, ...], classes: str, content: bytes, carry: bool) -> Any:
-    """Called where torch loads a parcel: load the batch in it, and report what the user's objects raise."""
-    recorder, spool = _mains[0].recorder, _mains[0].spool
-    recorder.mark(None, "receive", classes=classes)
-    try:
-        batch = ForkingPickler.loads(content)
-    # Nothing is swallowed: SystemExit ends this process, and is distinguished later.
-    except BaseException as error:
-        incident = replace(incident_of(error, "receive", worker=worker), batch=indices, classes=classes)
-        spool.write(Failure(None, 0, incident))
-        raise
-    finally:
-        recorder.mark(None, "iterate")
-    return batch if carry else None
-
-
-class _TransferPickler(ForkingPickler):
-    """Pickles like torch's queues, but leaves tensor contents where they are.
-
-    `parts` are the classes of the objects in it, and the classes and functions that it names, by id: user-defined
-    metaclasses may not hash.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO())
-        self.parts: dict[int, Any] = {}
-
-    def reducer_override(self, value: Any) -> Any:
-        part = value if isinstance(value, type | FunctionType) else type(value)
-        self.parts[id(part)] = part
-        if isinstance(value, torch.Tensor):
-            if value.requires_grad and not value.is_leaf:
-                raise RuntimeError(
-                    "a non-leaf tensor that requires grad cannot be sent to another process: detach() it"
-                )
-            return torch.Tensor, ()
-        return NotImplemented
-
-
-def _names(parts: Iterable[Any]) -> str:
-    """The classes among these for the reader, the user's own if there are any."""
-    classes = [part for part in parts if isinstance(part, type)]
-    own = [cls for cls in classes if cls.__module__.partition(".")[0] not in _PLAIN]
-    return ", ".join(cls.__qualname__ for cls in (own or classes)[:MOST_NAMES])
+def watch_fetcher(watcher: Watcher, fetcher: Any, *, iterable: bool) -> None:
+    """Replace the methods, the dataset and the iterator of a fetcher."""
+    watcher.begin_epoch()
+    watched = WatchedFetcher(watcher, fetcher, iterable=iterable)
+    if iterable:
+        fetcher.dataset_iter = WatchedIterator(fetcher.dataset_iter, watched.read)
+    else:
+        batched = hasattr(fetcher.dataset, "__getitems__") and fetcher.dataset.__getitems__
+        for wrap in watcher.hooks.wrap:
+            fetcher.dataset = wrap(fetcher.dataset)
+        fetcher.dataset = (WatchedBatches if batched else WatchedItems)(fetcher.dataset, watched.read)
+    fetcher.collate_fn = watched.collate
+    fetcher.fetch = watched.fetch
 
 
 class Watcher:
@@ -266,6 +171,15 @@ class Watcher:
                     raise RuntimeError(unsent) from error
                 self.fail(incident)
             raise
+
+
+def why_not_raised(error: BaseException) -> str | None:
+    """Why the main process never hears of an exception: torch's queues pickle its class by name; None if they can."""
+    try:
+        ForkingPickler.dumps(type(error))
+    except Exception as refused:  # noqa: BLE001 - a user-defined metaclass may raise anything
+        return f"{type(refused).__name__}: {refused}"
+    return None
 
 
 SLOW_READ = 1e-3
@@ -331,7 +245,9 @@ class WatchedFetcher:
         plan, fetch = self.watcher.plan, self.current
         samples = list(data) if self.auto_collation and isinstance(data, list | tuple) else [data]
         if self.hooks.keeps:
-            kept = [place for place, sample in enumerate(samples) if all(keeps(sample) for keeps in self.hooks.keeps)]
+            kept = [
+                position for position, sample in enumerate(samples) if all(keeps(sample) for keeps in self.hooks.keeps)
+            ]
             if not kept:
                 return None
             if len(kept) < len(samples):
@@ -425,67 +341,153 @@ def _with_cycle(incident: Incident, indices: Sequence[Any], samples: Sequence[An
 
 
 def _at(places: Sequence[int], row: Sequence[Any]) -> list[Any]:
-    return [row[place] for place in places if place < len(row)]
+    return [row[position] for position in places if position < len(row)]
 
 
-class SpyInit:
-    """A `worker_init_fn` that runs the user's own and then starts watching; picklable when the user's is."""
-
-    def __init__(self, plan: Plan, user_init: Callable[[int], Any] | None) -> None:
-        self.plan = plan
-        self.user_init = user_init
-        self.epoch = 0
-        """The epoch in which workers start; persistent ones count from there."""
-
-    def __call__(self, worker: int) -> None:
-        """Run in worker number `worker`, where torch calls worker_init_fn."""
-        incidents.register_stack_dumps(self.plan.folder)
-        watcher = Watcher(self.plan, worker, self.epoch, self.user_init)
-        info: Any = get_worker_info()
-        with nested([enter() for enter in watcher.hooks.around_init]):
-            if self.user_init is not None:
-                with watcher.catching("init"):
-                    self.user_init(info.id)  # an instrument may have changed the number
-        install(watcher, info.dataset)
+Read = Callable[..., Any]
+"""Called with an index (None in a stream), a function that reads, and how many samples it reads if not one; returns
+what that returns."""
 
 
-def install(watcher: Watcher, dataset: Any) -> None:
-    """Watch every fetcher that torch makes here for the loader's own dataset, in place of earlier watchers."""
-    for begin in watcher.hooks.begin:
-        begin()
-    current: Any = _DatasetKind.create_fetcher
-    create = getattr(current, "replaced", current)  # an earlier watcher of this process or its parent is done
+class WatchedItems:
+    """A map-style dataset as the fetcher sees it."""
 
-    def create_fetcher(kind: int, fetched: Any, *args: Any) -> Any:
-        if fetched is not dataset:  # of a loader inside the user's dataset
-            return create(kind, fetched, *args)
-        # The user's own `__iter__` runs here, and may draw.
-        around = [enter(watcher.epoch + 1, fetched) for enter in watcher.hooks.around_start]
-        with watcher.catching("iterate"), nested(around):
-            fetcher = create(kind, fetched, *args)
-        watch_fetcher(watcher, fetcher, iterable=kind == _DatasetKind.Iterable)
-        return fetcher
+    def __init__(self, dataset: Any, read: Read) -> None:
+        self._dataset = dataset
+        self._read = read
 
-    create_fetcher.replaced = create  # type: ignore[attr-defined]
-    setattr(_DatasetKind, "create_fetcher", staticmethod(create_fetcher))  # noqa: B010 - mypy forbids the plain form
+    def __getitem__(self, index: Any) -> Any:
+        return self._read(index, lambda: self._dataset[index])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
 
 
-def uninstall() -> None:
-    """Let torch make fetchers by itself again: a watcher that is done would keep its dataset from being freed."""
-    current: Any = _DatasetKind.create_fetcher
-    setattr(_DatasetKind, "create_fetcher", staticmethod(getattr(current, "replaced", current)))  # noqa: B010 - as above
+class WatchedBatches(WatchedItems):
+    """A map-style dataset that fetches a whole batch at once."""
+
+    def __getitems__(self, indices: Any) -> Any:
+        asked = members(indices)
+        index = asked[0] if len(asked) == 1 else None
+        return self._read(index, lambda: self._dataset.__getitems__(indices), max(len(asked), 1))
 
 
-def watch_fetcher(watcher: Watcher, fetcher: Any, *, iterable: bool) -> None:
-    """Replace the methods, the dataset and the iterator of a fetcher."""
-    watcher.begin_epoch()
-    watched = WatchedFetcher(watcher, fetcher, iterable=iterable)
-    if iterable:
-        fetcher.dataset_iter = WatchedIterator(fetcher.dataset_iter, watched.read)
-    else:
-        batched = hasattr(fetcher.dataset, "__getitems__") and fetcher.dataset.__getitems__
-        for wrap in watcher.hooks.wrap:
-            fetcher.dataset = wrap(fetcher.dataset)
-        fetcher.dataset = (WatchedBatches if batched else WatchedItems)(fetcher.dataset, watched.read)
-    fetcher.collate_fn = watched.collate
-    fetcher.fetch = watched.fetch
+class WatchedIterator:
+    """A stream's iterator as the fetcher sees it."""
+
+    def __init__(self, iterator: Any, read: Read) -> None:
+        self._iterator = iterator
+        self._read = read
+
+    def __iter__(self) -> WatchedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return self._read(None, lambda: next(self._iterator))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._iterator, name)
+
+
+class BatchSender:
+    """Decides which batches of one worker travel to the main process."""
+
+    def __init__(self, worker: int) -> None:
+        self._worker = worker
+        self._loaded: dict[int, Any] = {id(torch.Tensor): torch.Tensor}
+        self._new: dict[int, Any] = {}
+
+    def why_not_sent(self, batch: Any, indices: Sequence[Any]) -> Incident | None:
+        """Pickle a batch like torch's queues do, discard the result, and return what was raised.
+
+        In a queue it would happen in a feeder thread: the failure is silent, and the main process waits forever.
+        """
+        pickler = _TransferPickler()
+        try:
+            pickler.dump(batch)
+        except Exception as error:  # noqa: BLE001 - the user's own __reduce__ may raise anything
+            return incident_of(error, "transfer", None, indices, self._worker)
+        finally:
+            self._new = {key: part for key, part in pickler.parts.items() if key not in self._loaded}
+        return None
+
+    def parcel_of(self, batch: Any, indices: Sequence[Any], *, carry: bool) -> Parcel | None:
+        """The batch that was pickled last, as it travels; None if all of its classes have been loaded before."""
+        if not self._new:
+            return None
+        self._loaded.update(self._new)
+        content = ForkingPickler.dumps(batch).tobytes()
+        return Parcel(self._worker, indices, _names(self._new.values()), content, carry=carry)
+
+
+class _TransferPickler(ForkingPickler):
+    """Pickles like torch's queues, but leaves tensor contents where they are.
+
+    `parts` are the classes of the objects in it, and the classes and functions that it names, by id: user-defined
+    metaclasses may not hash.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(io.BytesIO())
+        self.parts: dict[int, Any] = {}
+
+    def reducer_override(self, value: Any) -> Any:
+        part = value if isinstance(value, type | FunctionType) else type(value)
+        self.parts[id(part)] = part
+        if isinstance(value, torch.Tensor):
+            if value.requires_grad and not value.is_leaf:
+                raise RuntimeError(
+                    "a non-leaf tensor that requires grad cannot be sent to another process: detach() it"
+                )
+            return torch.Tensor, ()
+        return NotImplemented
+
+
+MOST_NAMES = 3
+"""Most classes of a batch that are named, in one line of a report."""
+_PLAIN = ("builtins", "collections", "copyreg", "numpy", "torch", "multiprocessing")
+"""Packages whose classes are named only if there are no others."""
+
+
+def _names(parts: Iterable[Any]) -> str:
+    """The classes among these for the reader, the user's own if there are any."""
+    classes = [part for part in parts if isinstance(part, type)]
+    users_classes = [cls for cls in classes if cls.__module__.partition(".")[0] not in _PLAIN]
+    return ", ".join(cls.__qualname__ for cls in (users_classes or classes)[:MOST_NAMES])
+
+
+class Parcel:
+    """A batch on its way to the main process, which loads it where torch does, and gives it to the loop if `carry`.
+
+    `classes` are the names of those that have not been loaded before.
+    """
+
+    def __init__(self, worker: int, indices: Sequence[Any], classes: str, content: bytes, *, carry: bool) -> None:
+        self._parts = worker, shown_batch(indices), classes, content, carry
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _receive, self._parts
+
+
+def receive_in(main: Process) -> None:
+    """Let parcels that arrive in this process report to it."""
+    _mains[:] = [main]
+
+
+_mains: list[Process] = []
+
+
+def _receive(worker: int, indices: tuple[str, ...], classes: str, content: bytes, carry: bool) -> Any:
+    """Called where torch loads a parcel: load the batch in it, and report what the user's objects raise."""
+    recorder, spool = _mains[0].recorder, _mains[0].spool
+    recorder.mark(None, "receive", classes=classes)
+    try:
+        batch = ForkingPickler.loads(content)
+    # Nothing is swallowed: SystemExit ends this process, and is distinguished later.
+    except BaseException as error:
+        incident = replace(incident_of(error, "receive", worker=worker), batch=indices, classes=classes)
+        spool.write(Failure(None, 0, incident))
+        raise
+    finally:
+        recorder.mark(None, "iterate")
+    return batch if carry else None

@@ -18,7 +18,9 @@ import torch
 
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import Index, Seeding, plain_index
+from dataguard.lab.core.records import Index, Seeding, plain_index, streamed
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.culprit.line_trace import line_of_change
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import Recorded, draw_epoch, recorder
@@ -63,7 +65,7 @@ class Orders:
     def ascending(self) -> bool:
         """Whether the first epoch reads the dataset in ascending order; a last index may be padding."""
         order = [index for index in self.epochs[0] if isinstance(index, int)]
-        rising = all(one < two for one, two in pairwise(order[:-1]))
+        rising = all(index < following for index, following in pairwise(order[:-1]))
         return rising and len(order) == len(self.epochs[0])
 
 
@@ -73,7 +75,7 @@ MOST_INDEX_OBJECTS = 100
 """Most custom index objects of an epoch that are compared, which may be large."""
 
 
-def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
+def draw_orders(build: Callable[..., Loader], length: int | None) -> Orders:
     """Iterate the loader itself, as its own `__iter__` may change the order, without yielding any batch.
 
     `length` is that of the dataset.
@@ -100,6 +102,15 @@ def run_orders(build: Callable[..., Loader], length: int | None) -> Orders:
     advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, SKIPPED_NUMBERS)
     reset = tuple(source.path for source, state in zip(held, left, strict=True) if source.state() == state)
     return replace(orders, advanced=advanced, reset=reset)
+
+
+def line_of_reset(build: Callable[..., Loader], length: int | None, path: str) -> Place | None:
+    """The first line of the user's code in a second epoch after which the state of this generator differs."""
+    recorded, schedule = recorder(length, MOST_INDICES)
+    loader = build(num_workers=0, schedule=schedule)
+    draw_epoch(loader, recorded, 0)
+    held = next((source for source in _held(recorded[0]) if source.path == path), None)
+    return line_of_change(lambda: draw_epoch(loader, recorded, 1), held.state) if held else None
 
 
 def _held(order: Recorded) -> list[Source]:
@@ -131,7 +142,7 @@ class Contents:
     varies: bool
 
 
-def run_contents(loader: Loader, order: Sequence[Index]) -> Contents:
+def read_contents(loader: Loader, order: Sequence[Index]) -> Contents:
     """Read a few samples of the order with seeded generators, twice in the first epoch and twice in the second."""
     chosen = evenly(order, PROBED_SAMPLES)
     readings = []
@@ -185,7 +196,7 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
         if loader.num_workers:
             emulate_worker(loader, recorder, 1)
         with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
-            epochs.append([leaves_of(sample) for sample in islice(iter(loader.dataset), MOST_STREAM_SAMPLES)])
+            epochs.append([leaves_of(sample) for sample in islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)])
         seeds.append([seeding for _, seeding in given])
     constant = [seed for seed in seeds[0] if all(seed in given for given in seeds[:EPOCHS])]
     replayed, awaits = [], []
@@ -210,11 +221,11 @@ FEWEST_COMMON = 32
 """The fewest of them whose places correlate by more than 0.9 by no coincidence."""
 
 
-def _correlation(one: Sequence[bytes], other: Sequence[bytes]) -> list[float]:
+def _correlation(order: Sequence[bytes], other: Sequence[bytes]) -> list[float]:
     """The correlation of the places of samples in two orders; none if too few samples are in both."""
-    places = {identity: place for place, identity in enumerate(one)}
-    pairs = [(places[identity], place) for place, identity in enumerate(other) if identity in places]
-    if len(pairs) < max(COMMON_SHARE * len(one), FEWEST_COMMON):
+    positions = {identity: position for position, identity in enumerate(order)}
+    pairs = [(positions[identity], position) for position, identity in enumerate(other) if identity in positions]
+    if len(pairs) < max(COMMON_SHARE * len(order), FEWEST_COMMON):
         return []
     return [float(np.corrcoef(np.array(pairs).T)[0, 1])]
 
@@ -230,19 +241,19 @@ Of 20,000 random orders of 32 samples, 7 have one of 5 or less; of 20,000 of 100
 """
 
 
-def _is_shuffled(one: Sequence[bytes], other: Sequence[bytes]) -> bool:
+def _is_shuffled(order: Sequence[bytes], other: Sequence[bytes]) -> bool:
     """Whether two orders of the same samples differ by more than how a few sources are interleaved."""
-    places = {identity: place for place, identity in enumerate(one)}
-    common = [places[identity] for identity in other if identity in places]
-    return len(common) >= COMMON_SHARE * len(one) and _longest_descent(common) > max(
+    positions = {identity: position for position, identity in enumerate(order)}
+    common = [positions[identity] for identity in other if identity in positions]
+    return len(common) >= COMMON_SHARE * len(order) and _longest_descent(common) > max(
         MOST_SOURCES, DESCENT_PER_ROOT * len(common) ** 0.5
     )
 
 
-def _longest_descent(places: Sequence[int]) -> int:
+def _longest_descent(positions: Sequence[int]) -> int:
     """The length of the longest falling subsequence: no fewer rising ones hold all of the sequence (Dilworth)."""
     ends: list[int] = []  # of the falling subsequence of each length that ends highest, by patience sorting
-    for place in places:
-        at = bisect_left(ends, -place)
-        ends[at : at + 1] = [-place]
+    for position in positions:
+        at = bisect_left(ends, -position)
+        ends[at : at + 1] = [-position]
     return len(ends)

@@ -1,4 +1,4 @@
-"""What a loader with `state_dict` yields after it is restored in another process."""
+"""What a loader yields after its state is restored in another process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from xxhash import xxh3_64_digest
+
 from dataguard.core.incident import LoaderRaised
-from dataguard.core.model import NotApplicable, Undecided
-from dataguard.lab.core.leaves import leaves_of
+from dataguard.core.model import Undecided
+from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
 from dataguard.lab.core.records import SampleRecord
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.reading.epoch_trace import gate
@@ -20,6 +24,7 @@ from dataguard.lab.rng.rng_discovery import SEED
 from dataguard.lab.spy.drive import announce_epoch, shut, watch
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.worker_spy import Plan
+from dataguard.lab.streams.resume_methods import OF_LOADER, Method, find_method
 from dataguard.lab.subject import Subject
 from dataguard.machine.units import counted
 from dataguard.process.originals import pickle
@@ -31,9 +36,14 @@ MOST_BATCHES = 32
 TRIED_BY_JSON = 2
 """The number of the state that also goes through JSON: that of the second point, in the middle of an epoch."""
 
+FEWEST_STATES = 2
+"""With fewer states of an epoch, nothing shows whether they change with the position."""
+
 Identity = tuple[tuple[str, bytes], ...]
 Batches = tuple[Identity, ...]
 """The identities of the batches of an epoch: paths and digests of their leaves."""
+Rows = tuple[tuple[bytes, ...], ...]
+"""The digests of the samples in each batch of an epoch, as far as they are rows of its arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +71,9 @@ FIRST = Point(0, 1)
 class Run:
     """The batches of two epochs; `ended`: the first one was read to its end.
 
-    `states` are pickled results of the loader's `state_dict` along the way, and `by_json` those that a round trip
-    through JSON changed; `refused` says why a state could not be pickled or restored. `samples` are the identities of
-    all samples that were read.
+    `states` are pickled states along the way, and `by_json` those that a round trip through JSON changed; `refused`
+    says why a state could not be pickled or restored. `samples` are the identities of all samples that were read, and
+    `rows` those of each batch. A restored run has the rest of an epoch and, after the first interruption, the next one.
     """
 
     epochs: tuple[Batches, ...]
@@ -72,6 +82,7 @@ class Run:
     by_json: Mapping[Point, bytes] = field(default_factory=dict)
     refused: str | None = None
     samples: frozenset[Identity] = frozenset()
+    rows: tuple[Rows, ...] = ()
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -96,7 +107,8 @@ class Resumes:
     """A run without interruption, one that saved its states, and the runs restored from each state.
 
     `by_json` are the runs restored from states that a round trip through JSON changed. `reseeded` is a run without
-    interruption under another seed, of a stream of which a restored run yields other batches.
+    interruption under another seed, of a stream of which a restored run yields other batches. `method` is how the
+    loader is resumed.
     """
 
     reference: Run
@@ -104,32 +116,49 @@ class Resumes:
     restored: Mapping[Point, Run]
     by_json: Mapping[Point, Run]
     reseeded: Run | None = None
+    method: Method = OF_LOADER
+
+    @property
+    def holds_position(self) -> bool:
+        """Whether states of one epoch differ with the batches before them."""
+        within = [state for point, state in self.asked.states.items() if point.epoch == 0 and not point.end]
+        return len(within) < FEWEST_STATES or len(set(within)) > 1
 
 
 def find_resumes(subject: Subject, workers: int) -> Resumes:
-    """Interrupt and restore a loader with so many workers, each time in a separate process."""
+    """Interrupt and restore a loader with so many workers, each time in a separate process.
+
+    Raises NotApplicable for a loader without a state.
+    """
     others: dict[str, Any] = {"num_workers": workers} | ({"multiprocessing_context": "fork"} if workers else {})
     build = partial(subject.build, **others)
 
-    def look(key: object, run: Callable[[Loader, Path], Run]) -> Run:
+    method = subject.observe(
+        ("resumes", workers, "method"), lambda _: find_method(build(), subject.settings.contract), unobservable=True
+    )
+
+    def observe(key: object, run: Callable[[Loader, Path], Run]) -> Run:
         observation = (("resumes", workers, key), lambda folder: run(build(), folder), _with_samples)
         # Batches of the user's own `__iter__` can be compared although their samples were not observed.
         return subject.observe(*observation, unobservable=subject.facts.own_iter)
 
-    reference = look("reference", run_epochs)
-    asked = look("asked", partial(run_epochs, points=reference.points))
+    reference = observe("reference", run_epochs)
+    asked = observe("asked", partial(run_epochs, method=method, points=reference.points))
     restored, by_json = (
-        {point: look((way, point), partial(run_restored, point=point, state=state)) for point, state in states.items()}
-        for way, states in (("pickle", asked.states), ("json", asked.by_json))
+        {
+            point: observe((serialization, point), partial(run_restored, method=method, point=point, state=state))
+            for point, state in states.items()
+        }
+        for serialization, states in (("pickle", asked.states), ("json", asked.by_json))
     )
     for point, state in restored[FIRST].states.items() if FIRST in restored else ():
-        restored[point] = look(("pickle", point), partial(run_restored, point=point, state=state))
+        restored[point] = observe(("pickle", point), partial(run_restored, method=method, point=point, state=state))
     # Samples that are read by index again differ by their augmentation alone, which no loader restores.
     runs = [*restored.items(), *by_json.items()] if subject.facts.kind == "stream" else []
     compared = [reference.compared(point, run) for point, run in runs if not run.refused]
     differ = any(yielded != expected for yielded, expected in compared)
-    reseeded = look("reseeded", partial(run_epochs, seed=SEED + 1)) if differ else None
-    return Resumes(reference, asked, restored, by_json, reseeded)
+    reseeded = observe("reseeded", partial(run_epochs, seed=SEED + 1)) if differ else None
+    return Resumes(reference, asked, restored, by_json, reseeded, method)
 
 
 def _with_samples(folder: Path, run: Run | None) -> Run:
@@ -139,22 +168,18 @@ def _with_samples(folder: Path, run: Run | None) -> Run:
     return replace(run, samples=frozenset(record.digest for record in records))
 
 
-def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = (), seed: int = SEED) -> Run:
-    """Read two epochs, and save the state at each of the points.
-
-    Raises NotApplicable for a loader without `state_dict`.
-    """
-    if not all(callable(getattr(loader, name, None)) for name in ("state_dict", "load_state_dict")):
-        raise NotApplicable("the loader has no state_dict and load_state_dict")
+def run_epochs(
+    loader: Any, folder: Path, method: Method | None = None, points: tuple[Point, ...] = (), seed: int = SEED
+) -> Run:
+    """Read two epochs, and save the state at each of the points."""
     states: dict[Point, bytes] = {}
     by_json: dict[Point, bytes] = {}
     refused: list[str] = []
 
     def snap(point: Point) -> None:
-        if point not in points:
+        if method is None or point not in points:
             return
-        with gate("iterate"):
-            state = loader.state_dict()
+        state = method.saved(loader, point.epoch, point.after)
         try:
             states[point] = pickle.dumps(state)
         except Exception as error:  # noqa: BLE001 - the user's objects may raise anything
@@ -163,46 +188,60 @@ def run_epochs(loader: Any, folder: Path, points: tuple[Point, ...] = (), seed: 
             by_json[point] = pickle.dumps(plain)
 
     watch(loader, Plan(folder, (SeededSamples(seed), Records()), carry=True))
-    epochs = []
+    epochs, rows = [], []
     for number in range(2):
         announce_epoch(loader, number)
         batches: list[Identity] = []
-        for batch in _batches(loader):
+        samples: list[tuple[bytes, ...]] = []
+        for batch, members in _batches(loader):
             batches.append(batch)
+            samples.append(members)
             snap(Point(number, len(batches)))
         snap(Point(number, len(batches), end=True))
         epochs.append(tuple(batches))
-    return Run(tuple(epochs), len(epochs[0]) < MOST_BATCHES, states, by_json, refused[0] if refused else None)
+        rows.append(tuple(samples))
+    ended = len(epochs[0]) < MOST_BATCHES
+    return Run(tuple(epochs), ended, states, by_json, refused[0] if refused else None, rows=tuple(rows))
 
 
-def run_restored(loader: Any, folder: Path, point: Point, state: bytes) -> Run:
+def run_restored(loader: Any, folder: Path, method: Method, point: Point, state: bytes) -> Run:
     """Restore a pickled state in a new loader, and read the batches that follow.
 
     After the first interruption, also save a state when each worker has made two of them: some loaders count from zero
-    after a restart.
+    after a restart. Then the next epoch is read, too, which some begin where the one before was continued.
     """
     watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
     announce_epoch(loader, point.epoch + point.end)
     try:
-        loader.load_state_dict(pickle.loads(state))
+        continued = method.restored(loader, pickle.loads(state))
     except Exception as error:  # noqa: BLE001 - whether it accepts its own state is the question
-        return Run(((),), ended=True, refused=f"load_state_dict raises {type(error).__name__}: {error}")
-    batches: list[Identity] = []
+        load = "load_state_dict" if method.load is None else method.load
+        return Run(((),), ended=True, refused=f"{load} raises {type(error).__name__}: {error}")
+    epochs: list[list[Identity]] = [[]]
+    rows: list[list[tuple[bytes, ...]]] = [[]]
     states: dict[Point, bytes] = {}
     refused: str | None = None
     some = 2 * max(loader.num_workers, 1)
     try:
-        for batch in _batches(loader):
-            batches.append(batch)
-            if len(batches) == some and point == FIRST:
-                with gate("iterate"):
-                    saved = loader.state_dict()
-                states[Point(point.epoch, point.after + some, again=True)] = pickle.dumps(saved)
+        for batch, members in _batches(continued):
+            epochs[0].append(batch)
+            rows[0].append(members)
+            if len(epochs[0]) == some and point == FIRST:
+                after = point.after + some
+                saved = method.saved(continued, point.epoch, after)
+                states[Point(point.epoch, after, again=True)] = pickle.dumps(saved)
+        if point == FIRST and len(epochs[0]) < MOST_BATCHES:
+            announce_epoch(loader, point.epoch + 1)
+            following = list(_batches(loader))
+            epochs.append([batch for batch, _ in following])
+            rows.append([members for _, members in following])
     except LoaderRaised as failure:  # a state may be restored only now, by the first iteration
         if failure.incident.out_of_shared_memory:
             raise
         refused = f"iterating raises {failure.incident.headline}"
-    return Run((tuple(batches),), len(batches) < MOST_BATCHES, states, refused=refused)
+    ended = len(epochs[0]) < MOST_BATCHES
+    batches, samples = tuple(map(tuple, epochs)), tuple(map(tuple, rows))
+    return Run(batches, ended, states, refused=refused, rows=samples)
 
 
 def through_json(state: Any) -> Any:
@@ -214,12 +253,25 @@ def through_json(state: Any) -> Any:
     return None if back == state else back
 
 
-def _batches(loader: Loader) -> Iterator[Identity]:
-    """The digests of the batches of one epoch."""
+def _batches(loader: Loader) -> Iterator[tuple[Identity, tuple[bytes, ...]]]:
+    """The batches of one epoch: the digests of their leaves, and of their samples."""
     with gate("iterate"):
         iterator = iter(loader)
         for number, batch in enumerate(iterator, 1):
-            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch))
+            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch)), _rows_of(batch)
             if number == MOST_BATCHES:
                 shut(iterator)
                 break
+
+
+def _rows_of(batch: Any) -> tuple[bytes, ...]:
+    """The digests of the samples in a batch, as rows of all its arrays; none if these are of several lengths."""
+    leaves = [leaf for _, leaf in iter_leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray) and leaf.ndim]
+    lengths = {len(leaf) for leaf in leaves}
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len(lengths) != 1 or any(tensor.device.type != "cpu" or tensor.layout != torch.strided for tensor in tensors):
+        return ()
+    arrays = [np.ascontiguousarray(array_of(leaf)) for leaf in leaves]
+    if any(array.dtype.hasobject for array in arrays):
+        return ()
+    return tuple(xxh3_64_digest(b"".join(array[row].tobytes() for array in arrays)) for row in range(*lengths))

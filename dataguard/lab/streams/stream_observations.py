@@ -21,10 +21,12 @@ from dataguard.core.model import Location, NotApplicable, NotTested
 from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import members
+from dataguard.lab.culprit.line_trace import QUICK_FACTORY
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.process.isolation import in_fork
-from dataguard.lab.reading.checkpoint import rank_queries
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.fresh_import import reimported
+from dataguard.lab.reading.rank_queries import rank_queries
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
@@ -33,7 +35,9 @@ from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import resolution_for
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams import orders
+from dataguard.lab.streams.offsets import Offsets, find_offsets, offset_names
 from dataguard.lab.streams.orders import Contents, Orders, StreamOrder
+from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
 from dataguard.lab.streams.resume import Resumes, find_resumes
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
 from dataguard.lab.subject import Subject
@@ -86,7 +90,23 @@ class Streams:
         """The order in which the loader requests its samples in three epochs (map-style only)."""
         subject = self._subject
         subject.need_map("a stream has no sampler")
-        return subject.observe("orders", lambda _: orders.run_orders(subject.build, subject.facts.length))
+        return subject.observe("orders", lambda _: orders.draw_orders(subject.build, subject.facts.length))
+
+    @property
+    def own_reads(self) -> OwnReads | None:
+        """What a loader of the project's own class does not read of its dataset; None if that cannot be seen."""
+        subject = self._subject
+        if not subject.facts.own:
+            return None
+        return subject.observe("own reads", lambda folder: read_own_loader(subject.build, folder))
+
+    def reset_at(self, path: str) -> Location | None:
+        """The line that seeds a generator of the sampler, at this path, again in each epoch."""
+        subject = self._subject
+        place = subject.observe(
+            ("reset", path), lambda _: orders.line_of_reset(subject.build, subject.facts.length, path)
+        )
+        return Location(*place) if place else None
 
     @property
     def stream_order(self) -> StreamOrder:
@@ -109,7 +129,29 @@ class Streams:
         subject = self._subject
         subject.afford_reads("contents", 4 * orders.PROBED_SAMPLES)
         order = self.orders.epochs[0]
-        return subject.observe("contents", lambda _: orders.run_contents(subject.build(), order))
+        return subject.observe("contents", lambda _: orders.read_contents(subject.build(), order))
+
+    @property
+    def offsets(self) -> Offsets:
+        """What the samplers yield that get a place to start from (map-style only)."""
+        subject = self._subject
+        if subject.facts.kind != "map":
+            return Offsets()
+        target = subject.target
+        names = [] if target.is_made_once or not callable(target.source) else offset_names(target.source)
+        quick = subject.has_checkpoint and subject.factory_seconds < QUICK_FACTORY and not target.is_made_once
+
+        def again() -> Loader:
+            return subject.call_again({})
+
+        def given(name: str, value: int) -> Loader:
+            return subject.call_again({name: value})
+
+        factory = {name: partial(given, name) for name in names if quick}
+        build = partial(subject.build, num_workers=0)
+        return subject.observe(
+            "offsets", lambda _: find_offsets(build, again if quick else None, factory), unobservable=True
+        )
 
     def resumes(self, workers: int) -> Resumes:
         """What the loader yields after an interruption and a restore, with so many workers."""
@@ -145,7 +187,7 @@ def is_given(subject: Subject) -> bool:
 
 def asks(subject: Subject) -> Location | None:
     """Where the user's code reads its rank from torch.distributed or the environment, if it does."""
-    return subject.asked_for_rank or subject.observe("asking", lambda folder: watch_for_asking(subject.build, folder))
+    return subject.asked_for_rank or subject.observe("asking", lambda folder: watch_for_asking(subject, folder))
 
 
 def is_declared(subject: Subject) -> bool:
@@ -163,10 +205,12 @@ def _shards(subject: Subject) -> bool:
     return "DistributedSampler" in subject.facts.sampler
 
 
-def watch_for_asking(build: Callable[..., Loader], folder: Path) -> Location | None:
-    """Build the loader, read its first batch in this process; return where the user's code first read its rank."""
+def watch_for_asking(subject: Subject, folder: Path) -> Location | None:
+    """Import the user's modules, build the loader and read its first batch; return where the rank is first read."""
     with rank_queries() as asked:
-        loader = build(num_workers=0, schedule=lambda inner, batched: _FirstBatch(inner, batched=batched))
+        if not subject.target.is_made_once:
+            reimported(subject.target.spelling)
+        loader = subject.build(num_workers=0, schedule=lambda inner, batched: _FirstBatch(inner, batched=batched))
         drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
     return asked[0] if asked else None
 

@@ -15,12 +15,14 @@ from dataguard.lab.core.instrument import Instrument
 from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.core.records import Census, SampleRecord
 from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.provenance.source_records import SourceRecords
 from dataguard.lab.rng.frozen_rng import AdvancedRng, FrozenRngs, SeededSamples
 from dataguard.lab.rng.rng_discovery import SEED, RngCensus
 from dataguard.lab.spy.drive import EpochRun, drive
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import EVERY_SAMPLE, Account, LedgerResolution, identity_of, read_ledgers
 from dataguard.lab.spy.worker_spy import Plan
+from dataguard.targets.discovery import iterated
 from dataguard.targets.variants import Loader
 
 Identity = int
@@ -48,13 +50,15 @@ class Request:
     batch. `persistent` and the start `method` are the user's own if None. `announce` calls `set_epoch`; `twice` reads
     the second epoch as far as the first. `key` names the user's function that identifies samples. `count` also counts
     batches that are not inspected. `whole` reads the stream to its end, if it has one, and `depth` is how much of each
-    sample is kept. Requests that differ only in `run` are repeats.
+    sample is kept. With `sources`, what a sample is read from identifies it, unless a `key` does. Requests that differ
+    only in `run` are repeats.
     """
 
     num_workers: int
     seeded: bool
     rows: bool = False
     shingles: bool = False
+    sources: bool = False
     frozen: bool = False
     advance: str | None = None
     persistent: bool | None = None
@@ -76,9 +80,12 @@ class Request:
             instruments.append(FrozenRngs(((SEED,),)))
         elif self.seeded:
             instruments.append(SeededSamples(SEED))
-        instruments.append(
-            Records(key=self.key, keep=NAMED_SAMPLES, ledger=self.depth, rows=self.rows, shingles=self.shingles)
-        )
+        if self.sources and not self.key:
+            instruments.append(SourceRecords(keep=NAMED_SAMPLES, ledger=self.depth))
+        else:
+            instruments.append(
+                Records(key=self.key, keep=NAMED_SAMPLES, ledger=self.depth, rows=self.rows, shingles=self.shingles)
+            )
         limit = most if self.count and not self.whole else None
         return Plan(folder, tuple(instruments), most=limit, keep_going=True, announce=self.announce)
 
@@ -161,15 +168,15 @@ class StreamTrace:
         yielded = {f"worker {number}": samples for number, samples in zip(numbers, self.samples, strict=True)}
         return yielded | {f"worker {number}": 0 for number in self.idle}
 
-    def shown(self, place: int, identity: Identity) -> str:
+    def shown(self, position: int, identity: Identity) -> str:
         """The name in a report of the sample at this position of a single process."""
         name = self.names.get(identity)
-        return f"sample {place} in a single process{f' ({name})' if name else ''}"
+        return f"sample {position} in a single process{f' ({name})' if name else ''}"
 
     def first_of(self, wanted: Container[Identity]) -> str | None:
         """The name in a report of the first wanted sample in the order of a single process."""
         order = enumerate(chain.from_iterable(self.by_worker))
-        return next((self.shown(place, identity) for place, identity in order if identity in wanted), None)
+        return next((self.shown(position, identity) for position, identity in order if identity in wanted), None)
 
     @property
     def second(self) -> StreamTrace:
@@ -188,6 +195,19 @@ class StreamTrace:
     def distinct(self) -> float:
         """The share of samples that differ from all others."""
         return len(self.counts) / max(sum(map(len, self.by_worker)), 1)
+
+    @property
+    def known(self) -> float:
+        """The share of samples whose sources are known, if the request was for these."""
+        known = max((sum(map(len, ids)) for ids in self.leaves.values()), default=0)
+        return known / max(sum(map(len, self.by_worker)), 1)
+
+    @property
+    def renewed(self) -> float:
+        """The share of samples at the start of the second epoch that are nowhere in the first: random ones, if all."""
+        first = set(self.counts)
+        again = [identity for ids in self.again for identity in ids]
+        return sum(identity not in first for identity in again) / max(len(again), 1)
 
     @property
     def paths(self) -> list[str]:
@@ -224,8 +244,8 @@ class StreamTrace:
         # A sample that is a single leaf has no path.
         pairs = {path: (self.by_leaf(path), other.by_leaf(path)) for path in paths} or {"": (self, other)}
         if self.ended and other.ended:
-            return [path for path, (one, two) in pairs.items() if not one.same_samples(two)]
-        same = [path for path, (one, two) in pairs.items() if one._begins_like(two)]
+            return [path for path, (samples, others) in pairs.items() if not samples.same_samples(others)]
+        same = [path for path, (samples, others) in pairs.items() if samples._begins_like(others)]
         if len(same) < len(pairs) and not any(pairs[path][0].distinct > RECOGNISED_SHARE for path in same):
             raise Undecided("the stream is longer than what was read, and its order may differ: raise --samples")
         return [path for path in pairs if path not in same]
@@ -233,7 +253,9 @@ class StreamTrace:
     def _begins_like(self, other: StreamTrace) -> bool:
         """Whether each process yielded the same samples in the same order, up to the shorter trace."""
         pairs = list(zip(self.by_worker, other.by_worker, strict=False))
-        return bool(pairs) and all(one[: len(two)] == two[: len(one)] for one, two in pairs)
+        return bool(pairs) and all(
+            order[: len(other_order)] == other_order[: len(order)] for order, other_order in pairs
+        )
 
 
 def run_stream(
@@ -247,7 +269,7 @@ def run_stream(
     second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
     first = most * COUNTED_PER_INSPECTED if most and request.count else most
     epoch_runs = drive(loader, plan, batches=(first, *second), seconds=seconds)
-    return StreamRun(tuple(epoch_runs), request.num_workers, length_of(loader), plan.most or sys.maxsize)
+    return StreamRun(tuple(epoch_runs), request.num_workers, length_of(iterated(loader)), plan.most or sys.maxsize)
 
 
 def read_stream(folder: Path, answer: StreamRun | None, depth: LedgerResolution) -> StreamTrace:

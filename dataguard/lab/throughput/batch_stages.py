@@ -105,23 +105,6 @@ def _made(
     return batches, fetching[warm:], collating[warm:]
 
 
-class _BatchDataset(Dataset[Any]):
-    """Batches that exist already."""
-
-    def __init__(self, batches: Sequence[Any]) -> None:
-        self.batches = batches
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.batches[index]
-
-
-def _identity(batch: Any) -> Any:
-    return batch
-
-
 def _transfer(batches: Sequence[Any], recorder: FlightRecorder) -> Stage:
     """The time to send a finished batch from a worker; each is sent once, because it is in shared memory then."""
     if len(batches) < 3:
@@ -163,12 +146,13 @@ class TransformTimer:
 
     def watch(self, dataset: Any) -> None:
         """Find the transforms of a dataset, and of those that it wraps, and time them from now on."""
-        transforms = [one for _, part in wrapped_by(dataset, by_name) for one in _transforms(part, _MOST_DEPTH)]
-        for holder, slot, found in transforms:
-            if id(found) in self._names:
+        parts = (part for _, part in wrapped_by(dataset, by_name))
+        transforms = [entry for part in parts for entry in _transforms(part, _MOST_DEPTH)]
+        for holder, slot, transform in transforms:
+            if id(transform) in self._names:
                 continue
             with contextlib.suppress(Exception):  # a class that cannot be changed is timed with the rest
-                self._time(holder, slot, found)
+                self._time(holder, slot, transform)
 
     def measured(self, name: str, call: Callable[[], Any]) -> Any:
         """Call a function, and add its time, without that of nested transforms."""
@@ -182,21 +166,21 @@ class TransformTimer:
             if self._inside:
                 self._inside[-1] += taken
 
-    def _time(self, holder: Any, slot: Any, found: Any) -> None:
-        if isinstance(found, _PLAIN):
-            name = self._name(found, found.__name__)
-            _replace(holder, slot, _Timed(self, name, found))
+    def _time(self, holder: Any, slot: Any, transform: Any) -> None:
+        if isinstance(transform, _PLAIN):
+            name = self._name(transform, transform.__name__)
+            _replace(holder, slot, _Timed(self, name, transform))
         else:
-            self._patch(type(found))
-            self._name(found, type(found).__name__)
+            self._patch(type(transform))
+            self._name(transform, type(transform).__name__)
 
-    def _name(self, found: Any, name: str) -> str:
+    def _name(self, transform: Any, name: str) -> str:
         """A unique name for a transform, which is kept alive, so that no other object gets the same id."""
         taken = set(self._names.values())
         number = next(number for number in range(1, len(taken) + 2) if _numbered(name, number) not in taken)
-        self._held.append(found)
-        self._names[id(found)] = _numbered(name, number)
-        return self._names[id(found)]
+        self._held.append(transform)
+        self._names[id(transform)] = _numbered(name, number)
+        return self._names[id(transform)]
 
     def _patch(self, kind: type) -> None:
         if kind in self._classes:
@@ -261,3 +245,20 @@ def _replace(holder: Any, slot: Any, value: Any) -> None:
         holder[slot] = value
     else:
         setattr(holder, slot, value)
+
+
+class _BatchDataset(Dataset[Any]):
+    """Batches that exist already."""
+
+    def __init__(self, batches: Sequence[Any]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.batches[index]
+
+
+def _identity(batch: Any) -> Any:
+    return batch

@@ -34,30 +34,6 @@ MOST_EPOCHS = 20
 again."""
 
 
-class EndlessOrder(Schedule):
-    """The user's own order, repeated: the output of the loader then does not depend on the length of an epoch.
-
-    With `lead`, the first epoch ends after so many entries: persistent workers are ready when the second one starts.
-    """
-
-    def __init__(self, inner: Any, lead: int = 0) -> None:
-        super().__init__(inner)
-        self.lead = lead
-        self.passes = 0
-
-    def __iter__(self) -> Iterator[Any]:
-        self.passes += 1  # on the first entry: torch makes iterators that it does not use
-        yield from islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
-
-    def _endless(self) -> Iterator[Any]:
-        any_entry = True
-        while any_entry:
-            any_entry = False
-            for entry in drawn(self.inner):
-                any_entry = True
-                yield entry
-
-
 @dataclass(frozen=True, slots=True)
 class TimedRun:
     """The result of one run: seconds to the first batch, and per batch after the first ones."""
@@ -336,7 +312,7 @@ def measure_transfer(batch: Any, *, pinned: bool) -> DeviceTransfer:
     reason = unavailable_reason()
     if reason is not None:
         return DeviceTransfer((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)))
-    known: dict[str, Any] = {
+    details: dict[str, Any] = {
         "name": torch.cuda.get_device_name(),
         "cuda": torch.version.cuda,
         "limit_bytes_per_second": limit(),
@@ -345,24 +321,24 @@ def measure_transfer(batch: Any, *, pinned: bool) -> DeviceTransfer:
     count = sum(tensor.nbytes for tensor in plain)
     if count < _LARGE_BYTES:
         reason = f"the tensors of a batch hold only {count:,} bytes"
-        return DeviceTransfer((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)), known)
+        return DeviceTransfer((Stage("pinning", skipped=reason), Stage("copy to device", skipped=reason)), details)
     pin_memory(batch)  # allocates memory that torch then reuses
     started = time.perf_counter()
     reached = _dense(pin_memory(batch))
     pinning = time.perf_counter() - started
-    known["unpinned"] = [path for path, tensor in reached if not tensor.is_pinned()]
+    details["unpinned"] = [path for path, tensor in reached if not tensor.is_pinned()]
     ways = {"pageable": plain, "pinned": [tensor for _, tensor in reached]}
     for name, tensors in ways.items():
         copying = copy(tensors)
-        known[name] = {
+        details[name] = {
             "bytes_per_second": copying.rate,
             "overlap": copying.overlap,
             "blocked_share": min(copying.blocked / copying.alone, 1.0),
             "seconds": copying.alone,
         }
-    own = known["pinned" if pinned else "pageable"]["seconds"]
+    seconds = details["pinned" if pinned else "pageable"]["seconds"]
     pin = Stage("pinning", pinning) if pinned else Stage("pinning", skipped="pin_memory is off")
-    return DeviceTransfer((pin, Stage("copy to device", own)), known)
+    return DeviceTransfer((pin, Stage("copy to device", seconds)), details)
 
 
 def _dense(batch: Any) -> list[tuple[str, Tensor]]:
@@ -385,8 +361,8 @@ def copy(tensors: list[Tensor]) -> CopyTimes:
 
     send()
     torch.cuda.synchronize()
-    alone = _median(lambda: _elapsed(send))
-    cycles = _cycles(alone)
+    copying = _median(lambda: _elapsed(send))
+    cycles = _cycles(copying)
 
     def compute() -> None:
         torch.cuda._sleep(cycles)
@@ -395,7 +371,7 @@ def copy(tensors: list[Tensor]) -> CopyTimes:
     both = [_overlapped(send, compute) for _ in range(_COPY_ROUNDS)]
     return CopyTimes(
         sum(tensor.nbytes for tensor in tensors),
-        alone,
+        copying,
         computing,
         statistics.median(together for together, _ in both),
         statistics.median(blocked for _, blocked in both),
@@ -419,8 +395,8 @@ def _elapsed(work: Callable[[], None]) -> float:
 
 def _cycles(seconds: float) -> int:
     """How many cycles a kernel must sleep for this duration; the clock of the device is measured."""
-    known = 10_000_000
-    each = _median(lambda: _elapsed(lambda: torch.cuda._sleep(known))) / known
+    trial_cycles = 10_000_000
+    each = _median(lambda: _elapsed(lambda: torch.cuda._sleep(trial_cycles))) / trial_cycles
     return max(int(seconds / each), 1000)
 
 
@@ -442,3 +418,27 @@ def _overlapped(send: Callable[[], None], compute: Callable[[], None]) -> tuple[
         computed.record(computing)
     torch.cuda.synchronize()
     return max(start.elapsed_time(copied), start.elapsed_time(computed)) / 1e3, blocked
+
+
+class EndlessOrder(Schedule):
+    """The user's own order, repeated: the output of the loader then does not depend on the length of an epoch.
+
+    With `lead`, the first epoch ends after so many entries: persistent workers are ready when the second one starts.
+    """
+
+    def __init__(self, inner: Any, lead: int = 0) -> None:
+        super().__init__(inner)
+        self.lead = lead
+        self.passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1  # on the first entry: torch makes iterators that it does not use
+        yield from islice(self._endless(), self.lead if self.lead and self.passes == 1 else None)
+
+    def _endless(self) -> Iterator[Any]:
+        any_entry = True
+        while any_entry:
+            any_entry = False
+            for entry in drawn(self.inner):
+                any_entry = True
+                yield entry

@@ -218,11 +218,11 @@ def _counts(own: Setting, asked: tuple[int, ...], machine: Machine, batch_bytes:
     return list(settings)
 
 
-def _likely(own: int, cores: int) -> tuple[int, ...]:
+def _likely(workers: int, cores: int) -> tuple[int, ...]:
     """Worker counts worth comparing with the user's own: twice as many, many, and no more than cores."""
     most = 2 * cores
-    fewer = {cores} if own > cores else set()
-    return tuple(sorted({min(max(2 * own, 2), most), min(_MANY_WORKERS, most), *fewer} - {own}))
+    fewer = {cores} if workers > cores else set()
+    return tuple(sorted({min(max(2 * workers, 2), most), min(_MANY_WORKERS, most), *fewer} - {workers}))
 
 
 def _first(times: LoaderTimes) -> Setting:
@@ -349,13 +349,13 @@ class Sweep:
     def run(self, settings: Sequence[Setting], batches: int | None, seconds: float) -> tuple[Timed, ...]:
         """Alternate between settings for so many seconds at most; a failure is recorded, and ends only its setting."""
         until = min(time.monotonic() + seconds, self.until)
-        known = {str(setting): setting for setting in settings}
-        runs: dict[str, list[TimedRun]] = {name: [] for name in known}
+        by_name = {str(setting): setting for setting in settings}
+        runs: dict[str, list[TimedRun]] = {name: [] for name in by_name}
         failed: dict[str, str] = {}
 
         def measure(name: str) -> float | None:
             try:
-                runs[name].append(self.timed_run(known[name]))
+                runs[name].append(self.timed_run(by_name[name]))
             except LoaderFailed as failure:
                 failed[name] = failure.incident.headline
             except EmptyEpoch:
@@ -368,16 +368,17 @@ class Sweep:
 
         def timed(name: str, count: int) -> Timed:
             rounds = runs[name][:count]
-            per_batch, starts = tuple(one.per_batch for one in rounds), tuple(one.start for one in rounds)
-            return Timed(known[name], per_batch, starts, failed.get(name))
+            per_batch = tuple(timed_run.per_batch for timed_run in rounds)
+            starts = tuple(timed_run.start for timed_run in rounds)
+            return Timed(by_name[name], per_batch, starts, failed.get(name))
 
         times = race(
-            list(known),
+            list(by_name),
             measure,
             may_continue=lambda: time.monotonic() < until,
             costs=lambda name, seconds: timed(name, len(seconds)).costs(batches),
         )
-        return tuple(timed(name, len(times.get(name, ()))) for name in known)
+        return tuple(timed(name, len(times.get(name, ()))) for name in by_name)
 
     @property
     def _stream(self) -> bool:
@@ -385,9 +386,11 @@ class Sweep:
 
     def _variant(self, setting: Setting, *, warm_start: bool) -> Loader:
         """The loader under a setting; its order never ends, unless it is a stream."""
-        own = self.own.arguments
+        own_arguments = self.own.arguments
         overrides: dict[str, Any] = {
-            name: value for name, value in setting.arguments.items() if own.get(name) != value or name == "num_workers"
+            name: value
+            for name, value in setting.arguments.items()
+            if own_arguments.get(name) != value or name == "num_workers"
         }
         lead = max(setting.workers, 1) if warm_start else 0
         overrides["schedule"] = lambda inner, _: EndlessOrder(inner, lead)

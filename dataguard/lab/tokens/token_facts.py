@@ -6,7 +6,7 @@ Each function judges nothing: it counts in all rows what one check asks for, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,11 +23,26 @@ BERT masks 0.15 of all tokens, and other recipes up to 0.4.
 
 
 @dataclass(frozen=True, slots=True)
+class Spot:
+    """The row of a batch that shows a defect: in the leaf of a role, at the places of some tokens, or all of them."""
+
+    role: str
+    batch: int
+    row: int
+    places: tuple[int, ...] | None = None
+
+
+def spot_in(role: str, row: TokenRow, places: Iterable[int] | None = None) -> Spot:
+    """The row, as plain data."""
+    return Spot(role, row.batch, row.row, None if places is None else tuple(int(place) for place in places))
+
+
+@dataclass(frozen=True, slots=True)
 class PaddingLabels:
     """Rows that end in two padding tokens or more, and those of them in which all of that carries a label.
 
     `token` is the padding; `ignores`: some label is the ignored index; `apart`: labels have a width of their own, as
-    those of a decoder.
+    those of a decoder; `masked`: a mask says where the padding is, and not the run of one id that ends rows.
     """
 
     rows: int
@@ -36,6 +51,8 @@ class PaddingLabels:
     ignores: bool
     apart: bool = False
     shown: str | None = None
+    masked: bool = True
+    spot: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +71,15 @@ class Stops:
     ended: int
     alike: bool
     shown: str | None = None
+    spot: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyRows:
     """Rows that were drawn more than once, and those that had no label in any draw.
 
-    `random`: the labels of some row differ between draws.
+    `random`: the labels of some row differ between draws. `cut` are those without a label that fill the `width` of the
+    widest row, which most others do not.
     """
 
     rows: int
@@ -68,6 +87,8 @@ class EmptyRows:
     random: bool
     place: tuple[int, int] | None = None
     shown: str | None = None
+    cut: int = 0
+    width: int = 0
 
 
 def padding_labels(
@@ -80,9 +101,13 @@ def padding_labels(
     """
     ignores = any(bool((row.labels == IGNORED).any()) for row in rows if row.labels is not None)
     restores = for_models and _restore(rows)
-    known = [(row, row.labels if restores else row.targets) for row in rows if row.masked]
+    masked = any(row.masked for row in rows)
+    run = None if masked else padding_run(rows, vocabulary.pad)
+    with_targets = [(row, row.labels if restores else row.targets) for row in rows if row.masked or run is not None]
     padded = [
-        (row, targets, columns) for row, targets in known if targets is not None and len(columns := padding_of(row)) > 1
+        (row, targets, columns)
+        for row, targets in with_targets
+        if targets is not None and len(columns := padding_of(row) if run is None else run_of(row.tokens, *run)) > 1
     ]
     if padded:
         fills = {int(token) for row, _, columns in padded for token in np.unique(row.tokens[columns])}
@@ -90,18 +115,20 @@ def padding_labels(
         if len(fills) > 1:
             return None
         shown = excerpt(bad[0][0], bad[0][1].tolist(), word) if bad else None
-        return PaddingLabels(len(padded), len(bad), fills.pop(), ignores, shown=shown)
+        spot = spot_in("labels", bad[0][0], bad[0][1][1:]) if bad else None
+        return PaddingLabels(len(padded), len(bad), fills.pop(), ignores, shown=shown, masked=masked, spot=spot)
     fill = only(int(row.tokens[column]) for row in rows if row.masked for column in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
-    apart = [row.labels for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
-    ends = [] if pad is None or not _are_padded(apart, pad) else [labels for labels in apart if len(labels) > 1]
-    tails = [labels for labels in ends if set(labels[-2:].tolist()) <= {pad, IGNORED}]
-    bad_tails = [labels for labels in tails if bool((labels[-2:] == pad).all())]
+    apart = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
+    are_padded = pad is not None and _are_padded([labels for _, labels in apart], pad)
+    ends = [(row, labels) for row, labels in apart if len(labels) > 1] if are_padded else []
+    tails = [(row, labels) for row, labels in ends if set(labels[-2:].tolist()) <= {pad, IGNORED}]
+    bad_tails = [(row, labels) for row, labels in tails if bool((labels[-2:] == pad).all())]
     if not tails:
         return None
-    return PaddingLabels(
-        len(tails), len(bad_tails), pad, ignores, True, labels_excerpt(bad_tails[0], word) if bad_tails else None
-    )
+    shown = labels_excerpt(bad_tails[0][1], word) if bad_tails else None
+    spot = spot_in("labels", bad_tails[0][0], np.arange(len(bad_tails[0][1]))[-2:]) if bad_tails else None
+    return PaddingLabels(len(tails), len(bad_tails), pad, ignores, apart=True, shown=shown, spot=spot)
 
 
 def _restore(rows: Sequence[TokenRow]) -> bool:
@@ -134,6 +161,36 @@ def padding_of(row: TokenRow) -> np.ndarray:
     return at_end if len(at_end) else at_start[at_start < within[0]]
 
 
+FEWEST_RUNS = 8
+"""Rows that a padding id must end: what holds by chance in half of all rows holds in eight with odds of 1 in 256."""
+
+
+def padding_run(rows: Sequence[TokenRow], pad: int | None) -> tuple[int, bool] | None:
+    """The id that pads rows without a mask, and whether it begins them instead of ending them; None without one.
+
+    Unless it is known, it is the id that stands in a run of two or more, of several lengths, at that end of most rows,
+    and nowhere else.
+    """
+    for at_start in (False, True):
+        edges = Counter(int(row.tokens[0 if at_start else -1]) for row in rows if len(row.tokens))
+        for token, _ in edges.most_common(1) if pad is None else [(pad, 0)]:
+            counts = [len(run_of(row.tokens, token, at_start)) for row in rows]
+            long = [count for count in counts if count > 1]
+            everywhere = sum(int((row.tokens == token).sum()) for row in rows)
+            alone = len(set(long)) > 1 and 2 * len(long) >= len(rows) and everywhere == sum(counts)
+            if len(long) >= FEWEST_RUNS and (alone or pad is not None):
+                return token, at_start
+    return None
+
+
+def run_of(tokens: np.ndarray, token: int, at_start: bool) -> np.ndarray:
+    """The places of the run of a token that ends a row, or begins it; none if it is all of the row."""
+    others = np.flatnonzero(tokens != token)
+    if not len(others):
+        return others
+    return np.arange(others[0]) if at_start else np.arange(others[-1] + 1, len(tokens))
+
+
 def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops | None:
     """How a language model learns to stop; None if it learns no tokens, or if no token is known to stop or to pad."""
     causal = [row for row in rows if row.targets is not None]
@@ -143,8 +200,12 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
     if token is None or not causal:
         return None
     hidden = learned = ended = 0
-    first: tuple[TokenRow, int] | None = None
+    first_hidden: tuple[TokenRow, int] | None = None
+    first_ended: tuple[TokenRow, int] | None = None
     widest = max(_end(row, pad) for row in causal)
+    widths: dict[int, set[int]] = {}
+    for row in causal:
+        widths.setdefault(row.batch, set()).add(len(row.tokens))
     lasts: set[int] = set()
     for row in causal:
         targets, end = row.targets, _end(row, pad)
@@ -156,16 +217,19 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
         silent = after_label[targets[after_label] == IGNORED]
         hidden += len(silent)
         learned += int((targets == token).sum()) if row.labels is None else int(np.sum(row.labels == token))
-        first = first or ((row, int(silent[0])) if len(silent) else None)
+        first_hidden = first_hidden or ((row, int(silent[0])) if len(silent) else None)
         labelled = np.flatnonzero(targets != IGNORED)
-        if end < min(widest, len(row.tokens)) and len(labelled):
+        padded = end < len(row.tokens) or len(widths[row.batch]) > 1  # Nested rows have no padding.
+        if end < widest and padded and len(labelled):
             ended += 1
             lasts.add(int(targets[labelled[-1]]))
-            first = first or (row, int(labelled[-1]))
+            first_ended = first_ended or (row, int(labelled[-1]))
     alike = len(lasts) == 1 or lasts <= vocabulary.special
+    first = first_hidden or first_ended
     shown = excerpt(first[0], [first[1]], word) if first else None
-    name = named(token, word)
-    return Stops(token, name, token == pad, hidden, learned, ended, alike, shown)
+    spot = spot_in("labels", first_hidden[0], [first_hidden[1]]) if first_hidden else None
+    spot = spot or (spot_in("tokens", first_ended[0]) if first_ended else None)
+    return Stops(token, named(token, word), token == pad, hidden, learned, ended, alike, shown, spot)
 
 
 def _end(row: TokenRow, pad: int | None) -> int:
@@ -201,8 +265,21 @@ def empty_rows(draws: Sequence[Sequence[TokenRow]], word: Word) -> EmptyRows | N
     random = any(len({labels for _, labels in entries}) > 1 for entries in matched)
     if not empty:
         return EmptyRows(len(matched), 0, random)
-    row = min(empty, key=lambda one: (one.batch, one.row))
-    return EmptyRows(len(matched), len(empty), random, (row.batch, row.row), excerpt(row, [], word))
+    row = min(empty, key=lambda row: (row.batch, row.row))
+    lengths = [len(_trimmed(entries[0][0])) for entries in matched]
+    width = max(lengths)
+    others = [length for length, entries in zip(lengths, matched, strict=True) if any(labels for _, labels in entries)]
+    truncates = 2 * sum(length < width for length in others) > len(others)
+    cut = sum(len(_trimmed(row)) == width for row in empty) if truncates else 0
+    return EmptyRows(len(matched), len(empty), random, (row.batch, row.row), excerpt(row, [], word), cut, width)
+
+
+def _trimmed(row: TokenRow) -> np.ndarray:
+    """The tokens of a row without padding: what the mask shows, or else all but a run of one id at its end."""
+    if row.masked or len(row.tokens) < 2:
+        return row.text
+    run = run_of(row.tokens, int(row.tokens[-1]), at_start=False)
+    return row.tokens[: len(row.tokens) - len(run)] if len(run) > 1 else row.tokens
 
 
 def _used(row: TokenRow) -> np.ndarray | None:
@@ -219,7 +296,10 @@ times."""
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """How many rows begin with the token, and how many with two of it."""
+    """How many rows begin with the token, and how many with two of it.
+
+    `within` counts where else it stands, as in packed rows, and `doubled` where it does so twice.
+    """
 
     token: int
     name: str
@@ -227,15 +307,18 @@ class Starts:
     twice: int
     rows: int
     shown: str | None = None
+    spot: Spot | None = None
+    within: int = 0
+    doubled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Packs:
     """Rows of several documents: how many of their starts the batch lets see what is before (`open`), or labels.
 
-    `restarts` counts later documents, by positions or offsets, or by the stop token if `by_stop`. `same`: all of them
-    begin with one token, from which nothing of another document can be learned. `alone`: batches are one row without
-    padding, whose documents some kinds of attention keep apart whatever the mask says.
+    `restarts` counts later documents, by positions or offsets, or by the tokens that start or end them if `by_stop`.
+    `same`: all of them begin with one token, from which nothing of another document can be learned. `alone`: batches
+    are one row without padding, whose documents some kinds of attention keep apart whatever the mask says.
     """
 
     rows: int
@@ -247,6 +330,8 @@ class Packs:
     alone: bool = False
     shown: str | None = None
     shown_label: str | None = None
+    spot: Spot | None = None
+    label_spot: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,29 +362,47 @@ class Ids:
     ignores: bool
     place: tuple[int, int] | None = None
     shown: str | None = None
+    negative_spot: Spot | None = None
 
 
 def starts(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Starts | None:
-    """How rows begin; None if no token is known to start them, or if it may be padding."""
+    """How rows and packed documents begin; None if no token is known to start them, or if it may be padding."""
     token = vocabulary.bos
     if token is None or any(token == vocabulary.pad and not row.masked for row in rows):
         return None
     long = [row for row in rows if len(row.text) > 1]
     once = [row for row in long if row.text[0] == token]
     twice = [row for row in once if row.text[1] == token]
-    first = twice[0] if twice else None
-    column = int(np.flatnonzero(first.inside)[0]) if first else 0
-    shown = excerpt(first, [column, column + 1], word) if first else None
-    return Starts(token, named(token, word), len(once), len(twice), len(long), shown)
+    within = [(row, column) for row in long for column in _starts_within(row, token).tolist()]
+    doubled = [(row, column) for row, column in within if row.tokens[column + 1] == token]
+    first = (twice[0], int(np.flatnonzero(twice[0].inside)[0])) if twice else next(iter(doubled), None)
+    columns = (first[1], first[1] + 1) if first else ()
+    return Starts(
+        token,
+        named(token, word),
+        len(once),
+        len(twice),
+        len(long),
+        excerpt(first[0], columns, word) if first else None,
+        spot_in("tokens", first[0], columns) if first else None,
+        # An end that is the start token, too, precedes it.
+        within=len(within) if token != vocabulary.eos else 0,
+        doubled=len(doubled),
+    )
 
 
-def packs(rows: Sequence[TokenRow], stop: int | None, word: Word) -> Packs | None:
-    """Packed documents, split at `stop` where nothing else splits them; None without any."""
+def _starts_within(row: TokenRow, token: int) -> np.ndarray:
+    """Where a start token follows another one in a row, and is not its last."""
+    seen = (row.tokens == token) & row.inside
+    return np.flatnonzero(seen[1:-1] & ~seen[:-2] & row.inside[2:]) + 1
+
+
+def packs(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Packs | None:
+    """Packed documents, split at the tokens that start or end them where nothing else splits them; None without any."""
     split = [(row, row.starts) for row in rows if len(row.starts)]
-    by_stop = not split and stop is not None
+    by_stop = not split
     if by_stop:
-        every = [(row, np.flatnonzero((row.tokens[:-1] == stop) & row.inside[1:]) + 1) for row in rows]
-        split = [(row, columns) for row, columns in every if len(columns)]
+        split = _split_by_tokens(rows, vocabulary)
     if not split:
         return None
     opened = [(row, columns) for row, columns in split if not row.blocks and (row.opens or by_stop)]
@@ -322,7 +425,49 @@ def packs(rows: Sequence[TokenRow], stop: int | None, word: Word) -> Packs | Non
         all(row.row == 0 and bool(row.inside.all()) for row in rows),
         shown,
         shown_label,
+        spot_in("tokens" if by_stop else "mask", opened[0][0]) if opened else None,
+        spot_in("labels", labelled[0][0], [labelled[0][1]]) if labelled else None,
     )
+
+
+def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[tuple[TokenRow, np.ndarray]]:
+    """Where later documents of rows begin, by their start token; by the end token if documents have no start.
+
+    An end token may end each turn of a conversation, whose questions have no labels: then it says nothing.
+    """
+    bos: tuple[int, ...] = () if vocabulary.bos is None else (vocabulary.bos,)
+    heads = (vocabulary.chat.heads if vocabulary.chat else ()) or (bos,)
+    begun = [
+        (row, columns)
+        for row in rows
+        if len(columns := np.unique(np.concatenate([_places_of(row, head) for head in heads])))
+    ]
+    if begun:
+        within = [(row, columns[columns > np.flatnonzero(row.inside)[0]]) for row, columns in begun]
+        return [(row, columns) for row, columns in within if len(columns)]
+    stop = vocabulary.eos
+    asked = any(
+        bool((row.targets[row.inside][1:] == IGNORED).any())
+        for row in rows
+        if row.targets is not None and row.inside.any()
+    )
+    if stop is None or asked or vocabulary.chat is not None:
+        return []
+    padding = (stop, stop if vocabulary.pad is None else vocabulary.pad)
+    every = [
+        (row, np.flatnonzero((row.tokens[:-1] == stop) & ~np.isin(row.tokens[1:], padding) & row.inside[1:]) + 1)
+        for row in rows
+    ]
+    return [(row, columns) for row, columns in every if len(columns)]
+
+
+def _places_of(row: TokenRow, head: Sequence[int]) -> np.ndarray:
+    """Where a sequence of tokens begins in a row, the first of several in succession."""
+    if not head or len(row.tokens) < len(head):
+        return np.zeros(0, np.int64)
+    windows = np.lib.stride_tricks.sliding_window_view(np.where(row.inside, row.tokens, -1), len(head))
+    found = np.flatnonzero((windows == np.asarray(head)).all(1))
+    return found[np.diff(found, prepend=-2) > 1]
 
 
 def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
@@ -340,10 +485,10 @@ def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
         fewest = min((int((row.text == token).sum()) for row in cut), default=count)
         first = min(cut, key=lambda row: int((row.text == token).sum()), default=None)
         marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
-        place = (first.batch, first.row) if first else None
+        position = (first.batch, first.row) if first else None
         shown = excerpt(first, marked, word) if first else None
         name = named(token, word)
-        return ImageTokens(token, name, count, len(whole), len(cut), fewest, place, shown)
+        return ImageTokens(token, name, count, len(whole), len(cut), fewest, position, shown)
     return None
 
 
@@ -362,9 +507,14 @@ def ids(rows: Sequence[TokenRow], size: int | None, word: Word) -> Ids:
     beyond = [(row, np.flatnonzero((row.tokens >= size) & row.inside)) for row in rows] if size else []
     bad = [(row, columns) for row, columns in beyond if len(columns)]
     distinct = {int(token) for row, columns in bad for token in np.unique(row.tokens[columns])}
-    stored = [row.stored for row in rows if row.stored is not None]
+    stored = [(row, row.stored) for row in rows if row.stored is not None]
     negative: Counter[int] = Counter()
-    for labels in stored:
+    unusual = [
+        spot_in("labels", row, places)
+        for row, labels in stored
+        if len(places := np.flatnonzero((labels < 0) & (labels != IGNORED)))
+    ]
+    for _, labels in stored:
         for value, count in zip(*np.unique(labels[labels < 0], return_counts=True), strict=True):
             negative[int(value)] += int(count)
     first = bad[0] if bad else None
@@ -376,4 +526,5 @@ def ids(rows: Sequence[TokenRow], size: int | None, word: Word) -> Ids:
         IGNORED in negative,
         (first[0].batch, first[0].row) if first else None,
         excerpt(first[0], first[1][:3].tolist(), word) if first else None,
+        unusual[0] if unusual else None,
     )

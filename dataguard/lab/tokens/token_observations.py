@@ -6,26 +6,37 @@ Besides the facts of rows (`token_facts`), labels are compared with the tokens a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch.utils.data import IterableDataset
 
-from dataguard.core.model import NotApplicable
-from dataguard.lab.core.index_schedules import Spread, in_use
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import NotApplicable, NotTested, Undecided
+from dataguard.lab.core.index_schedules import spread_over
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.records import key_of
+from dataguard.lab.core.records import Index, key_of, members, plain_index
+from dataguard.lab.culprit.line_trace import Look, Traced, placed
+from dataguard.lab.culprit.value_trace import BatchHistory, line_of_array
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.followed_batch import follow_batch
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
+from dataguard.lab.tokens.answer_pairs import AnswerPairs, Pair, answer_pairs, pairs_in
+from dataguard.lab.tokens.conversations import LearnedTurns, chat_of, ignores_within, learned_turns
 from dataguard.lab.tokens.token_facts import (
     EmptyRows,
     Ids,
     ImageTokens,
     Packs,
     PaddingLabels,
+    Spot,
     Starts,
     Stops,
     empty_rows,
@@ -33,16 +44,24 @@ from dataguard.lab.tokens.token_facts import (
     image_tokens,
     packs,
     padding_labels,
+    spot_in,
     starts,
     stops,
+)
+from dataguard.lab.tokens.token_roles import (
+    Leaves,
+    group_of,
+    leaves_in,
+    may_be_tokens,
+    roles_by_content,
+    roles_of,
 )
 from dataguard.lab.tokens.token_rows import (
     IGNORED,
     TokenRow,
     Vocabulary,
-    group_of,
+    ignored_of,
     lag_of,
-    roles_of,
     rows_of,
     targets_of,
     tokenizers_in,
@@ -57,14 +76,18 @@ MOST_SAMPLES, FEW_SAMPLES = 128, 32
 """How many samples are read in each draw; few of them if samples are slow: more show rarer rows, and take longer."""
 MOST_TOKENS = 1 << 20
 """After so many tokens a draw ends: a limit of memory, as all rows are kept."""
+NO_TOKENS = "no batch has the key input_ids, or integers that are known as tokens: name your tokens in the contract"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReads:
     """What batches of tokens hold. `names` are the paths of their leaves by role.
 
-    `rows`, `tokens` that the model sees and `labelled` ones count the first draw. `lag` is how far labels are shifted;
+    `rows`, `tokens` that the model sees and `labelled` ones count the first draw; `batches` are the indices of its
+    batches, unless it is a stream. `lag` is how far labels are shifted;
     None if they are no tokens of their rows. `model_keys`: the batch has just arguments of models that shift labels.
+    `ignores_within`: tokens between others have no label, as prompts have none. `by_content`: names and contract do not
+    say which leaf holds the tokens.
     """
 
     names: Mapping[str, str]
@@ -83,6 +106,17 @@ class TokenReads:
     ids: Ids
     narrow: NarrowStorage | None
     shift: LabelShift | None
+    turns: LearnedTurns | None = None
+    pairs: AnswerPairs | None = None
+    ignores_within: bool = False
+    by_content: bool = False
+    batches: tuple[tuple[Index, ...], ...] = ()
+
+    @property
+    def note(self) -> str | None:
+        """Which leaf was taken for what, if neither names nor the contract say so."""
+        taken = ", ".join(f"batch{path} as {role}" for role, path in self.names.items())
+        return f"taken by content: {taken}; the contract can name others" if self.by_content else None
 
     @property
     def exercised(self) -> dict[str, int]:
@@ -104,22 +138,97 @@ class Tokens:
         epoch = subject.epoch
         batches = [batch for batch in epoch.batches if batch.incident is None]
         contract = subject.settings.contract
-        paths = [leaf.path for leaf in batches[0].leaves] if batches else []
+        leaves = batches[0].leaves if batches else ()
+        paths = [leaf.path for leaf in leaves]
         names = roles_of(paths, contract)
-        if not names:
-            raise NotApplicable("no batch has the key input_ids: name your tokens in the contract")
+        if not names and not any(may_be_tokens(leaf, batches[0].size) for leaf in leaves):
+            raise NotApplicable(NO_TOKENS)
         cost = epoch.seconds_per_sample
         samples = subject.affordable_reads(MOST_SAMPLES, FEW_SAMPLES, TOKEN_DRAWS)
+        if not names and not subject.reads_take_little(TOKEN_DRAWS * samples):
+            raise NotTested("reading batches to find out which leaf holds tokens takes long: name it in the contract")
         collated = samples // max(batches[0].size, 1) * max(batch.collate_seconds for batch in batches)
         subject.afford("tokens", TOKEN_DRAWS * (samples * cost + collated))
-        limit, group = epoch.limit, group_of(names["tokens"])
+        limit, group = epoch.limit, group_of(names["tokens"]) if names else None
         keys = frozenset(key_of(path) for path in paths if group_of(path) == group)
-        reads: TokenReads | None = subject.observe(
-            "tokens", lambda _: read_tokens(subject.build, contract, names, keys, samples, limit)
-        )
+
+        def read(vocabulary: Vocabulary | None) -> TokenReads | None:
+            return subject.observe(
+                ("tokens", vocabulary),
+                lambda _: read_tokens(subject.build, contract, names, keys, samples, limit, vocabulary),
+            )
+
+        reads = read(None)
+        if reads is None or (reads.vocabulary.where is None and reads.vocabulary.size is None):
+            borrowed = self._vocabulary_of_others()
+            reads = read(borrowed) if borrowed is not None else reads
         if reads is None:
-            raise NotApplicable("the tokens of a batch are no integers in rows")
+            raise NotApplicable("the tokens of a batch are no integers in rows" if names else NO_TOKENS)
         return reads
+
+    def line(self, spot: Spot | None) -> Traced | None:
+        """The line of the user's code after which a row is as this spot shows it."""
+        if spot is None:
+            return None
+        read, path = self.read, self.read.names[spot.role]
+        late = read.lag or 0 if spot.role == "labels" else 0
+        places = None if spot.places is None else [place - late for place in spot.places]
+        return self._line(spot, lambda history: history.line_of_leaf(path, spot.row, places))
+
+    def line_of_tokens(self, place: tuple[int, int]) -> Traced | None:
+        """The line that cuts the tokens of this row of a batch, or else makes them."""
+        spot, path = Spot("tokens", *place), self.read.names["tokens"]
+        return self._line(
+            spot, lambda history: history.line_of_cut(path, spot.row) or history.line_of_leaf(path, spot.row)
+        )
+
+    def line_of_empty(self, place: tuple[int, int]) -> Traced | None:
+        """The line after which a row has no label: that which cuts its tokens, if they are cut."""
+        spot, names = Spot("labels", *place), self.read.names
+
+        def find(history: BatchHistory) -> Look | None:
+            cut = history.line_of_cut(names["tokens"], spot.row)
+            return cut or history.line_of_leaf(names["labels"], spot.row, places=())
+
+        return self._line(spot, find)
+
+    def line_of_storage(self, where: str, dtype: str) -> Traced | None:
+        """The line of the factory after which an array is stored in this dtype."""
+        subject = self._subject
+        again = subject.quick_rebuild
+        if again is None:
+            raise Undecided("the factory takes too long to be followed line by line")
+        return subject.observe(("storage", where), lambda _: placed(line_of_array(again, where, dtype), None, None))
+
+    def _line(self, spot: Spot, find: Callable[[BatchHistory], Look | None]) -> Traced | None:
+        read, subject = self.read, self._subject
+        size = max((batch.size for batch in subject.epoch.batches), default=1)
+        indices = read.batches[spot.batch] if read.batches else (None,) * size
+        skip = 0 if read.batches else spot.batch * size
+        follow = partial(follow_batch, skip=skip)
+        return subject.line_in_batch(("tokens", spot), indices, find, follow, num_workers=0)
+
+    def _vocabulary_of_others(self) -> Vocabulary | None:
+        """The vocabulary of a tokenizer that another loader of the target holds: an evaluation decodes what it gets."""
+        contract = self._subject.settings.contract
+        for sibling in self._subject.siblings.values():
+            if sibling is self._subject:
+                continue
+            held = partial(_held_vocabulary, sibling.build, contract)
+            vocabulary: Vocabulary | None = observed_or_none(partial(sibling.observe, "vocabulary", held))
+            if vocabulary is not None and vocabulary.where is not None:
+                return replace(vocabulary, where=f"{vocabulary.where} of the loader {sibling.facts.name}")
+        return None
+
+
+def _held_vocabulary(build: Callable[..., Loader], contract: Mapping[str, Any], _: Path) -> Vocabulary:
+    """The vocabulary of the tokenizers that a loader holds."""
+    return vocabulary_of(tokenizers_in(roots_of(build(num_workers=0))), contract)
+
+
+def roots_of(loader: Any) -> dict[str, Any]:
+    """The parts of a loader that may hold tokenizers."""
+    return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "sampler": loader.sampler}
 
 
 def read_tokens(
@@ -129,22 +238,41 @@ def read_tokens(
     keys: frozenset[str],
     samples: int,
     limit: int | None,
+    borrowed: Vocabulary | None = None,
 ) -> TokenReads | None:
-    """Read the same batches repeatedly, without workers; None if their tokens have no rows."""
-    spreads: list[Spread] = []
+    """Read the same batches repeatedly, without workers; None if their tokens have no rows.
 
-    def schedule(inner: Any, batched: bool) -> Spread:
-        spreads.append(Spread(inner, samples, limit, samples, batched=batched))
-        return spreads[-1]
+    If their leaves have no `names`, those are used that the first `FEW_SAMPLES` samples show. The vocabulary is that of
+    tokenizers that the loader holds, or a `borrowed` one.
+    """
+    loader, spread = spread_over(build, samples, limit, samples, num_workers=0)
+    roots = roots_of(loader)
+    most = None if spread else max(2, -(-samples // (loader.batch_size or 1)))
+    roles = dict(names)
 
-    loader = build(schedule=schedule, num_workers=0)
-    most = None if in_use(spreads, loader) else max(2, -(-samples // (loader.batch_size or 1)))
-    draws = [_draw(loader, number, contract, most, samples) for number in range(TOKEN_DRAWS)]
+    def decide(first: Sequence[Leaves]) -> Mapping[str, str]:
+        if not roles:
+            known = (borrowed or vocabulary_of(tokenizers_in(roots), contract)).known
+            roles.update(roles_by_content(first, known, contract, ignored_of(contract)))
+        return roles
+
+    pairs: list[Pair] = []
+    draws = [_draw(loader, number, contract, decide, most, samples, pairs) for number in range(TOKEN_DRAWS)]
     rows = draws[0]
     if not rows:
         return None
-    nodes = tokenizers_in({"dataset": loader.dataset, "collate_fn": loader.collate_fn, "sampler": loader.sampler})
-    return facts_of(draws, names, keys, vocabulary_of(nodes, contract), word_of(nodes), contract, loader)
+    nodes = tokenizers_in(roots)
+    vocabulary = borrowed or vocabulary_of(nodes, contract)
+    largest = max(int(row.tokens.max(initial=0)) for row in rows)
+    if (borrowed or not names) and vocabulary.size is not None and largest >= vocabulary.size:
+        nodes = []  # A tokenizer for something else.
+        vocabulary = vocabulary_of(nodes, contract)
+    vocabulary = replace(vocabulary, chat=chat_of(nodes))
+    reads = facts_of(draws, roles, keys, vocabulary, word_of(nodes), contract, loader, pairs)
+    count = 1 + max(row.batch for row in rows)
+    plan = islice(spread, count) if spread and not isinstance(loader.dataset, IterableDataset) else ()
+    batches = tuple(tuple(map(plain_index, members(batch))) for batch in plan)
+    return replace(reads, by_content=not names, batches=batches)
 
 
 def facts_of(
@@ -155,14 +283,15 @@ def facts_of(
     word: Callable[[int], str] | None,
     contract: Mapping[str, Any],
     loader: Any = None,
+    pairs: Sequence[Pair] = (),
 ) -> TokenReads:
     """What the rows of some draws hold."""
     lag = lag_of([row for rows in draws for row in rows])
     draws = [[replace(row, targets=targets_of(row, lag)) for row in rows] for rows in draws]
     rows = draws[0]
     used = [row.targets[1:] if row.targets is not None else row.labels for row in rows]
-    stop = vocabulary.eos if contract.get("packing") == "separate" else None
-    model_keys = is_for_causal_model(keys, for_models=vocabulary.for_models)
+    ignores = any(row.stored is not None and bool((row.stored == IGNORED).any()) for row in rows)
+    model_keys = is_for_causal_model(keys, for_models=vocabulary.for_models, ignores=ignores)
     return TokenReads(
         names,
         len(rows),
@@ -175,21 +304,44 @@ def facts_of(
         stops(rows, vocabulary, word),
         empty_rows(draws, word),
         starts(rows, vocabulary, word),
-        packs(rows, stop, word),
+        packs(rows, vocabulary, word),
         image_tokens(rows, word),
         ids(rows, vocabulary.size, word),
         narrow_storage(loader, rows, vocabulary.size) if loader is not None else None,
         find_shift(rows),
+        learned_turns(rows, vocabulary.chat, word),
+        answer_pairs(pairs, names["tokens"], lag, vocabulary.pad, word),
+        any(ignores_within(row) for row in rows if row.targets is not None),
     )
 
 
-def _draw(loader: Loader, number: int, contract: Mapping[str, Any], most: int | None, samples: int) -> list[TokenRow]:
-    """The rows of one epoch, or of its first batches."""
+def _draw(
+    loader: Loader,
+    number: int,
+    contract: Mapping[str, Any],
+    decide: Callable[[Sequence[Leaves]], Mapping[str, str]],
+    most: int | None,
+    samples: int,
+    pairs: list[Pair],
+) -> list[TokenRow]:
+    """The rows of one epoch, or of its first batches, some of which `decide` the roles of leaves.
+
+    The pairs of answers of the first epoch are added to `pairs`.
+    """
     announce_epoch(loader, number)
     rows: list[TokenRow] = []
     with gate("iterate"):
-        for batch_number, batch in enumerate(islice(loader, most)):
-            rows += rows_of(batch, batch_number, contract)
+        batches = map(leaves_in, islice(loader, most))
+        # Copied, because a collate_fn may fill the same memory again.
+        first = [
+            {path: array.copy() for path, array in leaves.items()}
+            for leaves in islice(batches, max(1, FEW_SAMPLES // (loader.batch_size or 1)))
+        ]
+        roles = decide(first)
+        for batch_number, leaves in enumerate(chain(first, batches) if roles else ()):
+            in_batch = rows_of(leaves, batch_number, contract, roles)
+            rows += in_batch
+            pairs += pairs_in(leaves, batch_number, contract, roles, in_batch) if not number and in_batch else []
             if len(rows) >= samples or sum(row.tokens.size for row in rows) > MOST_TOKENS:
                 break
     return rows
@@ -242,19 +394,26 @@ MARKS = frozenset({"attention_mask", "position_ids"})
 """Keys that tell the batch of a model of transformers from one of tokens and labels alone."""
 CAUSAL = MARKS | {"input_ids", "labels", "token_type_ids", "inputs_embeds", "num_items_in_batch", "logits_to_keep"}
 """The arguments of such models that shift labels; others take a mask for the loss, or tokens of a decoder."""
+_OTHER_MODALITY = re.compile(
+    r"pixel_|images?($|_)|videos?($|_)|audios?($|_)|input_features$|feature_attention|mm_token"
+)
+"""Arguments of such models that see images or hear sounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelShift:
     """How many labels of batches were compared, and how many are the token `after` theirs, or the one `at` theirs.
 
-    `tokens` counts the different ones among them.
+    `beyond`: the token two after theirs. `tokens` counts the different ones among them; `spot` is the first row, with
+    the tokens after its labels.
     """
 
     compared: int
     after: int
     at: int
     tokens: int
+    beyond: int = 0
+    spot: Spot | None = field(default=None, compare=False)
 
 
 def find_shift(rows: Sequence[TokenRow]) -> LabelShift | None:
@@ -262,20 +421,25 @@ def find_shift(rows: Sequence[TokenRow]) -> LabelShift | None:
     pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
     if not pairs:
         return None
-    labelled, after, at = [], 0, 0
+    labelled, after, at, beyond = [], 0, 0, 0
     for row, labels in pairs:
         counts = (labels[:-1] != IGNORED) & row.inside[1:] & row.inside[:-1]
         kept = labels[:-1][counts]
         labelled.append(kept)
         after += int((kept == row.tokens[1:][counts]).sum())
         at += int((kept == row.tokens[:-1][counts]).sum())
+        beyond += int((kept[: int(counts[:-1].sum())] == row.tokens[2:][counts[:-1]]).sum())
     every = np.concatenate(labelled)
-    return LabelShift(len(every), after, at, len(np.unique(every)))
+    row, labels = pairs[0]
+    spot = spot_in("labels", row, 1 + np.flatnonzero((labels[:-1] != IGNORED) & row.inside[1:] & row.inside[:-1]))
+    return LabelShift(len(every), after, at, len(np.unique(every)), beyond, spot)
 
 
-def is_for_causal_model(keys: Collection[str], *, for_models: bool) -> bool:
+def is_for_causal_model(keys: Collection[str], *, for_models: bool, ignores: bool = False) -> bool:
     """Whether a batch has just the arguments of models that shift labels.
 
     Without a mask or positions they are, if they are made `for_models` of a library that the user's code has loaded.
+    The batch may hold images and sounds, too, if some label is ignored (`ignores`), as these models do.
     """
-    return {"input_ids", "labels"} <= set(keys) <= CAUSAL and (bool(MARKS & set(keys)) or for_models)
+    text = {key for key in keys if not (ignores and _OTHER_MODALITY.match(key))}
+    return {"input_ids", "labels"} <= text <= CAUSAL and (bool(MARKS & text) or for_models)

@@ -1,32 +1,39 @@
 """The rows of batches of tokens, in one form: the tokens, and what the labels, masks and positions say of each.
 
-Which leaf has which role is known by usual names, or by those of the contract (`roles_of`). Special tokens, vocabulary
-and words come from tokenizers that dataset, transforms or collate_fn hold. These are read, and never called with text;
-their libraries are not imported, because a user's tokenizer has done that. An `excerpt` shows a few tokens of a row as
-readers see them: in columns, with mask, label and position below.
+Which leaf has which role is decided in `token_roles`. Special tokens, vocabulary and words come from tokenizers that
+dataset, transforms or collate_fn hold. These are read, and never called with text; their libraries are not imported,
+because a user's tokenizer has done that. An `excerpt` shows a few tokens of a row as readers see them: in columns, with
+mask, label and position below.
 """
 
 from __future__ import annotations
 
-import re
+import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
-from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.object_graph import Node, reachable
-from dataguard.lab.core.records import key_of
+from dataguard.lab.tokens.token_roles import (
+    AGREEING_SHARE,
+    LAGS,
+    KnownIds,
+    Leaves,
+    content_of,
+    group_of,
+    has_rows,
+    offsets_in,
+    roles_of,
+    rows_in,
+)
 
 IGNORED = -100
 """The ignore index of torch's cross entropy, which rows have wherever a label counts for no loss."""
 FEWEST_LABELS = 32
 """The fewest labels by which it is known whether they are shifted: fewer may agree by chance where tokens repeat."""
-AGREEING_SHARE = 0.95
-"""The share of labels that are a token of their row at one distance; tokens that a collator drops spoil few."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,44 +67,53 @@ class TokenRow:
         return np.asarray(self.tokens[self.inside])
 
 
-def rows_of(batch: Any, number: int, contract: Mapping[str, Any]) -> list[TokenRow]:
-    """The rows of one batch; [] if its tokens are no integers of one or two dimensions."""
-    leaves = {path: array_of(leaf) for path, leaf in iter_leaves(batch) if _is_array(leaf)}
-    roles = roles_of(leaves, contract)
-    found = {role: _rowed(leaves[path]) for role, path in roles.items()}
-    tokens = found.get("tokens")
-    if tokens is None or tokens.ndim != 2 or tokens.dtype.kind not in "iu":
+def rows_of(
+    leaves: Leaves, number: int, contract: Mapping[str, Any], roles: Mapping[str, str] | None = None
+) -> list[TokenRow]:
+    """The rows of one batch, whose roles are known by name if not given.
+
+    [] if its tokens are no integers of one or two dimensions.
+    """
+    roles = roles_of(leaves, contract) if roles is None else roles
+    arrays = {role: leaves[path] for role, path in roles.items() if path in leaves}
+    if "padding" in arrays:
+        arrays.setdefault("mask", _inverted(arrays["padding"]))
+    if "tokens" not in arrays or not has_rows(arrays["tokens"]):
         return []
-    tokens = tokens.astype(np.int64)
-    alike = {role: array for role, array in found.items() if array.shape == tokens.shape}
-    mask, positions = alike.get("mask"), alike.get("positions")
-    inside = mask != 0 if mask is not None else np.ones(tokens.shape, bool)
-    stored, labels = _labels(found, len(tokens), ignored_of(contract))
+    tokens = rows_in(arrays["tokens"])
+    if not all(row.dtype.kind in "iu" for row in tokens):
+        return []
+    tokens = [row.astype(np.int64) for row in tokens]
+    square = _square(arrays.get("mask"))
+    masks, positions = _beside(arrays.get("mask"), tokens), _beside(arrays.get("positions"), tokens)
+    every_stored = _labels(arrays.get("labels"), tokens)
+    loss_masks = _beside(arrays.get("loss mask"), tokens)
     extra = {path: array for path, array in leaves.items() if path not in roles.values()}
     beside = {path: array for path, array in extra.items() if group_of(path) == group_of(roles["tokens"])}
+    others = [array for array in beside.values() if array.dtype.kind in "iuO"]
     image = any(_is_image(array) for array in extra.values())
     rows = []
     for row, ids in enumerate(tokens):
+        inside = masks[row] != 0 if masks is not None else np.ones(ids.shape, bool)
         own_positions = positions[row] if positions is not None else None
-        starts = _starts(own_positions, inside[row], beside if len(tokens) == 1 else {})
-        others = [array for array in beside.values() if array.dtype.kind in "iu"]
-        known = [array[row] for array in others if array.shape == tokens.shape] + [
-            array for array in others if len(tokens) == 1
-        ]
-        known += [mask[row]] if mask is not None else []
+        stored = every_stored[row] if every_stored is not None else None
+        starts = _starts(own_positions, inside, others if len(tokens) == 1 else [])
+        integers = [found[row] for array in others if (found := _beside(array, tokens)) is not None]
+        integers += others if len(tokens) == 1 else []
+        integers += [masks[row]] if masks is not None else []
         rows.append(
             TokenRow(
                 number,
                 row,
                 ids,
-                inside[row],
-                mask is not None,
-                labels[row] if labels is not None else None,
-                stored[row] if stored is not None else None,
+                inside,
+                masks is not None,
+                _counted(stored, loss_masks[row] if loss_masks is not None else None, ignored_of(contract)),
+                stored,
                 positions=own_positions,
                 starts=starts,
-                blocks=any(_marks(array, starts) for array in known) or _separates(found.get("mask"), row, starts),
-                opens=_opens(found.get("mask"), row, starts, tokens.shape[1]),
+                blocks=any(_marks(array, starts) for array in integers) or _separates(square, row, starts),
+                opens=_opens(square, row, starts, masked=masks is not None),
                 image=image,
             )
         )
@@ -111,16 +127,16 @@ def ignored_of(contract: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def lag_of(rows: Sequence[TokenRow]) -> int | None:
-    """0 if labels are the tokens in their own places, 1 if they are the tokens after; None if neither, or if unknown.
+    """0 if labels are the tokens in their own places, 1 if they are those after, 2 after these; None if unknown.
 
     In rows of one repeated token both hold, and labels that are not shifted are what models of libraries take.
     """
     pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
-    compared = [(row.tokens, labels[:-1], _compared(row, labels)) for row, labels in pairs]
-    count = sum(int(counts.sum()) for _, _, counts in compared)
-    for lag in (0, 1):
+    for lag in sorted(LAGS):
+        compared = [(row.tokens[lag:], labels, _compared(row, labels, max(lag, 1))) for row, labels in pairs]
+        count = sum(int(counts.sum()) for _, _, counts in compared)
         equal = sum(
-            int((labels[counts] == tokens[lag : len(labels) + lag][counts]).sum())
+            int((labels[: len(counts)][counts] == tokens[: len(counts)][counts]).sum())
             for tokens, labels, counts in compared
         )
         if count >= FEWEST_LABELS and equal >= AGREEING_SHARE * count:
@@ -128,18 +144,18 @@ def lag_of(rows: Sequence[TokenRow]) -> int | None:
     return None
 
 
-def _compared(row: TokenRow, labels: np.ndarray) -> np.ndarray:
-    """Which labels are compared: not those before another document, which may be the end of their own."""
-    counts = np.asarray(labels[:-1] != IGNORED)
+def _compared(row: TokenRow, labels: np.ndarray, lag: int) -> np.ndarray:
+    """Which labels are compared: not those before another document or padding, which may be the end of their own."""
+    counts = np.asarray(labels != IGNORED)
     counts[row.starts - 1] = False
-    return counts
+    return np.asarray(counts[: max(len(labels) - lag, 0)] & (row.inside & content_of(row.tokens))[lag:])
 
 
 def targets_of(row: TokenRow, lag: int | None) -> np.ndarray | None:
     """The label of each token in its place; None if labels are no tokens of the row."""
     if lag is None or row.labels is None or row.labels.shape != row.tokens.shape:
         return None
-    targets = row.labels if lag == 0 else np.concatenate([[IGNORED], row.labels[:-1]])
+    targets = np.concatenate([np.full(min(lag, len(row.labels)), IGNORED), row.labels[: len(row.labels) - lag]])
     foreign = row.starts[targets[row.starts] != row.tokens[row.starts]]
     if len(foreign):
         targets = targets.copy()
@@ -147,41 +163,46 @@ def targets_of(row: TokenRow, lag: int | None) -> np.ndarray | None:
     return targets
 
 
-def _is_array(leaf: Any) -> bool:
-    flat = isinstance(leaf, list | tuple) and all(isinstance(item, int) for item in leaf)
-    plain = isinstance(leaf, torch.Tensor) and not leaf.is_nested and leaf.layout is torch.strided
-    return flat or plain or (isinstance(leaf, np.ndarray) and leaf.dtype != object)
+def _inverted(padding: np.ndarray) -> np.ndarray:
+    """A mask of what is seen, from one of padding."""
+    seen = np.empty(padding.shape, padding.dtype if padding.dtype == object else bool)
+    for place, part in enumerate(padding):
+        seen[place] = part == 0
+    return seen
 
 
-def _rowed(array: np.ndarray) -> np.ndarray:
-    return array[None] if array.ndim == 1 else array
+def _beside(array: np.ndarray | None, tokens: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """The rows of a leaf, if they have the shapes of those of the tokens."""
+    rows = rows_in(array) if array is not None and has_rows(array) else []
+    alike = len(rows) == len(tokens) and all(row.shape == ids.shape for row, ids in zip(rows, tokens, strict=True))
+    return rows if alike else None
 
 
-def _labels(
-    found: Mapping[str, np.ndarray], rows: int, ignored: Sequence[int]
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The labels as they are, and with `IGNORED` for all that count for no loss."""
-    stored, loss_mask = found.get("labels"), found.get("loss mask")
-    if stored is None or stored.ndim != 2 or stored.dtype.kind not in "iu" or len(stored) != rows:
-        return None, None
-    stored = stored.astype(np.int64)
+def _labels(array: np.ndarray | None, tokens: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """The labels as they are, a row of any width for each row of tokens."""
+    rows = rows_in(array) if array is not None and has_rows(array) else []
+    if len(rows) != len(tokens) or not all(row.dtype.kind in "iu" for row in rows):
+        return None
+    return [row.astype(np.int64) for row in rows]
+
+
+def _counted(stored: np.ndarray | None, loss_mask: np.ndarray | None, ignored: Sequence[int]) -> np.ndarray | None:
+    """The labels of a row, with `IGNORED` for all that count for no loss."""
+    if stored is None:
+        return None
     labels = np.where((stored < 0) | np.isin(stored, ignored), IGNORED, stored)
     if loss_mask is not None and loss_mask.shape == labels.shape:
         labels = np.where(loss_mask == 0, IGNORED, labels)
-    return stored, labels
+    return labels
 
 
-def _starts(positions: np.ndarray | None, inside: np.ndarray, beside: Mapping[str, np.ndarray]) -> np.ndarray:
+def _starts(positions: np.ndarray | None, inside: np.ndarray, beside: Sequence[np.ndarray]) -> np.ndarray:
     """Where positions restart among tokens that the model sees, or what offsets beside a single row say."""
     if positions is not None:
         again = (positions[1:] <= positions[:-1]) & (positions[1:] == positions[0]) & inside[1:] & inside[:-1]
         return np.flatnonzero(again) + 1
-    for array in beside.values():
-        flat = array.reshape(-1)
-        spans = array.dtype.kind in "iu" and len(flat) > 2 and flat[0] == 0 and flat[-1] == len(inside)
-        if spans and bool((flat[1:] > flat[:-1]).all()):
-            return flat[1:-1].astype(np.int64)
-    return np.zeros(0, np.int64)
+    offsets = offsets_in(beside, len(inside))
+    return np.zeros(0, np.int64) if offsets is None else offsets[1:-1]
 
 
 def _marks(array: np.ndarray, starts: np.ndarray) -> bool:
@@ -195,91 +216,22 @@ def _marks(array: np.ndarray, starts: np.ndarray) -> bool:
     return listed or (numbered and not ramps)
 
 
-def _allowed(mask: np.ndarray | None, row: int) -> np.ndarray | None:
-    """Which token may see which, of a mask [rows, width, width], with an axis of heads or without; else None."""
-    if mask is None or mask.ndim not in (3, 4) or mask.shape[-1] != mask.shape[-2]:
-        return None
-    square = mask[min(row, len(mask) - 1)]
-    square = square[0] if square.ndim == 3 else square
-    return np.asarray(square > -1 if square.dtype.kind == "f" and square.min() < 0 else square != 0)
-
-
-def _separates(mask: np.ndarray | None, row: int, starts: np.ndarray) -> bool:
-    allowed = _allowed(mask, row)
+def _separates(square: np.ndarray | None, row: int, starts: np.ndarray) -> bool:
+    allowed = _allowed(square, row)
     return allowed is not None and len(starts) > 0 and not allowed[starts, starts - 1].any()
 
 
-def _opens(mask: np.ndarray | None, row: int, starts: np.ndarray, width: int) -> bool:
+def _opens(square: np.ndarray | None, row: int, starts: np.ndarray, *, masked: bool) -> bool:
     """Whether a mask lets the first token of every later document see the one before it."""
-    if mask is None or not len(starts):
+    if not len(starts):
         return False
-    allowed = _allowed(mask, row)
-    if allowed is not None:
-        return bool(allowed[starts, starts - 1].all())
-    return mask.ndim == 2 and mask.shape[1] == width
+    allowed = _allowed(square, row)
+    return masked if allowed is None else bool(allowed[starts, starts - 1].all())
 
 
 def _is_image(array: np.ndarray) -> bool:
     """Whether floats have the axes of images: channels, height and width in rows, or patches of them."""
     return array.dtype.kind == "f" and array.ndim >= 2 and array.size >= 256
-
-
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "tokens": ("input_ids",),
-    "labels": ("labels", "targets", "target_ids"),
-    "mask": ("attention_mask",),
-    "positions": ("position_ids", "positions", "input_pos"),
-}
-"""The usual names of the leaves of each role, the first that a batch has counts."""
-_SIDE = re.compile(r"(.*[^a-z0-9]|)input_ids([^a-z0-9].*|)", re.IGNORECASE)
-"""The tokens of one side of a pair, such as `chosen_input_ids`; its labels and mask have the same affixes."""
-_LOSS_MASK = re.compile(r"(loss|label|target|completion|response|assistant)s?_?(mask|weight)s?", re.IGNORECASE)
-
-
-def roles_of(paths: Iterable[str], contract: Mapping[str, Any]) -> dict[str, str]:
-    """The path of the leaf of each role: those beside the tokens come first; {} without tokens.
-
-    Of batches of pairs, whose names have affixes, these are the roles of the first side that has labels.
-    """
-    known = list(paths)
-    given = {"tokens": contract.get("tokens"), "labels": contract.get("labels"), "mask": contract.get("mask")}
-    names = {role: (str(given[role]),) if given.get(role) else usual for role, usual in NAMES.items()}
-    tokens = _named(known, names["tokens"])
-    if tokens is None and not given["tokens"]:
-        known, names = _side(known, names)
-        tokens = _named(known, names["tokens"])
-    if tokens is None:
-        return {}
-    group = group_of(tokens)
-    beside = sorted(known, key=lambda path: group_of(path) != group)
-    roles = {"tokens": tokens}
-    for role in ("labels", "mask", "positions"):
-        path = _named(beside, names[role])
-        roles |= {role: path} if path is not None and path != tokens else {}
-    loss_mask = next((path for path in beside if _LOSS_MASK.search(key_of(path))), None)
-    return roles | ({"loss mask": loss_mask} if loss_mask is not None and loss_mask not in roles.values() else {})
-
-
-def group_of(path: str) -> str:
-    """The path of what holds a leaf: `['text']` of `['text']['labels']`."""
-    return path[: max(path.rfind("["), path.rfind("."), 0)]
-
-
-def _side(paths: Sequence[str], names: Mapping[str, tuple[str, ...]]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """The leaves of one side of a pair, and the names of the roles with its affixes; those of no side are empty."""
-    keys = {key_of(path): path for path in paths}
-    sides = [match.groups() for key in keys if (match := _SIDE.fullmatch(key))]
-    with_labels = [
-        (before, after) for before, after in sides if any(before + n + after in keys for n in names["labels"])
-    ]
-    before, after = (with_labels or sides or [("", "")])[0]
-    own = [path for key, path in keys.items() if key.startswith(before) and key.endswith(after)]
-    return own, {role: tuple(before + name + after for name in usual) for role, usual in names.items()}
-
-
-def _named(paths: Sequence[str], names: Sequence[str]) -> str | None:
-    """The first path with the first of these names that any has."""
-    return next((path for name in names for path in paths if name in (path, key_of(path))), None)
 
 
 _CLASSES = (
@@ -288,9 +240,24 @@ _CLASSES = (
     ("sentencepiece", "SentencePieceProcessor"),
     ("tiktoken", "Encoding"),
 )
-_BOS, _EOS, _PAD = ("bos_token_id", "bos_id"), ("eos_token_id", "eos_id", "eot_token"), ("pad_token_id", "pad_id")
+_BOS = ("bos_token_id", "bos_id", "bos_index", "bos_idx", "cls_idx")
+_EOS = ("eos_token_id", "eos_id", "eot_token", "eos_index", "eos_idx")
+_PAD = ("pad_token_id", "pad_id", "pad_index", "pad_idx", "padding_idx")
 _MODELS = "transformers.modeling_utils"
 _SIZES = ("n_vocab", "vocab_size", "n_words", "GetPieceSize", "get_vocab_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """What a chat template writes: before a reply, and before the question after it; the `stop` that ends a reply.
+
+    `heads` begin conversations, and stand nowhere else in them.
+    """
+
+    reply: tuple[int, ...]
+    question: tuple[int, ...]
+    stop: int | None = None
+    heads: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +265,8 @@ class Vocabulary:
     """The tokens of a loader: ids of start, stop and padding, how many there are, and the special ones.
 
     `where` is the path of the tokenizer, None for what only the contract says. `declared` are those that it says.
-    `for_models`: the tokenizer makes arguments of models whose library is loaded in whole, as by code that has a model.
+    `chat` is what its chat template writes. `for_models`: the tokenizer makes arguments of models whose library is
+    loaded in whole, as by code that has a model.
     """
 
     bos: int | None = None
@@ -309,25 +277,41 @@ class Vocabulary:
     where: str | None = None
     for_models: bool = False
     declared: frozenset[str] = field(default_factory=frozenset)
+    chat: Chat | None = None
+
+    @property
+    def known(self) -> KnownIds | None:
+        """Its ids, if any are known."""
+        ids = frozenset(token for token in (self.bos, self.eos, self.pad) if token is not None)
+        return KnownIds(self.size, ids | self.special) if self.size or ids else None
 
 
 def tokenizers_in(roots: Mapping[str, Any]) -> list[Node]:
     """The tokenizers that can be reached, nearest first: of libraries, or objects that hold ids of start and stop."""
     classes = _classes()
-    return list(reachable(roots, lambda value: issubclass(type(value), classes) or _holds_ids(value)))
+    nodes = list(reachable(roots, lambda value: issubclass(type(value), classes) or _holds_ids(value)))
+    wrapped = [
+        Node(f"{node.path}.{name}", value)
+        for node in nodes
+        for name, value in ({} if issubclass(type(node.value), classes) else _held(node.value)).items()
+        if issubclass(type(value), classes) and all(value is not other.value for other in nodes)
+    ]
+    return nodes + wrapped
 
 
 def vocabulary_of(nodes: Iterable[Node], contract: Mapping[str, Any]) -> Vocabulary:
     """What tokenizers and contract say; ids that two tokenizers give differently are unknown."""
     read = [(node, _read(node.value)) for node in nodes]
-    agreed = {name: only(one[name] for _, one in read) for name in ("bos", "eos", "pad")}
-    sizes = [one["size"] for _, one in read if one["size"]]
+    agreed = {
+        name: only(values[name] for _, values in read if values[name] is not None) for name in ("bos", "eos", "pad")
+    }
+    sizes = [values["size"] for _, values in read if values["size"]]
     return Vocabulary(
         contract.get("bos", agreed["bos"]),
         contract.get("eos", agreed["eos"]),
         contract.get("pad", agreed["pad"]),
         contract.get("vocab_size", max(sizes, default=None)),
-        special=frozenset(number for _, one in read for number in one["special"]),
+        special=frozenset(number for _, values in read for number in values["special"]),
         where=read[0][0].path if read else None,
         for_models=_MODELS in sys.modules and any(_value(node.value, "model_input_names") for node, _ in read),
         declared=frozenset({"bos", "eos", "pad", "vocab_size"} & set(contract)),
@@ -336,9 +320,11 @@ def vocabulary_of(nodes: Iterable[Node], contract: Mapping[str, Any]) -> Vocabul
 
 def word_of(nodes: Iterable[Node]) -> Callable[[int], str] | None:
     """A function from an id to its token as text; None without a tokenizer of a library."""
-    known = [node.value for node in nodes if issubclass(type(node.value), _classes())]
+    tokenizers = [node.value for node in nodes if issubclass(type(node.value), _classes())]
     names = ("convert_ids_to_tokens", "id_to_token", "id_to_piece", "decode_single_token_bytes")
-    convert: Any = next((found for value in known[:1] for name in names if (found := getattr(value, name, None))), None)
+    convert: Any = next(
+        (method for value in tokenizers[:1] for name in names if (method := getattr(value, name, None))), None
+    )
     if convert is None:
         return None
 
@@ -382,13 +368,40 @@ def _read(tokenizer: Any) -> dict[str, Any]:
     sizes = [_number(_value(tokenizer, name)) for name in _SIZES]
     added = _value(tokenizer, "added_tokens_decoder") or _value(tokenizer, "get_added_tokens_decoder")
     special = {key for key, token in added.items() if getattr(token, "special", False)} if added else set()
+    first, last = _ends(_attribute(tokenizer, "post_processor"))
+    bos, eos = _first(tokenizer, *_BOS), _first(tokenizer, *_EOS)
+    named = _value(tokenizer, "_special_tokens")
     return {
-        "bos": _first(tokenizer, *_BOS),
-        "eos": _first(tokenizer, *_EOS),
+        "bos": first if bos is None else bos,
+        "eos": last if eos is None else eos,
         "pad": pad if pad is not None else _first(tokenizer, *_PAD),
         "size": max([largest, *filter(None, sizes)]),
-        "special": special | set(_value(tokenizer, "all_special_ids") or ()),
+        "special": special
+        | set(_value(tokenizer, "all_special_ids") or ())
+        | ({number for number in named.values() if isinstance(number, int)} if isinstance(named, dict) else set()),
     }
+
+
+def _attribute(tokenizer: Any, name: str) -> Any:
+    return getattr(tokenizer, name, None) if issubclass(type(tokenizer), _classes()) else None
+
+
+def _ends(post_processor: Any) -> tuple[int | None, int | None]:
+    """The ids that the post-processor of a tokenizer puts before and after a text."""
+    try:
+        steps = [json.loads(post_processor.__getstate__())]
+    except Exception:  # noqa: BLE001 - none, or one of another library
+        return None, None
+    while any("processors" in step for step in steps):
+        steps = [inner for step in steps for inner in step.get("processors", [step])]
+    for step in steps:
+        if "cls" in step and "sep" in step:
+            return _number(step["cls"][1]), _number(step["sep"][1])
+        around = [piece.get("SpecialToken", {}).get("id") for piece in step.get("single") or ()]
+        ids = [step["special_tokens"][token]["ids"][0] if token else None for token in around]
+        if any(number is not None for number in ids):
+            return ids[0], ids[-1]
+    return None, None
 
 
 def only(given: Iterable[int | None]) -> int | None:
@@ -468,3 +481,21 @@ def _shown(number: int, word: Word) -> str:
     text = str(number) if word is None or number < 0 else word(number)
     text = text.replace("\n", "\\n").replace("\t", "\\t").replace(" ", "·")
     return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+
+
+def _square(mask: np.ndarray | None) -> np.ndarray | None:
+    """Which token may see which [rows, width, width], of a mask with an axis of heads or without; else None.
+
+    Some masks are true, or 1, for what is hidden: tokens see those before them, and none after.
+    """
+    if mask is None or mask.ndim not in (3, 4) or mask.shape[-1] != mask.shape[-2]:
+        return None
+    square = mask[:, 0] if mask.ndim == 4 else mask
+    allowed = np.asarray(square > -1 if square.dtype.kind == "f" and square.min() < 0 else square != 0)
+    below = np.diagonal(allowed, axis1=-2, axis2=-1)
+    after = np.diagonal(allowed, 1, axis1=-2, axis2=-1)
+    return ~allowed if not below.any() and after.all() else allowed
+
+
+def _allowed(square: np.ndarray | None, row: int) -> np.ndarray | None:
+    return None if square is None else np.asarray(square[min(row, len(square) - 1)])

@@ -184,8 +184,8 @@ def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator
             yield reader.read(indices[draw % len(indices)], draw)
             continue
         with gate("sample"), seeded(SEED + draw):
-            found = list(islice(stream, 1))
-        yield from found
+            samples = list(islice(stream, 1))
+        yield from samples
 
 
 def _step_of(log: CallLog, watch: PipelineWatch) -> PipelineStep:
@@ -193,13 +193,13 @@ def _step_of(log: CallLog, watch: PipelineWatch) -> PipelineStep:
     example: Any = log.example
     images = [leaf for _, leaf in iter_leaves(example) if is_image(leaf)]
     given = tuple(dict.fromkeys(container_of(leaf) for leaf in images))
-    known = PipelineStep(log.path, log.name, log.calls, log.acts, given, has_effect=log.acts > 0)
-    if known.has_effect:
-        return known
+    step = PipelineStep(log.path, log.name, log.calls, log.acts, given, has_effect=log.acts > 0)
+    if step.has_effect:
+        return step
     probability = _probability(log.step)
     in_eval_mode = getattr(log.step, "training", True) is False
     if probability == 0 or in_eval_mode or _NO_OP.search(log.name):
-        return replace(known, probability=probability, intended=True)
+        return replace(step, probability=probability, intended=True)
     trial = TransformTrials(unwatched(log, watch), example, images)
     chance = min(probability or 1.0, 1.0)  # 0 was intended
     tries = 1 if chance == 1 else math.ceil(math.log(INERT_ODDS) / math.log1p(-chance) / _SUITABLE_IMAGES)
@@ -207,7 +207,7 @@ def _step_of(log: CallLog, watch: PipelineWatch) -> PipelineStep:
     acts_on = () if has_effect else trial.in_other_containers(tries)
     settled = has_effect or not trial.timed_out
     return replace(
-        known, has_effect=has_effect, probability=probability, trials=trials, acts_on=acts_on, settled=settled
+        step, has_effect=has_effect, probability=probability, trials=trials, acts_on=acts_on, settled=settled
     )
 
 
@@ -251,18 +251,22 @@ class TransformTrials:
 
     def in_other_containers(self, tries: int) -> tuple[str, ...]:
         """The containers in which it changes the same images, and returns them in the same container."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for image in self._in_containers(same=False):
             name = container_of(image)
-            if name not in found and self._any([partial(_replaced_by, image)], tries, container=name)[1]:
-                found[name] = None
-        return tuple(found)
+            if name not in names and self._any([partial(_replaced_by, image)], tries, container=name)[1]:
+                names[name] = None
+        return tuple(names)
 
     def _in_containers(self, *, same: bool) -> Iterator[Any]:
-        own = {container_of(leaf) for _, leaf in iter_leaves(self._example) if is_image(leaf)}
+        containers = {container_of(leaf) for _, leaf in iter_leaves(self._example) if is_image(leaf)}
         for grey in dict.fromkeys((self._grey, False)):
             for image in self._images:
-                yield from (one for one in in_containers(image, grey=grey) if (container_of(one) in own) == same)
+                yield from (
+                    variant
+                    for variant in in_containers(image, grey=grey)
+                    if (container_of(variant) in containers) == same
+                )
 
     def _any(
         self, replacements: Iterable[Callable[[Any], Any]], tries: int, container: str | None = None
@@ -316,8 +320,8 @@ def _images(height: int, width: int) -> Iterator[np.ndarray]:
     yield source.integers(0, 256, (height // 2 + 1, width // 2 + 3, 3), np.uint8)
     yield source.integers(0, 256, (height, width, 3), np.uint8)
     yield source.integers(90, 150, (width + 9, 2 * height + 7, 3), np.uint8)
-    shape = (2 * height + 5, 2 * width + 1, 3)
-    yield np.linspace(20, 200, math.prod(shape)).reshape(shape).astype(np.uint8)
+    large = (2 * height + 5, 2 * width + 1, 3)
+    yield np.linspace(20, 200, math.prod(large)).reshape(large).astype(np.uint8)
 
 
 DISCARD_READS, FEWEST_DISCARDED = 8, 6

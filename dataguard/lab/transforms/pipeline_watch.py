@@ -147,8 +147,8 @@ def has_image(value: Any) -> bool:
 
 def fingerprint(value: Any) -> Fingerprint:
     """The content of a structure, to compare before and after a step."""
-    found = [describe("", leaf) for _, leaf in iter_leaves(value)]
-    return Counter((leaf.kind, leaf.digest) for leaf in found)
+    leaves = [describe("", leaf) for _, leaf in iter_leaves(value)]
+    return Counter((leaf.kind, leaf.digest) for leaf in leaves)
 
 
 MOST_IN_BATCH = 4
@@ -178,10 +178,10 @@ def find_unused(build: Callable[..., Loader], folder: Path, indices: Sequence[In
 
     The transform of a wrapped dataset may be unused on purpose, if the outer one takes only its images.
     """
-    known = _held(build().dataset) if len(indices) >= FEWEST_UNUSED_READS else None
-    if known is None:
+    transform = _held(build().dataset) if len(indices) >= FEWEST_UNUSED_READS else None
+    if transform is None:
         return None
-    recorder = _CallRecorder(_parts(known.transform))
+    recorder = _CallRecorder(_parts(transform.transform))
     read = _recorded_reads()
     with recorder.recording():
         loader = build()
@@ -217,7 +217,9 @@ def _held(dataset: Any) -> _HeldTransform | None:
     """The transform of the outermost dataset that has one, unless other user code wraps that dataset."""
     for path, part in wrapped_by(dataset, by_name):
         state = getattr(part, "__dict__", {})
-        name = next((one for one, value in state.items() if one in _TRANSFORM_NAMES and callable(value)), None)
+        name = next(
+            (attribute for attribute, value in state.items() if attribute in _TRANSFORM_NAMES and callable(value)), None
+        )
         if name is not None:
             return _HeldTransform(part, f"{path}.{name}", state[name]) if isinstance(part, Dataset) else None
         if not _is_torch(part) or not isinstance(state.get("dataset"), Dataset):
@@ -271,8 +273,8 @@ def _parts(transform: Any, depth: int = 0) -> list[Any]:
         inner = [*vars(transform).values()]
     elif isinstance(transform, list | tuple | dict):
         inner = [*transform.values()] if isinstance(transform, dict) else [*transform]
-    own = [transform] if callable(transform) else []
-    return own + [part for one in inner for part in _parts(one, depth + 1)]
+    callables = [transform] if callable(transform) else []
+    return callables + [part for value in inner for part in _parts(value, depth + 1)]
 
 
 class _CallRecorder:
@@ -297,8 +299,10 @@ class _CallRecorder:
     def include(self, callables: Sequence[Any]) -> bool:
         """Whether one of these was called."""
         return any(
-            _code_of(one) in self._functions if isinstance(one, types.FunctionType) else id(one) in self._objects
-            for one in callables
+            _code_of(function) in self._functions
+            if isinstance(function, types.FunctionType)
+            else id(function) in self._objects
+            for function in callables
         )
 
     def _record(self, frame: types.FrameType, event: str, _: Any) -> None:
@@ -317,7 +321,7 @@ def _arguments(frame: types.FrameType) -> Iterator[Any]:
         yield from frame.f_locals.get(code.co_varnames[code.co_argcount + code.co_kwonlyargcount], ())
 
 
-def _code_of(one: Any) -> types.CodeType | None:
+def _code_of(value: Any) -> types.CodeType | None:
     """The code that runs when it is called; None if it is not Python code."""
-    function = one if isinstance(one, types.FunctionType) else type(one).__call__
+    function = value if isinstance(value, types.FunctionType) else type(value).__call__
     return getattr(function, "__code__", None)

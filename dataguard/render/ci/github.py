@@ -30,11 +30,12 @@ def _annotations(report: Report, docs: Mapping[str, Doc]) -> Iterator[str]:
             places.setdefault(project.place(result, finding), []).append(finding)
         for (file, line), (first, *others) in places.items():
             words = first.message + (f" (and {len(others)} more)" if others else "")
+            where = f"at: {first.at.what}" if first.at and first.at.what else ""
             fix = first.evidence.get("fix here") or (docs[result.code].fix if result.code in docs else "")
             yield _command(
                 *(
                     _LEVELS[result.severity],
-                    "\n".join(filter(None, (words, f"fix: {fix}" if fix else "", first.repro))),
+                    "\n".join(filter(None, (words, where, f"fix: {fix}" if fix else "", first.repro))),
                 ),
                 file=file,
                 line=line,

@@ -44,10 +44,10 @@ def render(report: Report, docs: Mapping[str, Doc], *, unicode: bool = True, **l
 def _case(result: Result, doc: Doc | None, fail_on: Severity, *, undecided_fails: bool) -> Xml.Element:
     """A test case with the outcome that pytest gives it."""
     case = Xml.Element("testcase", classname="dataguard", name=_clean(result.id), time=f"{result.seconds:.3f}")
-    told = dict(_properties(result, fail_on))
-    if told:
+    facts = dict(_properties(result, fail_on))
+    if facts:
         properties = Xml.SubElement(case, "properties")
-        for name, value in told.items():
+        for name, value in facts.items():
             Xml.SubElement(properties, "property", name=_clean(name), value=_clean(str(value)))
     reason = _clean(result.reason or "")
     message = _clean("; ".join(finding.message for finding in result.findings[:20]))

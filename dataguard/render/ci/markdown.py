@@ -127,6 +127,8 @@ def _evidence(project: Project, finding: Finding) -> Iterator[str]:
     ]
     if location or lines:
         yield "\n".join([*location, *lines])
+    if at and finding.source:
+        yield _block(clean(finding.source.marked(at.line)))
     for name, value in values.items():
         if "\n" in value:
             yield f"{name}:\n\n{_block(clean(value, _MOST_CHARACTERS))}"

@@ -45,8 +45,8 @@ class Project:
     def place(self, result: Result, finding: Finding) -> tuple[str, int | None]:
         """File and line of a finding; those of another package are shown at the file of the target."""
         at = finding.at
-        own = self.relative(at.file) if at and at.file else None
-        return (own, at.line or None) if own and at else (self._target_file(result.target), None)
+        users_file = self.relative(at.file) if at and at.file else None
+        return (users_file, at.line or None) if users_file and at else (self._target_file(result.target), None)
 
     def relative(self, file: str) -> str | None:
         """The path of a file of this project from its root; None for any other file."""
@@ -72,8 +72,8 @@ class Project:
             return _NOWHERE
         stem = module.replace(".", "/")
         names = [str(Path(folder, file)) for folder in self.folders for file in (f"{stem}.py", f"{stem}/__init__.py")]
-        own = (self.relative(name) for name in names if self.root and (self.root / name).is_file())
-        return next(filter(None, own), _NOWHERE)
+        users_files = (self.relative(name) for name in names if self.root and (self.root / name).is_file())
+        return next(filter(None, users_files), _NOWHERE)
 
 
 def bounded(report: Report) -> Report:
@@ -86,6 +86,15 @@ def bounded(report: Report) -> Report:
     )
 
 
+def _bounded(result: Result) -> Result:
+    return replace(
+        result,
+        findings=tuple(map(_bounded_finding, result.findings)),
+        reason=result.reason and _kept(result.reason),
+        loader=_kept(result.loader),
+    )
+
+
 def _bounded_finding(finding: Finding) -> Finding:
     at = finding.at
     return replace(
@@ -94,15 +103,6 @@ def _bounded_finding(finding: Finding) -> Finding:
         evidence={_kept(str(key)): _within(value) for key, value in finding.evidence.items()},
         at=at and replace(at, file=at.file and _kept(at.file), what=_kept(at.what or "")),
         repro=finding.repro and _kept(finding.repro),
-    )
-
-
-def _bounded(result: Result) -> Result:
-    return replace(
-        result,
-        findings=tuple(map(_bounded_finding, result.findings)),
-        reason=result.reason and _kept(result.reason),
-        loader=_kept(result.loader),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from dataguard.baseline import identity
-from dataguard.core.model import Doc, Finding, Report, Result, Severity, Status
+from dataguard.core.model import Doc, Finding, Report, Result, Severity, SourceLines, Status
 from dataguard.render.ci.project import Project, bounded, clean, thresholds
 from dataguard.render.json import written
 
@@ -91,13 +91,13 @@ def _result(project: Project, result: Result, finding: Finding, rule: int) -> di
     file, line = project.place(result, finding)
     location: dict[str, Any] = {"artifactLocation": {"uri": quote(clean(file)), "uriBaseId": "%SRCROOT%"}}
     if line:
-        location["region"] = {"startLine": line}
+        location |= _regions(line, finding.source)
     logical = [{"name": clean(name), "fullyQualifiedName": clean(name), "kind": kind} for name, kind in names]
     written = {
         "ruleId": result.code,
         "ruleIndex": rule,
         "level": result.severity,
-        "message": {"text": _plain(f"{finding.message} [{result.loader}]" if result.loader else finding.message)},
+        "message": {"text": _message(result, finding)},
         "locations": [{"physicalLocation": location, "logicalLocations": logical}],
         "partialFingerprints": {FINGERPRINT: identity(result, finding).digest},
         "properties": {"evidence": {clean(str(name)): _short(value) for name, value in finding.evidence.items()}},
@@ -107,9 +107,28 @@ def _result(project: Project, result: Result, finding: Finding, rule: int) -> di
     return written
 
 
+def _regions(line: int, source: SourceLines | None) -> dict[str, Any]:
+    """The line that is marked, and the lines around it, with their text."""
+    if source is None:
+        return {"region": {"startLine": line}}
+    last = source.first + len(source.lines) - 1
+    around = {"startLine": source.first, "endLine": last, "snippet": {"text": clean("\n".join(source.lines))}}
+    return {
+        "region": {"startLine": line, "snippet": {"text": clean(source.lines[line - source.first])}},
+        "contextRegion": around,
+    }
+
+
 def _short(value: Any) -> Any:
     """A number as it is, any other value as text."""
     return value if value is None or isinstance(value, bool | int | float) else clean(str(value), 1_000)
+
+
+def _message(result: Result, finding: Finding) -> str:
+    """What is wrong, and what to write in its place: code scanning shows no properties."""
+    words = f"{finding.message} [{result.loader}]" if result.loader else finding.message
+    fix = finding.evidence.get("fix here")
+    return _plain(f"{words}\nfix: {fix}" if fix else words)
 
 
 def _plain(words: str) -> str:

@@ -18,118 +18,18 @@ from typing import Any
 from dataguard.core.figures import Box, Figure, Line, Matrix, Picture, Pictures, Plot, Span, Swatches, Timeline
 from dataguard.machine.units import counted, size
 
-GRID = 1000
-"""Charts are drawn on a grid of this many steps in each direction, and stretched to the width of the page."""
-
+View = dict[str, Any]
 Point = tuple[float, ...]
 """The position of a point, x and y, and what else is drawn with it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A linear scale from `low` to `high` with a tick every `step`."""
-
-    low: float
-    high: float
-    step: float
-
-    @classmethod
-    def over(cls, values: Sequence[float], *, zero: bool = False, ticks: int = 5) -> Axis:
-        """Return the axis that holds all finite `values`, and zero if asked, with about so many ticks."""
-        finite = [value for value in values if math.isfinite(value)] or [0.0]
-        low, high = min(finite), max(finite)
-        if zero:
-            low, high = min(low, 0.0), max(high, 0.0)
-        if low == high:
-            low, high = (low, low + 1) if low == 0 else (min(low, 0.0), max(high, 0.0))
-        step = _round_step((high - low) / ticks)
-        if all(value == int(value) for value in finite):
-            step = max(step, 1.0)
-        return cls(low, high, step)
-
-    def widened(self) -> Axis:
-        """The axis from tick to tick."""
-        low, high = math.floor(self.low / self.step + 1e-9), math.ceil(self.high / self.step - 1e-9)
-        return Axis(low * self.step, high * self.step, self.step)
-
-    def share(self, value: float) -> float:
-        """Where a value lies, from 0 to 1."""
-        return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """The position of each tick in percent, and its number."""
-        first, last = math.ceil(self.low / self.step - 1e-9), math.floor(self.high / self.step + 1e-9)
-        return [
-            (percent(self.share(number * self.step)), number_words(number * self.step, self.step))
-            for number in range(first, last + 1)
-        ]
-
-
-def percent(share: float) -> float:
-    """A share as a short number of percent."""
-    return round(100 * share, 2)
-
-
-def number_words(value: float, step: float) -> str:
-    """`1,500`, `0.25`: as many decimals as the step needs."""
-    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
-    return f"{value + 0.0:,.{decimals}f}" if abs(value) < 1e7 else f"{value:.3g}"
-
-
-def _round_step(step: float) -> float:
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(round_ for round_ in (power, 2 * power, 5 * power, 10 * power) if round_ >= step * (1 - 1e-9))
-
-
-def thinned(points: Sequence[Point], most: int) -> list[Point]:
-    """At most about `most` of the points of a line, with the lowest and highest of each stretch."""
-    if len(points) <= most:
-        return list(points)
-    width = math.ceil(2 * len(points) / most)
-    kept: list[Point] = []
-    for start in range(0, len(points), width):
-        part = range(start, min(start + width, len(points)))
-        ends = {min(part, key=lambda number: points[number][1]), max(part, key=lambda number: points[number][1])}
-        kept += [points[number] for number in sorted(ends)]
-    return kept
-
-
-def drawn(points: Sequence[Point], most: int) -> list[Point]:
-    """At most `most` of the points of a cloud: a random choice, as every n-th may be those of a single worker."""
-    if len(points) <= most:
-        return list(points)
-    return [points[number] for number in sorted(random.Random(0).sample(range(len(points)), most))]
-
-
-IMAGE_BYTES = 4_400_000
-"""The most characters of images in one page, so that it stays below 5 MB."""
-_POINTS, _MOST_OF_A_LINE, _LEAST_OF_A_LINE = 12_000, 1_500, 60
-"""The most points of all charts of a page, and the bounds of what one line gets of them."""
-_SPANS, _MOST_OF_A_TIMELINE, _LEAST_OF_A_TIMELINE = 1_200, 400, 24
-"""The most spans of all timelines of a page, and the bounds of what one timeline gets of them."""
-_MOST_CELLS = 48
-"""The most rows and columns of a table."""
-_MOST_MARKED = 40
-"""A line of at most this many points has a dot for each."""
-_DENSE = 250
-"""The dots of more points than this are smaller."""
-_SMALL = 64
-"""Images of at most this many pixels are enlarged without smoothing."""
-_SHADES = 8
-"""Shades of the cells of a table: more cannot be distinguished."""
-_SHAPES = 4
-"""Lines and spans differ by colour and shape; the fifth looks like the first."""
-
-View = dict[str, Any]
 
 
 class FigureRenderer:
     """Draws the figures of one page, the most important first, and keeps to what a page may hold."""
 
     def __init__(self, figures: Iterable[Figure]) -> None:
-        known = list(figures)
-        lines = sum(len(figure.lines) for figure in known if isinstance(figure, Plot))
-        timelines = sum(isinstance(figure, Timeline) for figure in known)
+        all_figures = list(figures)
+        lines = sum(len(figure.lines) for figure in all_figures if isinstance(figure, Plot))
+        timelines = sum(isinstance(figure, Timeline) for figure in all_figures)
         self._points = min(max(_POINTS // max(lines, 1), _LEAST_OF_A_LINE), _MOST_OF_A_LINE)
         self._spans = min(max(_SPANS // max(timelines, 1), _LEAST_OF_A_TIMELINE), _MOST_OF_A_TIMELINE)
         self._room = IMAGE_BYTES
@@ -168,6 +68,14 @@ class FigureRenderer:
         return {"left_out": "", "columns": figure.columns, "rows": rows, "identical": bool(letters)}
 
 
+IMAGE_BYTES = 4_400_000
+"""The most characters of images in one page, so that it stays below 5 MB."""
+_POINTS, _MOST_OF_A_LINE, _LEAST_OF_A_LINE = 12_000, 1_500, 60
+"""The most points of all charts of a page, and the bounds of what one line gets of them."""
+_SPANS, _MOST_OF_A_TIMELINE, _LEAST_OF_A_TIMELINE = 1_200, 400, 24
+"""The most spans of all timelines of a page, and the bounds of what one timeline gets of them."""
+
+
 def _padded(columns: Sequence[str], cells: Sequence[Picture | None]) -> Iterator[tuple[str, Picture | None]]:
     for number, column in enumerate(columns):
         yield column, cells[number] if number < len(cells) else None
@@ -194,6 +102,10 @@ def _picture(picture: Picture, row: str, column: str, letters: dict[bytes, str])
         "boxes": [_box(box) for box in picture.boxes],
         "letter": letters.get(picture.png, ""),
     }
+
+
+_SMALL = 64
+"""Images of at most this many pixels are enlarged without smoothing."""
 
 
 def _pixels(png: bytes) -> tuple[int, int]:
@@ -249,6 +161,12 @@ def _matrix(figure: Matrix) -> View:
     return {"columns": figure.columns[:_MOST_CELLS], "rows": rows, "note": " and ".join(beyond)}
 
 
+_MOST_CELLS = 48
+"""The most rows and columns of a table."""
+_SHADES = 8
+"""Shades of the cells of a table: more cannot be distinguished."""
+
+
 def _plot(figure: Plot, most: int) -> View:
     measured = [_measured(line, most, joined=figure.joined) for line in figure.lines]
     across = Axis.over([x for points in measured for x, *_ in points])
@@ -278,6 +196,10 @@ def _plot(figure: Plot, most: int) -> View:
     }
 
 
+_SHAPES = 4
+"""Lines and spans differ by colour and shape; the fifth looks like the first."""
+
+
 def _measured(line: Line, most: int, *, joined: bool) -> list[Point]:
     """What is drawn of a line: x and y, and the lowest and highest y where it has a spread."""
     points: list[Point] = list(line.points)
@@ -285,6 +207,26 @@ def _measured(line: Line, most: int, *, joined: bool) -> list[Point]:
         points = [(*point, *ends) for point, ends in zip(line.points, line.spread, strict=False)]
     kept = thinned(points, most) if joined else drawn(points, most)
     return [point for point in kept if all(map(math.isfinite, point))]
+
+
+def thinned(points: Sequence[Point], most: int) -> list[Point]:
+    """At most about `most` of the points of a line, with the lowest and highest of each stretch."""
+    if len(points) <= most:
+        return list(points)
+    width = math.ceil(2 * len(points) / most)
+    kept: list[Point] = []
+    for start in range(0, len(points), width):
+        part = range(start, min(start + width, len(points)))
+        ends = {min(part, key=lambda number: points[number][1]), max(part, key=lambda number: points[number][1])}
+        kept += [points[number] for number in sorted(ends)]
+    return kept
+
+
+def drawn(points: Sequence[Point], most: int) -> list[Point]:
+    """At most `most` of the points of a cloud: a random choice, as every n-th may be those of a single worker."""
+    if len(points) <= most:
+        return list(points)
+    return [points[number] for number in sorted(random.Random(0).sample(range(len(points)), most))]
 
 
 def _series(points: Sequence[Point], across: Axis, up: Axis, *, joined: bool) -> View:
@@ -297,6 +239,12 @@ def _series(points: Sequence[Point], across: Axis, up: Axis, *, joined: bool) ->
         "dense": len(points) > _DENSE,
         "band": _path(band, across, up, "L") + "z" if joined and len(spread) > 1 else "",
     }
+
+
+_MOST_MARKED = 40
+"""A line of at most this many points has a dot for each."""
+_DENSE = 250
+"""The dots of more points than this are smaller."""
 
 
 def _path(points: Sequence[tuple[float, float]], across: Axis, up: Axis, join: str) -> str:
@@ -332,6 +280,66 @@ def _timeline(figure: Timeline, most: int) -> View:
         "legend": [(number % _SHAPES, kind) for number, kind in enumerate(kinds)],
         "note": f"the {most} longest of {len(spans):,} are drawn" if len(spans) > most else "",
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A linear scale from `low` to `high` with a tick every `step`."""
+
+    low: float
+    high: float
+    step: float
+
+    @classmethod
+    def over(cls, values: Sequence[float], *, zero: bool = False, ticks: int = 5) -> Axis:
+        """Return the axis that holds all finite `values`, and zero if asked, with about so many ticks."""
+        finite = [value for value in values if math.isfinite(value)] or [0.0]
+        low, high = min(finite), max(finite)
+        if zero:
+            low, high = min(low, 0.0), max(high, 0.0)
+        if low == high:
+            low, high = (low, low + 1) if low == 0 else (min(low, 0.0), max(high, 0.0))
+        step = _round_step((high - low) / ticks)
+        if all(value == int(value) for value in finite):
+            step = max(step, 1.0)
+        return cls(low, high, step)
+
+    def widened(self) -> Axis:
+        """The axis from tick to tick."""
+        low, high = math.floor(self.low / self.step + 1e-9), math.ceil(self.high / self.step - 1e-9)
+        return Axis(low * self.step, high * self.step, self.step)
+
+    def share(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """The position of each tick in percent, and its number."""
+        first, last = math.ceil(self.low / self.step - 1e-9), math.floor(self.high / self.step + 1e-9)
+        return [
+            (percent(self.share(number * self.step)), number_words(number * self.step, self.step))
+            for number in range(first, last + 1)
+        ]
+
+
+GRID = 1000
+"""Charts are drawn on a grid of this many steps in each direction, and stretched to the width of the page."""
+
+
+def percent(share: float) -> float:
+    """A share as a short number of percent."""
+    return round(100 * share, 2)
+
+
+def number_words(value: float, step: float) -> str:
+    """`1,500`, `0.25`: as many decimals as the step needs."""
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
+    return f"{value + 0.0:,.{decimals}f}" if abs(value) < 1e7 else f"{value:.3g}"
+
+
+def _round_step(step: float) -> float:
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(round_ for round_ in (power, 2 * power, 5 * power, 10 * power) if round_ >= step * (1 - 1e-9))
 
 
 def sentence(studio: FigureRenderer) -> str:

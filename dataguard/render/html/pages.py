@@ -97,9 +97,9 @@ def render_checkup(seen: Checkup, *, unicode: bool = True, **look: Any) -> str:
 
 def render_checks(checks: Iterable[Check], *, unicode: bool = True, **look: Any) -> str:
     """Return all checks by group as one HTML document; `look` is ignored."""
-    known = {check.code: check for check in checks}
-    groups = [(title, [known[code] for code in codes]) for title, codes in grouped(known).items()]
-    return page("list.html.j2", unicode=unicode, groups=groups, count=len(known))
+    by_code = {check.code: check for check in checks}
+    groups = [(title, [by_code[code] for code in codes]) for title, codes in grouped(by_code).items()]
+    return page("list.html.j2", unicode=unicode, groups=groups, count=len(by_code))
 
 
 def render_sample(views: SampleViews, *, unicode: bool = True, document: bool = True, **look: Any) -> str:
@@ -113,6 +113,7 @@ def render_sample(views: SampleViews, *, unicode: bool = True, document: bool = 
         {
             "name": sample.name,
             "error": sample.error,
+            "sources": sample.sources,
             "figure": studio.draw(figure) if sample.pictures else None,
             "rows": [
                 ["leaf", "type", "shape", "values", "digest", ""],

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-from dataguard.core.model import Doc, Finding, Report, Result, Severity, Status
+from dataguard.core.model import Doc, Finding, Location, Report, Result, Severity, Status
 from dataguard.machine.units import counted
 from dataguard.render.html.figures import FigureRenderer, View, sentence
 from dataguard.render.html.templating import cut, line, page
 from dataguard.render.layout import current_folder, fold, shortened
-from dataguard.render.summary import MARKS, duration, lines, not_judged, severities, tally, verdict
+from dataguard.render.summary import MARKS, duration, lines, not_judged, once, severities, tally, verdict
 from dataguard.render.text import (
     BUG,
     NOTABLE_SECONDS,
@@ -43,6 +43,8 @@ class Evidence:
     """Turns values into rows; paths below the folder `home` are relative."""
 
     home: re.Pattern[str] | None
+    quoted: set[Location] = field(default_factory=set)
+    """The places whose source is already on the page."""
 
     @classmethod
     def here(cls) -> Evidence:
@@ -157,10 +159,6 @@ def _counts(report: Report) -> Iterator[tuple[int, str]]:
         yield len(results), words
 
 
-def _anchor(severity: Severity, code: str) -> str:
-    return f"{code}-{severity.value}"
-
-
 def _line(line: Any, evidence: Evidence) -> View:
     result, first = line.result, line.first
     return {
@@ -200,6 +198,10 @@ def _card(results: Sequence[Result], docs: Mapping[str, Doc], studio: FigureRend
     }
 
 
+def _anchor(severity: Severity, code: str) -> str:
+    return f"{code}-{severity.value}"
+
+
 def _alike(first: Result, second: Result) -> bool:
     """Whether two loaders failed in the same way, so that one text serves both."""
     return (first.findings, first.reason, first.figures) == (second.findings, second.reason, second.figures)
@@ -223,6 +225,7 @@ def _finding(finding: Finding, evidence: Evidence) -> View:
         "message": evidence.short(finding.message),
         "place": evidence.place(finding),
         "what": finding.at.what if finding.at and finding.at.what else "",
+        "source": once(finding, evidence.quoted),
         "evidence": evidence.rows(finding.evidence),
     }
 
@@ -249,11 +252,13 @@ def _broken(result: Result, evidence: Evidence) -> View:
 
 
 def _reasons(results: Sequence[Result], every: tuple[str, ...], evidence: Evidence) -> Iterator[View]:
-    for reason, own in by_reason(results):
+    for reason, members in by_reason(results):
         yield {
             "reason": evidence.short(reason or "no reason given"),
-            "checks": checks_and_loaders(own, every, named=True),
-            "found": [(result.code, evidence.short(finding.message)) for result in own for finding in result.findings],
+            "checks": checks_and_loaders(members, every, named=True),
+            "found": [
+                (result.code, evidence.short(finding.message)) for result in members for finding in result.findings
+            ],
         }
 
 

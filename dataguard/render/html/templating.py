@@ -18,12 +18,6 @@ from dataguard.render.check_pages import sentence
 from dataguard.render.escapes import escaped, one_line, without_commands
 from dataguard.render.layout import blocks
 
-_MOST_CHARACTERS = 20_000
-"""The most characters of one string, whatever it is; everything else is shorter."""
-_LINE, _PROSE = 160, 2_000
-"""The most characters of one line, and of a paragraph."""
-_CODE = re.compile(r"(`+)([^`]+)\1")
-
 
 def page(template: str, *, layout: str = "page.html.j2", unicode: bool = True, **context: Any) -> str:
     """Return a page with this layout: a whole document, or what a notebook embeds.
@@ -34,14 +28,33 @@ def page(template: str, *, layout: str = "page.html.j2", unicode: bool = True, *
     return text if unicode else text.encode("ascii", "xmlcharrefreplace").decode()
 
 
-def cut(words: str, most: int) -> str:
-    """The first `most` characters of a longer string, and how many follow."""
-    return words if len(words) <= most else f"{words[:most].rstrip()} … {counted(len(words) - most, 'more characters')}"
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("dataguard.render.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_finalize,
+    )
+    made.filters |= {"line": line, "prose": prose, "markdown": markdown, "counted": counted, "trusted": Markup}
+    made.filters["highlighted"] = highlighted
+    source, _, _ = PackageLoader("dataguard.render.html").get_source(made, "style.css")
+    style = re.sub(r"/\*.*?\*/|^\s+", "", source, flags=re.DOTALL | re.MULTILINE)
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    made.globals |= {"style": Markup(style), "style_hash": digest}
+    return made
 
 
-def clean(words: str, most: int = _MOST_CHARACTERS) -> str:
-    """The words without control characters but newlines."""
-    return escaped(cut(words, most).replace("\r\n", "\n").expandtabs(4))
+def _finalize(value: object) -> object:
+    """What each expression of a template yields: markup as it is, anything else as safe text."""
+    return value if isinstance(value, Markup) else clean(str(value))
+
+
+_LINE, _PROSE = 160, 2_000
+"""The most characters of one line, and of a paragraph."""
 
 
 def line(words: object, most: int = _LINE) -> str:
@@ -52,6 +65,21 @@ def line(words: object, most: int = _LINE) -> str:
 def prose(words: str, most: int = _PROSE) -> Markup:
     """A sentence, with `code` in backticks as code."""
     return Markup(_CODE.sub(r"<code>\2</code>", str(escape(clean(words, most)))))
+
+
+_CODE = re.compile(r"(`+)([^`]+)\1")
+_MOST_CHARACTERS = 20_000
+"""The most characters of one string, whatever it is; everything else is shorter."""
+
+
+def clean(words: str, most: int = _MOST_CHARACTERS) -> str:
+    """The words without control characters but newlines."""
+    return escaped(cut(words, most).replace("\r\n", "\n").expandtabs(4))
+
+
+def cut(words: str, most: int) -> str:
+    """The first `most` characters of a longer string, and how many follow."""
+    return words if len(words) <= most else f"{words[:most].rstrip()} … {counted(len(words) - most, 'more characters')}"
 
 
 def markdown(words: str) -> Markup:
@@ -95,28 +123,3 @@ def _marked(line: str, spans: Sequence[tuple[int, int]]) -> Markup:
         parts += Markup("{}<mark>{}</mark>").format(clean(line[done:start]), clean(line[start:end]))
         done = end
     return parts + Markup("{}").format(clean(line[done:]))
-
-
-def _finalize(value: object) -> object:
-    """What each expression of a template yields: markup as it is, anything else as safe text."""
-    return value if isinstance(value, Markup) else clean(str(value))
-
-
-@cache
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("dataguard.render.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=_finalize,
-    )
-    made.filters |= {"line": line, "prose": prose, "markdown": markdown, "counted": counted, "trusted": Markup}
-    made.filters["highlighted"] = highlighted
-    source, _, _ = PackageLoader("dataguard.render.html").get_source(made, "style.css")
-    style = re.sub(r"/\*.*?\*/|^\s+", "", source, flags=re.DOTALL | re.MULTILINE)
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    made.globals |= {"style": Markup(style), "style_hash": digest}
-    return made

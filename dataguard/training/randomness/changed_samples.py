@@ -136,11 +136,11 @@ class ChangedSamples:
         for index, row in rows.items():
             for path, leaf in arrays:
                 spread = _spread(leaf[row])
-                known = self._rows[index].get(path)
-                if spread is None or (known and known.seen_in == serial):
+                range_of_row = self._rows[index].get(path)
+                if spread is None or (range_of_row and range_of_row.seen_in == serial):
                     continue
-                if known:
-                    known.add(spread, serial)
+                if range_of_row:
+                    range_of_row.add(spread, serial)
                 else:
                     self._rows[index][path] = _Spread(spread, spread, serial)
 

@@ -33,13 +33,6 @@ from dataguard.lab.rng.rng_discovery import find_generators
 from dataguard.training.epoch_order import Pass
 from dataguard.training.randomness.changed_samples import SampleRows
 
-STATE_WORDS = 624
-"""The words of a state of MT19937; so many draws later they are replaced by the next ones."""
-MOST_BLOCKS = 16_000
-"""How far a later state of MT19937 is looked for: 10 million words, which take 50 ms."""
-_IDENTITY = {"PCG64": "inc", "PCG64DXSM": "inc", "Philox": "key"}
-"""What remains the same in a state, by bit generator, until it is seeded again."""
-
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -54,70 +47,102 @@ class State:
     position: int = 0
 
 
-def global_generators() -> dict[str, Any]:
-    """The generators that torch seeds in each worker."""
-    return {
-        "random": random.random.__self__,  # type: ignore[attr-defined]
-        "numpy.random": np.random.mtrand._rand,
-        "torch": torch.default_generator,
-    }
+class Replays:
+    """What the workers of one loader drew from."""
+
+    def __init__(self) -> None:
+        self.rows = SampleRows()
+        self._drawn: dict[int, list[Drawn]] = {}
+        self._records: Records | None = None
+        self._paths: tuple[str, ...] | None = None
+        self._reported: set[tuple[str, str]] = set()
+
+    @property
+    def follows(self) -> bool:
+        """Whether there are workers whose generators are followed."""
+        return self._records is not None
+
+    def recording(self, loader: Any, user_init: Callable[[int], Any] | None, serial: int) -> StartRecord:
+        """What to pass to torch in place of the loader's `worker_init_fn` while it starts the workers of a pass."""
+        if self._records is None:
+            folder = Path(tempfile.mkdtemp(prefix="dataguard-guard-"))
+            weakref.finalize(self, _remove, folder, os.getpid())
+            self._records = Records(folder)
+            generators = find_generators({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
+            self._paths = tuple(source.path for source in generators if is_simple(source.path))
+        return StartRecord(user_init, self._records.folder, serial, self._paths or ())
+
+    def findings(self, recent: Sequence[Pass]) -> Iterator[tuple[str, Finding]]:
+        """The replays in the latest pass, and in whole passes before it, if samples are random."""
+        if self._records is None:
+            return
+        for drawn in self._records.new():
+            self._drawn.setdefault(drawn.serial, []).append(drawn)
+        for old in self._drawn.keys() - {latest.serial for latest in recent} - {min(self._drawn, default=0)}:
+            self._records.drop(old)
+            del self._drawn[old]
+        if not self.rows.vary:
+            return
+        for together in self._drawn.values():
+            yield from self._between_workers(together)
+        for now, before in pairwise(recent):
+            yield from self._between_epochs(now, before)
+
+    def _between_workers(self, drawn: Sequence[Drawn]) -> Iterator[tuple[str, Finding]]:
+        for first, second in combinations(drawn, 2):
+            if first.worker != second.worker and self._same("DG101", first, second):
+                workers = f"workers {first.worker} and {second.worker} draw the same random numbers from {first.name}"
+                yield "DG101", Finding(workers, {"state": "equal when they start", "samples": "differ between epochs"})
+
+    def _between_epochs(self, now: Pass, before: Pass) -> Iterator[tuple[str, Finding]]:
+        for later in self._drawn.get(now.serial, ()):
+            for earlier in self._drawn.get(before.serial, ()):
+                if later.worker == earlier.worker and self._same("DG102", later, earlier):
+                    worker = f"worker {later.worker} draws the same random numbers from {later.name}"
+                    epochs = f"in epochs {before.epoch} and {now.epoch}"
+                    yield "DG102", Finding(f"{worker} {epochs}", {"state": "equal when it starts"})
+
+    def _same(self, code: str, first: Drawn, second: Drawn) -> bool:
+        """Whether both draw the numbers of one state; once for each generator."""
+        if first.name != second.name or first.start != second.start or (code, first.name) in self._reported:
+            return False
+        repeated = first.follows and second.follows
+        if repeated:
+            self._reported.add((code, first.name))
+        return repeated
 
 
-def state_of(generator: Any) -> State | None:
-    """The current state of a generator; None for an unknown kind."""
-    if isinstance(generator, torch.Generator):
-        return State("torch", generator.initial_seed(), generator.get_state().numpy().tobytes())
-    if isinstance(generator, random.Random):
-        _, words, _ = random.Random.getstate(generator)
-        return State("MT19937", None, np.array(words[:STATE_WORDS], dtype=np.uint32).tobytes(), words[STATE_WORDS])
-    if isinstance(generator, np.random.RandomState):
-        return _state_of_bits(generator.get_state(legacy=False))
-    bits = getattr(generator, "bit_generator", generator)
-    return _state_of_bits(bits.state) if isinstance(bits, np.random.BitGenerator) else None
+def _remove(folder: Path, owner: int) -> None:
+    """Remove the records, in the process that made the folder: workers are forks of it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _state_of_bits(state: Any) -> State | None:
-    algorithm, inner = state["bit_generator"], state["state"]
-    if algorithm == "MT19937":
-        return State(algorithm, None, inner["key"].tobytes(), int(inner["pos"]))
-    identity = inner.get(_IDENTITY.get(algorithm, ""))
-    return None if identity is None else State(algorithm, repr(identity).encode(), repr(state).encode())
+class Records:
+    """What the workers of one loader write, read by the main process."""
 
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._read: dict[Path, int] = {}
 
-def advanced(before: State, after: State) -> bool:
-    """Whether numbers were drawn between the two states and no seed was set: the draws follow from the first state."""
-    if before == after or before.algorithm != after.algorithm:
-        return False
-    if before.algorithm != "MT19937":
-        return before.stream == after.stream
-    if before.content == after.content:
-        return after.position > before.position
-    return _reaches(before, after)
+    def new(self) -> Iterator[Drawn]:
+        """What was written since the last time; a line that is still being written comes later."""
+        for path in sorted(self.folder.iterdir()):
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                try:
+                    while True:
+                        drawn: Drawn = pickle.load(file)
+                        self._read[path] = file.tell()
+                        yield drawn
+                except (EOFError, pickle.UnpicklingError):
+                    continue
 
-
-def _reaches(before: State, after: State) -> bool:
-    """Whether MT19937 has the words of a later state at the beginning of one of its next blocks."""
-    target = _bits(after, 0).random_raw(STATE_WORDS)
-    bits = _bits(before, STATE_WORDS)
-    for _ in range(0, MOST_BLOCKS, 1000):
-        blocks = bits.random_raw(1000 * STATE_WORDS).reshape(1000, STATE_WORDS)
-        if any((blocks[row] == target).all() for row in np.flatnonzero(blocks[:, 0] == target[0])):
-            return True
-    return False
-
-
-def _bits(state: State, position: int) -> np.random.MT19937:
-    """A generator with the words of a state; at position 624 its next draw makes new words."""
-    bits = np.random.MT19937()
-    key = np.frombuffer(state.content, dtype=np.uint32)
-    bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
-    return bits
-
-
-READ_AFTER = (1, 2, 4, 8, 16, 32)
-"""After which fetches the generators that were not drawn from yet are read again."""
-_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]|\['([^']*)'\]")
-_SIMPLE = re.compile(rf"(dataset|collate_fn)({_STEP.pattern})+")
+    def drop(self, serial: int) -> None:
+        """Remove what the workers of a pass wrote."""
+        for path in self.folder.glob(f"{serial}-*"):
+            path.unlink()
+            self._read.pop(path, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +237,26 @@ class _Follow:
         return data
 
 
+READ_AFTER = (1, 2, 4, 8, 16, 32)
+"""After which fetches the generators that were not drawn from yet are read again."""
+
+
+def global_generators() -> dict[str, Any]:
+    """The generators that torch seeds in each worker."""
+    return {
+        "random": random.random.__self__,  # type: ignore[attr-defined]
+        "numpy.random": np.random.mtrand._rand,
+        "torch": torch.default_generator,
+    }
+
+
 def is_simple(path: str) -> bool:
     """Whether a path leads from the dataset or collate_fn to an object by attributes and entries alone."""
     return _SIMPLE.fullmatch(path) is not None
+
+
+_STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]|\['([^']*)'\]")
+_SIMPLE = re.compile(rf"(dataset|collate_fn)({_STEP.pattern})+")
 
 
 def found_at(path: str, roots: Mapping[str, Any]) -> Any:
@@ -230,99 +272,64 @@ def found_at(path: str, roots: Mapping[str, Any]) -> Any:
     return reached
 
 
-class Records:
-    """What the workers of one loader write, read by the main process."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._read: dict[Path, int] = {}
-
-    def new(self) -> Iterator[Drawn]:
-        """What was written since the last time; a line that is still being written comes later."""
-        for path in sorted(self.folder.iterdir()):
-            with path.open("rb") as file:
-                file.seek(self._read.get(path, 0))
-                try:
-                    while True:
-                        drawn: Drawn = pickle.load(file)
-                        self._read[path] = file.tell()
-                        yield drawn
-                except (EOFError, pickle.UnpicklingError):
-                    continue
-
-    def drop(self, serial: int) -> None:
-        """Remove what the workers of a pass wrote."""
-        for path in self.folder.glob(f"{serial}-*"):
-            path.unlink()
-            self._read.pop(path, None)
+def state_of(generator: Any) -> State | None:
+    """The current state of a generator; None for an unknown kind."""
+    if isinstance(generator, torch.Generator):
+        return State("torch", generator.initial_seed(), generator.get_state().numpy().tobytes())
+    if isinstance(generator, random.Random):
+        _, words, _ = random.Random.getstate(generator)
+        return State("MT19937", None, np.array(words[:STATE_WORDS], dtype=np.uint32).tobytes(), words[STATE_WORDS])
+    if isinstance(generator, np.random.RandomState):
+        return _state_of_bits(generator.get_state(legacy=False))
+    bits = getattr(generator, "bit_generator", generator)
+    return _state_of_bits(bits.state) if isinstance(bits, np.random.BitGenerator) else None
 
 
-class Replays:
-    """What the workers of one loader drew from."""
-
-    def __init__(self) -> None:
-        self.rows = SampleRows()
-        self._drawn: dict[int, list[Drawn]] = {}
-        self._records: Records | None = None
-        self._paths: tuple[str, ...] | None = None
-        self._reported: set[tuple[str, str]] = set()
-
-    @property
-    def follows(self) -> bool:
-        """Whether there are workers whose generators are followed."""
-        return self._records is not None
-
-    def recording(self, loader: Any, user_init: Callable[[int], Any] | None, serial: int) -> StartRecord:
-        """What to pass to torch in place of the loader's `worker_init_fn` while it starts the workers of a pass."""
-        if self._records is None:
-            folder = Path(tempfile.mkdtemp(prefix="dataguard-guard-"))
-            weakref.finalize(self, _remove, folder, os.getpid())
-            self._records = Records(folder)
-            generators = find_generators({"dataset": loader.dataset, "collate_fn": loader.collate_fn})
-            self._paths = tuple(source.path for source in generators if is_simple(source.path))
-        return StartRecord(user_init, self._records.folder, serial, self._paths or ())
-
-    def findings(self, recent: Sequence[Pass]) -> Iterator[tuple[str, Finding]]:
-        """The replays in the latest pass, and in whole passes before it, if samples are random."""
-        if self._records is None:
-            return
-        for drawn in self._records.new():
-            self._drawn.setdefault(drawn.serial, []).append(drawn)
-        for old in self._drawn.keys() - {latest.serial for latest in recent} - {min(self._drawn, default=0)}:
-            self._records.drop(old)
-            del self._drawn[old]
-        if not self.rows.vary:
-            return
-        for together in self._drawn.values():
-            yield from self._between_workers(together)
-        for now, before in pairwise(recent):
-            yield from self._between_epochs(now, before)
-
-    def _between_workers(self, drawn: Sequence[Drawn]) -> Iterator[tuple[str, Finding]]:
-        for first, second in combinations(drawn, 2):
-            if first.worker != second.worker and self._same("DG101", first, second):
-                workers = f"workers {first.worker} and {second.worker} draw the same random numbers from {first.name}"
-                yield "DG101", Finding(workers, {"state": "equal when they start", "samples": "differ between epochs"})
-
-    def _between_epochs(self, now: Pass, before: Pass) -> Iterator[tuple[str, Finding]]:
-        for later in self._drawn.get(now.serial, ()):
-            for earlier in self._drawn.get(before.serial, ()):
-                if later.worker == earlier.worker and self._same("DG102", later, earlier):
-                    worker = f"worker {later.worker} draws the same random numbers from {later.name}"
-                    epochs = f"in epochs {before.epoch} and {now.epoch}"
-                    yield "DG102", Finding(f"{worker} {epochs}", {"state": "equal when it starts"})
-
-    def _same(self, code: str, first: Drawn, second: Drawn) -> bool:
-        """Whether both draw the numbers of one state; once for each generator."""
-        if first.name != second.name or first.start != second.start or (code, first.name) in self._reported:
-            return False
-        repeated = first.follows and second.follows
-        if repeated:
-            self._reported.add((code, first.name))
-        return repeated
+STATE_WORDS = 624
+"""The words of a state of MT19937; so many draws later they are replaced by the next ones."""
 
 
-def _remove(folder: Path, owner: int) -> None:
-    """Remove the records, in the process that made the folder: workers are forks of it."""
-    if os.getpid() == owner:
-        shutil.rmtree(folder, ignore_errors=True)
+def _state_of_bits(state: Any) -> State | None:
+    algorithm, inner = state["bit_generator"], state["state"]
+    if algorithm == "MT19937":
+        return State(algorithm, None, inner["key"].tobytes(), int(inner["pos"]))
+    identity = inner.get(_IDENTITY.get(algorithm, ""))
+    return None if identity is None else State(algorithm, repr(identity).encode(), repr(state).encode())
+
+
+_IDENTITY = {"PCG64": "inc", "PCG64DXSM": "inc", "Philox": "key"}
+"""What remains the same in a state, by bit generator, until it is seeded again."""
+
+
+def advanced(before: State, after: State) -> bool:
+    """Whether numbers were drawn between the two states and no seed was set: the draws follow from the first state."""
+    if before == after or before.algorithm != after.algorithm:
+        return False
+    if before.algorithm != "MT19937":
+        return before.stream == after.stream
+    if before.content == after.content:
+        return after.position > before.position
+    return _reaches(before, after)
+
+
+def _reaches(before: State, after: State) -> bool:
+    """Whether MT19937 has the words of a later state at the beginning of one of its next blocks."""
+    target = _bits(after, 0).random_raw(STATE_WORDS)
+    bits = _bits(before, STATE_WORDS)
+    for _ in range(0, MOST_BLOCKS, 1000):
+        blocks = bits.random_raw(1000 * STATE_WORDS).reshape(1000, STATE_WORDS)
+        if any((blocks[row] == target).all() for row in np.flatnonzero(blocks[:, 0] == target[0])):
+            return True
+    return False
+
+
+MOST_BLOCKS = 16_000
+"""How far a later state of MT19937 is looked for: 10 million words, which take 50 ms."""
+
+
+def _bits(state: State, position: int) -> np.random.MT19937:
+    """A generator with the words of a state; at position 624 its next draw makes new words."""
+    bits = np.random.MT19937()
+    key = np.frombuffer(state.content, dtype=np.uint32)
+    bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
+    return bits

@@ -21,6 +21,7 @@ from dataguard.lab.batches.collate_trials import choose
 from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.settings.settings import Settings
+from tests.support.lines import NoLines
 from tests.support.recordings import recordings, verdict_of
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +41,8 @@ def batch(number: int, *leaves: LeafRecord, worker: int | None = 0) -> BatchReco
 
 
 def judged(check: Check, epoch: EpochTrace, **facts: Any) -> tuple[list[Finding], Coverage]:
-    lab: Any = SimpleNamespace(facts=SimpleNamespace(**facts), epoch=epoch)
+    unplaced = {"batches": SimpleNamespace(lines=NoLines()), "dataset": SimpleNamespace(location=None)}
+    lab: Any = SimpleNamespace(facts=SimpleNamespace(**facts), epoch=epoch, **unplaced)
     judgement = check.judge(lab)
     findings = []
     while True:
@@ -84,7 +86,7 @@ def test_class_indices_are_left_to_the_form_of_labels(image: str, monkeypatch: p
     monkeypatch.setattr(f"{dg406_double_precision_batch.judge.__module__}.float_indices", lambda _: "[1]")
     epoch = trace(batch(0, leaf("[0]", image), leaf("[1]", "float64", (8,))))
     findings, looked = judged(dg406_double_precision_batch, epoch, double=False)
-    assert [one.evidence for one in findings] == ([] if image == "float32" else [{"float64 leaves": ["batch[0]"]}])
+    assert [one.evidence["float64 leaves"] for one in findings] == ([] if image == "float32" else [["batch[0]"]])
     assert looked.note == (None if findings else "batch[1] holds class indices as floats: see DG503")
 
 
@@ -117,7 +119,7 @@ def test_a_sample_alone_is_tried_if_the_epoch_has_such_a_batch(
         asked.append(single)
         raise NotApplicable("no pairs")
 
-    changes = {".epoch.sizes": sizes, ".batches": SimpleNamespace(mixed=mixed)}
+    changes = {".epoch.sizes": sizes, ".batches": SimpleNamespace(mixed=mixed, lines=NoLines())}
     verdict_of(check.judge, recordings(check.stem)["bad"].having(changes).lab)
     assert asked == [single]
 

@@ -15,7 +15,7 @@ IMAGE, LABEL, MASK = b"image", b"label", b"mask"
 ONE, TWO, THREE = (frozenset({number}) for number in range(3))
 
 
-def collation(*recognized: tuple[bytes, Sequence[frozenset[int]]], alone: bool = True) -> Collation:
+def collation(*recognized: tuple[bytes, Sequence[frozenset[int]]], collates_singly: bool = True) -> Collation:
     """Three samples whose batch is made by place, leaf by leaf, whatever the order in which they are put in."""
     leaves = tuple(RecognizedLeaf(f"[{n}]", source, tuple(rows)) for n, (source, rows) in enumerate(recognized))
     reversed_rows = tuple(
@@ -24,7 +24,7 @@ def collation(*recognized: tuple[bytes, Sequence[frozenset[int]]], alone: bool =
     forms = {(seed, "in order"): Form((0, 1, 2), leaves) for seed in range(2)}
     forms |= {(seed, "reversed"): Form((2, 1, 0), reversed_rows) for seed in range(2)}
     equal_samples = {one.source: (ONE, TWO, THREE) for one in leaves}
-    return Collation((0, 1, 2), ("0", "1", "2"), forms, alone, equal_samples)
+    return Collation((0, 1, 2), ("0", "1", "2"), forms, collates_singly, equal_samples)
 
 
 def test_leaves_in_one_order_belong_together() -> None:
@@ -87,7 +87,7 @@ def test_rows_taken_by_others_are_missed() -> None:
 
 
 def test_what_gives_nothing_alone_may_be_left_out() -> None:
-    assert missing(collation((IMAGE, [ONE, TWO]), alone=False)) is None
+    assert missing(collation((IMAGE, [ONE, TWO]), collates_singly=False)) is None
 
 
 @given(st.permutations(range(3)))

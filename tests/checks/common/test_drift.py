@@ -24,7 +24,7 @@ from dataguard.checks.common.drift import (
 )
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.records import LeafRecord, SampleRecord
-from dataguard.lab.dataset.repeated_reads import PASS_STATES, USUAL, Change, Readings, Run
+from dataguard.lab.dataset.repeated_reads import PASS_STATES, USUAL_AMOUNT, Change, Readings, Run
 from dataguard.lab.reading.sample_reader import Answer
 
 Give = Callable[[int, int, int, int], object]
@@ -46,14 +46,14 @@ def answer(
 def run(
     gives: Mapping[str, tuple[Give, tuple[int, ...] | None]], draws: Sequence[int], *, backward: bool = False
 ) -> Run:
-    order = list(range(USUAL.items))[:: -1 if backward else 1]
+    order = list(range(USUAL_AMOUNT.items))[:: -1 if backward else 1]
     passes, total = [], 0
     for own, draw in enumerate(draws):
         answers = {}
         for item in order:
             answers[item] = answer(item, own, total, draw, gives)
             total += 1
-        passes.append(tuple(answers[item] for item in range(USUAL.items)))
+        passes.append(tuple(answers[item] for item in range(USUAL_AMOUNT.items)))
     return Run(tuple(passes))
 
 
@@ -61,7 +61,9 @@ def lab(changes: Sequence[Change] = (), **leaves: Give) -> Any:
     """A lab of a dataset that gives these leaves; `image` is a large one."""
     gives = {path: (give, (3, 8, 8) if path == "image" else None) for path, give in leaves.items()}
     forward = run(gives, PASS_STATES)
-    readings = Readings(tuple(range(USUAL.items)), forward, run(gives, PASS_STATES[: USUAL.backward], backward=True))
+    readings = Readings(
+        tuple(range(USUAL_AMOUNT.items)), forward, run(gives, PASS_STATES[: USUAL_AMOUNT.backward], backward=True)
+    )
     dataset = SimpleNamespace(readings=readings, reread=lambda _: forward, changed_content=lambda _: tuple(changes))
     return SimpleNamespace(dataset=dataset, epoch=SimpleNamespace(samples=()))
 
@@ -83,7 +85,7 @@ def test_labels_in_the_order_of_reads_shift() -> None:
 
 def test_a_number_given_at_the_first_read_shifts_between_two_orders() -> None:
     def number(item: int, own: int, total: int, draw: int) -> object:
-        return (total - own * USUAL.items) // 2
+        return (total - own * USUAL_AMOUNT.items) // 2
 
     assert list(shifts(lab(image=picture, label=number))) == ["label"]
 

@@ -59,6 +59,7 @@ def test_a_sample_that_cannot_be_read_says_nothing() -> None:
     [
         (answers("abcd"), answers("dcba"), True),
         (answers("abcd", [0, 0, 1, 1]), answers("dcba", [1, 1, 0, 0]), True),
+        ([*answers("abcd"), *answers("abcd")], answers("dcba"), True),  # each index was read twice
         (answers("abcd", [0, 0, 1, 1]), answers("dcba", [0, 0, 1, 1]), False),  # labels stay where they were
         (answers("abcd"), answers("abce"), False),  # a sample of another split
         (answers("aaaa", [0, 0, 1, 1]), answers("aaaa", [1, 1, 0, 0]), False),  # nothing tells samples apart

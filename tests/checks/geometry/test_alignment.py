@@ -10,6 +10,7 @@ import pytest
 from dataguard.checks.geometry.alignment import (
     aspect_findings,
     box_findings,
+    drawn_findings,
     mask_findings,
     misaligned_masks,
     pair_findings,
@@ -19,13 +20,17 @@ from dataguard.core.model import NotApplicable
 from dataguard.lab.geometry.alignment import Shift
 from dataguard.lab.geometry.box_alignment import BoxAlignment
 from dataguard.lab.geometry.box_aspect import BoxAspect
+from dataguard.lab.geometry.drawn_targets import DrawnTarget
 from dataguard.lab.geometry.mask_charts import SizedPair
 from dataguard.lab.subject import Repro
 from tests.support.recordings import verdict_of
+from tests.support.styles import results_of
 
 
 def table(found: int, *, moved: bool = True, points: bool = False) -> BoxAlignment:
-    return BoxAlignment("['boxes']", "['image']", points, "xyxy", 10, found, 3, moved, 4, "unchanged", "flipped")
+    return BoxAlignment(
+        "['boxes']", "['image']", points, "xyxy", 10, found, 3, moved, 4, "unchanged", "flipped", (0, 1)
+    )
 
 
 def judged(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
@@ -35,28 +40,45 @@ def judged(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
 def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
     charts = SimpleNamespace(root="sample", tables=tables, collated=collated, exercised={"draws": 4})
     return SimpleNamespace(
-        geometry=SimpleNamespace(boxes=charts),
+        geometry=SimpleNamespace(
+            boxes=charts,
+            drawn_targets=SimpleNamespace(targets=()),
+            line_of_boxes=lambda _: None,
+            line_of_sizes=lambda _: None,
+        ),
         facts=SimpleNamespace(role=role),
         dataset=SimpleNamespace(location=None),
         repro=Repro("pkg:make", "make"),
     )
 
 
+@pytest.mark.parametrize(
+    ("pairs", "followed", "stayed", "wrong"), [(6, 0, 6, True), (1, 0, 1, False), (6, 1, 5, False), (6, 0, 3, False)]
+)
+def test_a_drawn_target_that_always_stays(pairs: int, followed: int, stayed: int, *, wrong: bool) -> None:
+    target = DrawnTarget("['mask']", "['image']", pairs, followed, stayed, "flipped in one draw", 4)
+    lab = lab_of()
+    lab.geometry.drawn_targets = SimpleNamespace(targets=(target,), root="sample", collated=False, draws=10)
+    findings, exercised, compared = drawn_findings(lab)
+    assert [one.message for one in findings] == wrong * ["sample['mask'] stays where it is when sample['image'] moves"]
+    assert (exercised, compared) == ({"draws": 10, "leaves": 1}, ["sample['mask']"])
+
+
 @pytest.mark.parametrize(("found", "wrong"), [(10, False), (7, False), (6, True), (0, True)])
 def test_most_boxes_follow_the_image(found: int, wrong: bool) -> None:
-    findings, exercised = judged(table(found))
+    findings, exercised, _ = judged(table(found))
     assert bool(findings) == wrong
     assert exercised == {"draws": 4}
 
 
 def test_the_finding_counts_those_that_do_not() -> None:
-    ((finding,), _) = judged(table(3))
+    (finding,), *_ = judged(table(3))
     assert (
         finding.message
         == "sample['boxes'] does not follow sample['image']: 7 of 10 boxes are wrong when the image moves"
     )
     assert finding.repro == "dataguard show pkg:make 4"
-    ((finding,), _) = judged(table(3, points=True), collated=True)
+    (finding,), *_ = judged(table(3, points=True), collated=True)
     assert "7 of 10 points" in finding.message
     assert finding.repro is None
 
@@ -109,6 +131,10 @@ def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
             raise NotApplicable("no mask")
 
         @property
+        def drawn_targets(self) -> Any:
+            raise NotApplicable("images do not move")
+
+        @property
         def boxes(self) -> Any:
             raise NotApplicable("images do not move")
 
@@ -127,10 +153,10 @@ def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
 
 @pytest.mark.parametrize(("misaligned", "wrong"), [(0, False), (1, False), (2, True)])
 def test_two_sizes_of_one_image_are_aligned(misaligned: int, wrong: bool) -> None:
-    pair = SizedPair("[0]", "[1]", 10, misaligned, 4, 0.25, "unchanged", "flipped horizontally", "cv2.imread", False)
+    pair = SizedPair("[0]", "[1]", 10, misaligned, 2, 4, 0.25, "unchanged", "flipped horizontally", "cv2.imread", False)
     lab = lab_of()
     lab.geometry.sized_pairs = (pair,)
-    findings, exercised = pair_findings(lab)
+    findings, exercised, _ = pair_findings(lab)
     assert exercised == {"draws": 10, "leaves": 2}
     assert [one.message for one in findings] == wrong * [
         "sample[0] is unchanged, sample[1] is flipped horizontally: "
@@ -141,6 +167,12 @@ def test_two_sizes_of_one_image_are_aligned(misaligned: int, wrong: bool) -> Non
 def test_boxes_may_lack_the_padding_of_their_image() -> None:
     lab = lab_of()
     lab.geometry.box_aspect = (BoxAspect("[1]", False, "y", 12, 4, 0.33), BoxAspect("[1]", True, "x", 12, 4))
-    (shifted, scaled), _ = aspect_findings(lab)
+    (shifted, scaled), *_ = aspect_findings(lab)
     assert shifted.message == "sample[1]: boxes lack the padding of their image along y: other shapes move them by 33%"
     assert scaled.message == "sample[1]: points have their x divided by the height of their image"
+
+
+@pytest.mark.scan
+def test_a_crop_whose_offsets_are_exchanged_lacks_no_padding() -> None:
+    found = results_of(["dense:dg512_crop_offsets_exchanged"])
+    assert not [one.message for result in found.values() for one in result.findings if "padding" in one.message]

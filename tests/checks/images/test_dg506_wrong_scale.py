@@ -11,7 +11,7 @@ import pytest
 
 from dataguard.checks.images.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.core.model import NotApplicable, Undecided
-from dataguard.lab.files.file_observations import LEVELS, Curve
+from dataguard.lab.files.file_observations import UNIFORM_LEVELS, Curve
 from dataguard.lab.images.chart_fit import Fit
 from tests.support.recordings import Verdict, recordings, verdict_of
 
@@ -62,7 +62,7 @@ def test_floats_that_are_not_scaled_may_be_meant(white: float) -> None:
     [(257, "float32", True), (1, "float32", False), (257, "uint16", False), (65535, "float32", False)],
 )
 def test_grey_files_of_16_bits_that_are_scaled_as_8_bits(white: float, dtype: str, shallow: bool) -> None:
-    curve = Curve("[0]", dtype, tuple(level * white / 65535 for level in LEVELS))
+    curve = Curve("[0]", dtype, tuple(level * white / 65535 for level in UNIFORM_LEVELS))
     depth = SimpleNamespace(files=7, index=3, curves=(curve,))
     changes: dict[str, Any] = {
         ".images.charts": NotApplicable("no image has colours"),

@@ -62,7 +62,7 @@ def test_formats_are_those_that_most_boxes_fit() -> None:
     assert _judged("", boxes(*CORNERS[:3]), None).formats == ()
     assert _judged("", boxes(*[(1.0, *four[1:]) for four in CORNERS]), None).formats == ("xyxy",)
     strange = _judged("", boxes(*CORNERS, *CORNERS, (50, 50, 40, 90)), None)
-    assert [box.place for box, _ in strange.wrong] == [8]
+    assert [box.row for box, _ in strange.wrong] == [8]
 
 
 INSIDE, CUT = (10.0, 10.0, 50.0, 40.0), (-60.0, -50.0, -10.0, -5.0)

@@ -91,7 +91,7 @@ def test_a_generator_that_cannot_be_read_is_found_behind_one_that_can(report: Re
 def test_a_generator_behind_its_method_is_called_by_the_attribute(report: Report) -> None:
     finding = finding_of(report, "bound")
     assert "dataset.draw.__self__" in str(finding.at)
-    made = "numpy.random.default_rng(torch.initial_seed())"
+    made = "np.random.default_rng(torch.initial_seed())"
     assert finding.evidence["fix here"] == f"create draw on first use in the worker, from {made}"
 
 

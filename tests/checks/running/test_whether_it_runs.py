@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dataguard.core.model import Severity, Status
@@ -24,3 +26,23 @@ def test_a_crash_is_reported_though_it_was_not_asked_for(settings: Settings) -> 
 def test_a_loader_that_runs_is_not_mentioned() -> None:
     report = scan("sample_datasets.dg301_overlong_len:good", Settings(select=("DG301",)))
     assert [(result.code, result.status) for result in report.results] == [("DG301", Status.PASSED)]
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize(
+    ("path", "hint"), [("/mnt/missing/index.tsv", None), ("missing.tsv", "this file does not exist; a")]
+)
+def test_a_factory_that_raises_is_shown_once_with_its_callers_and_called_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, hint: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    name = f"factory_of_callers_{len(path)}"
+    (tmp_path / "src" / f"{name}.py").write_text(f"def read(): open('{path}')\ndef make(split): return read()\n")
+    report = scan(f'{name}:make(split="a")', Settings(select=("DG001",), pythonpath=("src",)))
+    (finding,) = report.failed[0].findings
+    assert finding.evidence["called from"].endswith(f"{name}.py:2 in make")
+    assert finding.evidence.get("hint") is None if hint is None else finding.evidence["hint"].startswith(hint)
+    assert finding.evidence["fix here"] == "mount or download what is missing, or change the path"
+    assert finding.repro == f"PYTHONPATH=src python -c 'from {name} import make; make(split='\"'\"'a'\"'\"')'"
+    assert str(report).count("FileNotFoundError") == 2  # the finding, and its line at the end

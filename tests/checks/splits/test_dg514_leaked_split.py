@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,20 +38,25 @@ def judged(
     facts = {
         place: replace(recorded.read(place), role=role) for place, role in zip((OTHER, ".facts"), roles, strict=True)
     }
-    text = {".splits.text_shared_with": lambda _: None, ".splits.series_shared_with": lambda _: series}
+    text: dict[str, Any] = {".splits.text_shared_with": lambda _: None, ".splits.series_shared_with": lambda _: series}
+    text[".ranks"] = SimpleNamespace(overlap_with=lambda _: None)
     return verdict_of(dg514_leaked_split.judge, recorded.but({path: replace(seen, **changes), **text, **facts}).lab)
 
 
 @pytest.mark.parametrize(
-    ("pairs", "total", "count"),
+    ("pairs", "total", "complete", "count"),
     [
-        ([pair(0), pair(1)], 2, "2 of 20"),
-        ([pair(0), pair(1)], 9, "9 of 20"),
-        ([pair(0), pair(1, same=False)], 9, "at least 1 of 20"),
+        ([pair(0), pair(1)], 2, "the content of all samples", "2 of 20"),
+        ([pair(0), pair(1)], 9, "the content of all samples", "9 of 20"),
+        ([pair(0), pair(1, same=False)], 9, "the content of all samples", "at least 1 of 20"),
+        ([pair(0), pair(1)], 9, None, "at least 9 of 20"),  # an augmentation may hide others
+        ([pair(0), pair(1)], 20, None, "20 of 20"),
     ],
 )
-def test_pairs_that_are_all_equal_stand_for_the_others(pairs: Sequence[SamplePair], total: int, count: str) -> None:
-    (finding,) = judged(pairs, total).findings
+def test_pairs_that_are_all_equal_stand_for_the_others(
+    pairs: Sequence[SamplePair], total: int, complete: str | None, count: str
+) -> None:
+    (finding,) = judged(pairs, total, complete=complete).findings
     assert finding.message.endswith(f": {count} samples are in both")
     assert finding.message.startswith("dataset[100] of")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
-from dataguard.checks.splits.split_mismatch import _alike, _function, mismatches
+from dataguard.checks.splits.split_mismatch import _alike, _colours, _function, mismatches
 from dataguard.core.incident import Incident
 from dataguard.core.model import NotApplicable
 from dataguard.lab.images.chart_fit import Fit
@@ -49,6 +50,9 @@ def faults(own: Sequence[Any], other: Sequence[Any]) -> list[str]:
         ({"x": IMAGE, "y": 1}, {"image": IMAGE.double(), "y": 1}, None),
         ({"x": IMAGE, "y": 1}, {"image": IMAGE[0], "y": 1}, None),
         ((IMAGE, torch.rand(3, 8, 8)), (torch.rand(3, 8, 8), IMAGE), "has its input in batch[0], train in batch[1]"),
+        ((IMAGE, torch.rand(3, 8, 8)), (torch.rand(3, 8, 8), torch.rand(3, 32, 32)), None),  # crops of other sizes
+        ((IMAGE, IMAGE[0].long()), (torch.rand(3, 4, 4), torch.zeros(64, 64, dtype=torch.int64)), None),
+        ((1, IMAGE), (IMAGE, 1), "has its input in batch[1], train in batch[0]"),
         ({"x": IMAGE}, {"x": IMAGE.double()}, "returns batch['x'] as float32, train as float64"),
         (
             {"x": IMAGE},
@@ -126,6 +130,19 @@ def test_names_of_classes(pairs: Sequence[tuple[str | None, int | None]], found:
 def test_a_channel_of_small_values_is_compared_as_part_of_the_image() -> None:
     one, two = (Fit("", "float32", "RGB", (1.0, 1.0, 0.01), (0.0, 0.0, low), 0.0, exact=True) for low in (0.0, 1.0))
     assert _alike(one, two)
+
+
+@pytest.mark.parametrize(("drawn", "differ"), [((), True), (("BGR",), False), (("GRB",), True)])
+def test_an_order_that_training_draws_is_no_mismatch(drawn: tuple[str, ...], differ: bool) -> None:
+    gains: dict[str, Any] = {"gains": (1.0,) * 3, "offsets": (0.0,) * 3, "residual": 0.0, "exact": False}
+    fits = {"train": Fit("", "float32", "RGB", other_orders=drawn, **gains), "val": Fit("", "float32", "BGR", **gains)}
+
+    def played(name: str) -> Any:
+        charts = SimpleNamespace(root="sample", fits=(fits[name],))
+        return SimpleNamespace(facts=SimpleNamespace(name=name), images=SimpleNamespace(charts=charts))
+
+    train, val = played("train"), played("val")
+    assert (_colours(val, train) is not None) is differ
 
 
 def test_what_a_loader_has_unlike_two_others_is_said_once() -> None:

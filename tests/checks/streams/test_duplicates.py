@@ -40,7 +40,7 @@ def runs(
 
 
 def doubled(several: Callable[..., StreamTrace], one: Callable[..., StreamTrace]) -> int:
-    return find_duplicates(several, one)[1]
+    return find_duplicates(several, one).samples
 
 
 @pytest.mark.parametrize(

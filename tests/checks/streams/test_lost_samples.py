@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dataguard.checks.streams.dg204_lost_samples import dg204_lost_samples
 from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, lost_in_all
 from dataguard.core.incident import Incident
-from dataguard.core.model import Status, Undecided
+from dataguard.core.model import NotApplicable, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.ranks.shares import DealtIndices, Shards, Share, shards_of
 from dataguard.lab.streams.stream_trace import StreamTrace
@@ -173,10 +173,12 @@ def dealt(indices: Sequence[int], subset: Sequence[int], salt: str = "") -> Deal
 
 def test_subsets_of_ranks_are_compared_by_what_they_wrap() -> None:
     alone = dealt(range(4), [0, 2, 4, 6])
-    found = shards_of(alone, [dealt([0, 1], [0, 2]), dealt([0, 1], [1, 6])])
+    found = shards_of(alone, [dealt([0, 1], [0, 2]), dealt([0, 1], [2, 6])])
     assert (found.of, found.same_dataset) == ("dataset.dataset", True)
     assert dealt_loss(found) == Loss(1, 4, first="index 4 of dataset.dataset")
     assert dealt_loss(shards_of(alone, [dealt([0, 1], [0, 2]), dealt([0, 1], [4, 6])])).samples == 0
+    with pytest.raises(NotApplicable, match="each draws a split of its own"):
+        dealt_loss(shards_of(alone, [dealt([0, 1], [0, 2]), dealt([0, 1], [1, 6])]))
 
 
 def test_subsets_that_are_the_same_or_of_other_datasets_are_compared_as_they_are() -> None:
@@ -224,6 +226,7 @@ class TestTheSamplersOfRanks:
             stops=changes.pop("stops", ()),
             facts=SimpleNamespace(**{**facts, **vars(FACTS), **changes}),
             epoch=SimpleNamespace(exercised={"samples": 40}),
+            places=SimpleNamespace(sampler=None, split=None, selection=lambda **_: None),
             ranks=ranks,
             repro=Repro("module:loader", "train"),
         )

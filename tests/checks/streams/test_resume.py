@@ -119,6 +119,28 @@ def test_a_state_that_json_changes_is_tried_as_well(state: object, back: Mapping
 
 
 @pytest.mark.scan
+@pytest.mark.parametrize(
+    ("load", "words"), [("load", []), ("load_late", ["restored after 1 batch, the loader skips 1 batch"])]
+)
+def test_functions_of_the_user_resume_a_plain_loader(load: str, words: list[str]) -> None:
+    contract = {"save": "tests.loaders.saved:save", "load": f"tests.loaders.saved:{load}"}
+    (result,) = scan("tests.loaders.saved:shuffled", Settings(select=("DG209",), contract=contract)).results
+    assert [finding.message for finding in result.findings] == words
+    assert result.exercised["restarts"] == 6
+
+
+def test_the_right_position_in_another_order_is_said() -> None:
+    def of(*epochs: str) -> Run:
+        rows = tuple(tuple((one.encode(),) for one in epoch.split()) for epoch in epochs)
+        batches = tuple(tuple((("", one.encode()),) for one in epoch.split()) for epoch in epochs)
+        return Run(batches, ended=True, samples=frozenset(batch for epoch in batches for batch in epoch), rows=rows)
+
+    whole = of("a b c d", "a b c d")
+    (fault,) = faults(Resumes(whole, whole, {Point(0, 1): of("b c a")}, {})).values()
+    assert fault == "continues at the right position in another order: it repeats 1 sample and leaves out 1"
+
+
+@pytest.mark.scan
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["stateful", "stateful_stream"])
 def test_torchdata_goes_on_where_it_was(name: str, workers: int) -> None:
@@ -126,5 +148,5 @@ def test_torchdata_goes_on_where_it_was(name: str, workers: int) -> None:
     assert result.exercised["restarts"] >= 5
     if result.findings:  # torchdata 0.11 counts what it skipped twice where a stream without a state has no workers
         (finding,) = result.findings
-        assert (name, workers, result.severity) == ("stateful_stream", 0, Severity.WARNING)
+        assert (name, workers, result.severity) == ("stateful_stream", 0, Severity.ERROR)
         assert finding.message.startswith("restored a second time, after 3 batches, the loader skips 1 batch")

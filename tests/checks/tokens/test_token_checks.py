@@ -36,8 +36,8 @@ def test_without_a_mask_a_tokenizer_beside_a_model_shows_who_shifts(factory: str
 @pytest.mark.scan
 def test_the_contract_names_leaves_and_ids() -> None:
     names = {"tokens": "[0]", "labels": "[1]"}
-    assert judged(PAIRS, "DG427").status.value == "skipped"
-    assert judged(PAIRS, "DG427", contract=names).status.value == "passed"
+    found = judged(PAIRS, "DG427")
+    assert (found.status.value, "batch[0] as tokens" in str(found.reason)) == ("passed", True)
     failed = judged(PAIRS, "DG427", contract={**names, "vocab_size": 50})
     assert "but the contract has 50 tokens" in failed.findings[0].message
 
@@ -47,3 +47,15 @@ def test_the_contract_names_leaves_and_ids() -> None:
 def test_blocks_of_several_documents_are_judged_by_the_contract(packing: str | None, status: str) -> None:
     contract: dict[str, Any] = {"eos": 2} | ({"packing": packing} if packing else {})
     assert judged("sample_datasets.dg425_leaking_packs:good_joined", "DG425", contract=contract).status.value == status
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize(("contract", "status"), [({}, "skipped"), ({"ignore_index": -1}, "failed")])
+def test_whether_a_loss_ignores_the_padding_id_is_declared(contract: dict[str, Any], status: str) -> None:
+    assert judged(PAIRS, "DG421", contract=contract).status.value == status
+
+
+@pytest.mark.scan
+def test_the_tokenizer_of_evaluation_serves_training() -> None:
+    report = scan("tests.loaders.embedded:with_evaluation", Settings(select=("DG424",)))
+    assert {result.loader: result.status.value for result in report.results} == {"train": "passed", "val": "passed"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from dataguard.lab.core.index_schedules import Spread, epoch_of
+import pytest
+
+from dataguard.lab.core.index_schedules import PATIENCE, PlannedEpoch, Spread, epoch_of
 
 
 class Endless:
@@ -26,12 +28,23 @@ class Endless:
 
 def test_an_endless_sampler_is_as_long_as_it_says() -> None:
     sampler = Endless(20)
-    entries, ends = epoch_of(sampler)
-    assert (entries, ends) == ([[number] * 4 for number in range(20)], False)
+    assert epoch_of(sampler) == PlannedEpoch([[number] * 4 for number in range(20)], False)
     assert sampler.drawn < 10_000
     spread = Spread(Endless(20), 400, None, 2, batched=True)
     assert len(list(spread)) == 20
     assert not spread.whole
+
+
+def test_an_endless_sampler_without_length_is_drawn_a_few_times_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoch = epoch_of(map(list, zip(itertools.cycle(range(20)), itertools.repeat(0))), 20)
+    assert not epoch.ends
+    assert not epoch.late
+    assert len(epoch.entries) < PATIENCE
+    monkeypatch.setattr("dataguard.lab.core.index_schedules.MOST_SECONDS", 0.0)
+    assert len(epoch_of(itertools.count()).entries) == 1
+    spread = Spread(([number] for number in itertools.count()), 400, None, 2, batched=True)
+    assert list(spread) == [[0]]
+    assert (spread.sizes, spread.whole) == (None, False)
 
 
 def test_a_sampler_that_ends_is_read_to_its_end_whatever_it_says() -> None:
@@ -39,5 +52,5 @@ def test_a_sampler_that_ends_is_read_to_its_end_whatever_it_says() -> None:
         def __len__(self) -> int:
             return 2
 
-    assert epoch_of(Short([1, 2, 3, 4])) == ([1, 2, 3, 4], True)
-    assert epoch_of(iter([1, 2])) == ([1, 2], True)
+    assert epoch_of(Short([1, 2, 3, 4])) == PlannedEpoch([1, 2, 3, 4], True)
+    assert epoch_of(iter([1, 2])) == PlannedEpoch([1, 2], True)

@@ -15,7 +15,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.leaves import VALUES_AT_ONCE, leaves_of
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.dataset.index_semantics import Hints, IndexSemantics, _same, hints_of, probe_semantics
+from dataguard.lab.dataset.index_semantics import Hints, IndexSemantics, _is_close, hints_of, probe_semantics
 from dataguard.lab.process.isolation import isolated
 from sample_datasets._parts import picture
 
@@ -155,7 +155,7 @@ def test_large_values_are_compared_in_all_places(place: int) -> None:
     one = torch.zeros(VALUES_AT_ONCE + 2)
     two = one.clone()
     two[place] = 1e-9
-    assert _same(one, two)
+    assert _is_close(one, two)
     two[place] = 1
-    assert not _same(one, two)
-    assert not _same(one, one[:VALUES_AT_ONCE])
+    assert not _is_close(one, two)
+    assert not _is_close(one, one[:VALUES_AT_ONCE])

@@ -137,7 +137,9 @@ def test_a_leaf_with_one_value_does_not_follow_the_colour() -> None:
         (["RGB", "RGB", "BGR"] * 2, "RGB"),
         (["RGB"] * 5 + ["BGR"] * 3 + ["GBR"], None),
         (["BGR", "BGR", "RGB", "GBR", "RBG", "GRB"] * 5, ""),
-        (["RGB", "GBR", "BRG"] * 8, ""),
+        (["RGB", "GBR", "BRG"] * 4, "RGB"),  # the hue is rotated
+        (["GRB", "BGR", "RBG"] * 4, "BGR"),
+        (["GRB", "BGR", "RBG"] * 3, None),
     ],
 )
 def test_the_order_is_that_of_most_draws(orders: list[str], found: str | None) -> None:
@@ -150,6 +152,17 @@ def test_the_order_is_that_of_most_draws(orders: list[str], found: str | None) -
     assert fitted is not None
     assert fitted.order == found
     assert ColourChartReader._settled([fitted], len(orders)) is (found is not None)
+
+
+def test_an_order_of_one_draw_is_seen() -> None:
+    seen = [
+        response_to(chart, draw, image(chart)[[2, 1, 0] if draw == 2 else [0, 1, 2]])
+        for draw in range(6)
+        for chart in CHARTS
+    ]
+    fitted = fit(seen, "")
+    assert fitted is not None
+    assert (fitted.order, fitted.other_orders) == ("RGB", ("BGR",))
 
 
 def test_two_draws_settle_the_usual_order_alone() -> None:
@@ -181,6 +194,8 @@ class TestWhichLeavesAreImages:
             ((8, 8), 0, None),
             ((8, 8), 1, (64, 1)),
             ((8, 8), 3, None),
+            ((25, 3), 0, (25, 3)),  # the colours of rays
+            ((24, 3), 0, None),
             ((3, 4, 8), 0, None),  # too small to have two axes of pixels
             ((3, 5, 8), 0, (40, 3)),
             ((4, 8, 3), 0, None),

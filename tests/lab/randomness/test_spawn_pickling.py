@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from dataguard.lab.randomness.spawned_reads import find_culprit, try_pickling
+from dataguard.lab.randomness.unpicklable_parts import find_culprit, try_pickling
 
 Pair = namedtuple("Pair", ["one", "two"])
 

@@ -22,6 +22,7 @@ from dataguard.lab.process.isolation import isolated
 from dataguard.lab.ranks.rank_processes import Rank, run_ranks
 from dataguard.process.process_tree import adopt_orphans, descendants
 from dataguard.settings.settings import Settings
+from dataguard.settings.target_spelling import script_spelling
 from tests.support.offspring import left_over
 
 pytestmark = [pytest.mark.scan, pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")]
@@ -127,3 +128,38 @@ def test_a_loader_in_hand_of_one_rank_is_not_tested_on_others() -> None:
     assert not report.failed
     reasons = {result.code: str(result.reason) for result in report.results if result.status is not Status.PASSED}
     assert "that of one rank" in reasons["DG202"]
+
+
+FIXED, SAME = "num_replicas=1 is fixed", "each of 2 ranks reads all samples, but a trainer may shard them"
+
+
+@pytest.mark.parametrize(
+    ("target", "statuses", "reason"),
+    [
+        *[
+            (target, "PASSED PASSED PASSED", "")
+            for target in ("divides", "divides_if_in_a_group", "divides_rows", "divides_at_import")
+        ],
+        ("divides_some", "PASSED FAILED PASSED", ""),
+        *[(target, "SKIPPED PASSED PASSED", SAME) for target in ("logs", "logs_and_draws_some")],
+        ("fixed", "SKIPPED PASSED PASSED", FIXED),
+    ],
+)
+def test_map_style_loaders_that_ask_for_their_rank_run_on_two(target: str, statuses: str, reason: str) -> None:
+    report = scan(f"tests.loaders.ranked:{target}", Settings(select=("DG202", "DG204", "DG404")))
+    assert [result.status.name for result in report.results] == statuses.split()
+    assert reason in (report.results[0].reason or "")
+
+
+@pytest.mark.parametrize(
+    ("spelling", "status"),
+    [
+        ("tests.loaders.ranked:noisy", Status.PASSED),
+        (script_spelling("-m tests.loaders.ranked", ()), Status.SKIPPED),
+        (script_spelling("-m tests.loaders.ranked", ("seeded",)), Status.FAILED),
+    ],
+    ids=["factory", "script", "seeded script"],
+)
+def test_generators_that_the_system_seeds_differ_between_ranks(spelling: str, status: Status) -> None:
+    report = scan(spelling, Settings(select=("DG108",), ranks=2))
+    assert [result.status for result in report.results] == [status], report.results

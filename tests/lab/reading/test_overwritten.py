@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from dataguard.lab.reading.epoch_trace import LATER, Overwritten, batches_taken, find_overwritten
+from dataguard.lab.reading.epoch_trace import LATER_BATCHES, Overwritten, batches_taken, find_overwritten
 
 ROWS = torch.arange(48.0).reshape(12, 4)
 TAKEN = batches_taken(0)
@@ -46,7 +46,7 @@ def one_list() -> Callable[[list[Tensor]], Any]:
     [
         (buffers(1), Overwritten(("['x']",), 1, TAKEN)),
         (buffers(2), Overwritten(("['x']",), 2, TAKEN)),
-        (buffers(LATER + 1), Overwritten((), 0, TAKEN)),
+        (buffers(LATER_BATCHES + 1), Overwritten((), 0, TAKEN)),
         (one_list(), Overwritten(("[0]", "[1]"), 1, TAKEN)),
         (torch.stack, Overwritten((), 0, TAKEN)),
     ],

@@ -22,9 +22,9 @@ from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import BatchRecord
 from dataguard.lab.process.incidents import read_spools
-from dataguard.lab.splits.index_contents import CONTENT, find_columns
+from dataguard.lab.splits.index_contents import CONTENT, DISTINCT_SHARE, find_columns
 from dataguard.lab.splits.sample_pairs import NearDuplicates, near_duplicates, thumbnails_of
-from dataguard.lab.splits.split_overlap import _equal_pairs, _name_stem
+from dataguard.lab.splits.split_overlap import LEAST_SPREAD, _equal_pairs, _name_stem
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import ContentHashes, hash_of, is_rich, read_hashes
 from dataguard.lab.spy.skip_unreadable import UNREAD, SkippingBatches, SkippingItems, SkipUnreadable, UnreadableLog
@@ -194,9 +194,12 @@ def test_numbers_that_repeat_within_a_split_tell_nothing() -> None:
 
 def test_numbers_that_repeat_are_compared_where_many_do() -> None:
     oversampled = {place: place % 5 for place in range(15)}
-    assert _equal_pairs(oversampled, {0: 4, 1: 9}, repeated=True) == [(14, 0)]
-    assert _equal_pairs({**oversampled, **dict.fromkeys(range(15, 20), 0)}, {0: 0, 1: 9}, repeated=True) == []
-    assert _equal_pairs({0: 5, 1: 6}, {7: 6, 8: 9}, repeated=True) == []
+    assert _equal_pairs(oversampled, {0: 4, 1: 9}, LEAST_SPREAD, DISTINCT_SHARE) == [(14, 0)]
+    assert (
+        _equal_pairs({**oversampled, **dict.fromkeys(range(15, 20), 0)}, {0: 0, 1: 9}, LEAST_SPREAD, DISTINCT_SHARE)
+        == []
+    )
+    assert _equal_pairs({0: 5, 1: 6}, {7: 6, 8: 9}, LEAST_SPREAD, DISTINCT_SHARE) == []
 
 
 @pytest.mark.parametrize(

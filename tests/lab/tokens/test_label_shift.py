@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from dataguard.lab.tokens.token_observations import LabelShift, find_shift, is_for_causal_model
+from dataguard.lab.tokens.token_roles import leaves_in
 from dataguard.lab.tokens.token_rows import rows_of
 
 TOKENS = torch.tensor([[5, 7, 9, 4, 6, 8]])
@@ -46,4 +47,4 @@ def test_all_keys_must_be_those_of_a_model_that_shifts(keys: tuple[str, ...], to
     ],
 )
 def test_labels_are_compared_with_tokens(batch: dict[str, Any], shift: LabelShift | None) -> None:
-    assert find_shift(rows_of(batch, 0, {})) == shift
+    assert find_shift(rows_of(leaves_in(batch), 0, {})) == shift

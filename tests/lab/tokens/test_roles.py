@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dataguard.lab.tokens.token_rows import roles_of
+from dataguard.lab.tokens.token_roles import roles_of
 
 
 @pytest.mark.parametrize(

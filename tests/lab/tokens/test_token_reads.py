@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
 from dataguard.lab.tokens.token_observations import TokenReads, facts_of
+from dataguard.lab.tokens.token_roles import leaves_in
 from dataguard.lab.tokens.token_rows import Vocabulary, rows_of
 
 END, LONG = 2, 40
@@ -22,7 +25,7 @@ def tokens(rows: int = 12, width: int = LONG) -> Tensor:
 
 def read(*draws: Any, vocabulary: Vocabulary = WORDS, contract: dict[str, Any] | None = None) -> TokenReads:
     names = {"tokens": "['input_ids']", "labels": "['labels']"}
-    rows = [rows_of(batch, 0, contract or {}) for batch in (draws if len(draws) > 1 else draws * 2)]
+    rows = [rows_of(leaves_in(batch), 0, contract or {}) for batch in (draws if len(draws) > 1 else draws * 2)]
     return facts_of(rows, names, frozenset(names), vocabulary, None, contract or {})
 
 
@@ -49,6 +52,17 @@ class TestLabels:
         assert seen.lag == 1
         assert seen.packs is not None
         assert (seen.packs.restarts, seen.packs.labelled) == (36, 0)
+
+    @pytest.mark.parametrize("pad", [0, None])
+    @pytest.mark.parametrize("at_start", [False, True])
+    def test_padding_without_a_mask_is_a_run_of_one_id(self, at_start: bool, pad: int | None) -> None:
+        ids = tokens() * (torch.arange(LONG) < 30 + torch.arange(12)[:, None] % 5)
+        ids = ids.flip(1) if at_start else ids
+        seen = read({"input_ids": ids, "labels": ids}, vocabulary=replace(WORDS, pad=pad)).padding
+        assert seen is not None
+        assert (seen.rows, seen.labelled, seen.token, seen.masked) == (12, 12, 0, False)
+        elsewhere = ids.masked_fill(torch.arange(LONG) == 15, 0)
+        assert (read({"input_ids": elsewhere, "labels": ids}, vocabulary=replace(WORDS, pad=None)).padding) is None
 
     def test_a_loss_mask_takes_labels_away(self) -> None:
         ids = tokens()
@@ -158,14 +172,17 @@ class TestTokens:
             assert packs is not None
             assert packs.open == opened
 
-    def test_documents_are_split_by_the_end_where_the_contract_asks(self) -> None:
+    def test_documents_are_split_by_their_start_or_else_by_their_end(self) -> None:
         ids = tokens()
         ids[:, 19] = END
         batch = {"input_ids": ids, "labels": ids}
-        assert read(batch).packs is None
-        packs = read(batch, contract={"packing": "separate"}).packs
+        packs = read(batch).packs
         assert packs is not None
         assert (packs.open, packs.by_stop) == (12, True)
+        started = read({"input_ids": ids.masked_fill(torch.arange(LONG) == 0, 1), "labels": ids}).packs
+        assert started is None
+        replies = ids.masked_fill(torch.arange(LONG) % 20 < 8, -100)
+        assert read({"input_ids": ids, "labels": replies}).packs is None
 
     def test_a_placeholder_of_varying_count_is_none(self) -> None:
         ids, mask = padded(tokens(), 39)
@@ -179,8 +196,8 @@ class TestTokens:
         assert read({"input_ids": ids, "attention_mask": mask}).images is None
 
     def test_text_and_floats_have_no_rows(self) -> None:
-        assert rows_of({"input_ids": ["a", "b"]}, 0, {}) == []
-        assert rows_of({"input_ids": torch.rand(2, 3)}, 0, {}) == []
+        assert rows_of(leaves_in({"input_ids": ["a", "b"]}), 0, {}) == []
+        assert rows_of(leaves_in({"input_ids": torch.rand(2, 3)}), 0, {}) == []
 
 
 def test_a_row_is_shown_in_columns() -> None:

@@ -1,0 +1,1 @@
+"""Checks of the files, rows and frames that values come from."""

@@ -1,0 +1,106 @@
+"""DG527: leaves that belong together and come from different rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
+from dataguard.lab.core.records import key_of
+from dataguard.settings.contract import names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.provenance.origins import LeafRows, RowOrigins
+
+FEWEST_SAMPLES = 3
+"""Samples that show a constant offset; all but one must, since the first or last sample may be padded."""
+COMPANIONS = ("mark", "time", "times", "timestamp", "timestamps", "mask", "valid", "weight", "weights")
+"""How the leaf that describes each row of another one is named after it: `x_mark` beside `x`."""
+
+
+@check("DG527", "shifted-rows", Severity.WARNING, since="2026.4")
+def dg527_shifted_rows(lab: Lab) -> Judgement:
+    """Leaves that belong together, position by position, come from rows with a constant offset.
+
+    Symptom: the model learns less than it could, or to follow instead of to predict: each action is paired with the
+        state after it, each value with the time of another one.
+    Cause: two slices of one table begin at different rows, as `[t:t + n]` and `[t + 1:t + 1 + n]`.
+    Fix: slice both with the same indices. Which leaves belong together is known by names such as `x` and `x_mark`, or
+        declared: `[tool.dataguard.contract] aligned = ["state", "action"]`.
+    Links: https://minari.farama.org/main/content/dataset_standards/
+    """
+    declared = names_in(lab.settings.contract.get("aligned", ()))
+    paths = [leaf.path for leaf in lab.epoch.samples[0].leaves] if lab.epoch.samples else []
+    pairs = list(_pairs(paths, declared))
+    if len(paths) < 2:
+        raise NotApplicable("a sample has no two leaves")
+    try:
+        rows = lab.provenance.rows
+    except Undecided:
+        if pairs:
+            raise
+        raise NotApplicable("nothing says which leaves belong together: set `aligned` in the contract") from None
+    offsets = {pair: found for pair in product(paths, paths) if (found := offset_of(rows, *pair)) is not None}
+    table = {f"sample{path}": offset for (first, path), offset in offsets.items() if first == _reference(offsets)}
+    for first, other in pairs:
+        if offset := offsets.get((first, other), 0):
+            yield Finding(
+                message=f"sample{other} comes from rows {abs(offset)} {'later' if offset > 0 else 'earlier'} than "
+                f"sample{first}, to which it belongs",
+                evidence={
+                    "fix here": f"take sample{other} {abs(offset)} rows {'earlier' if offset > 0 else 'later'}",
+                    "offsets in rows": {f"sample{first}": 0, f"sample{other}": offset, **table},
+                },
+                at=lab.places.value(rows.samples[0].index, other) or lab.dataset.location,
+                repro=lab.repro.samples(rows.samples[0].index),
+            )
+    if not offsets:
+        raise NotApplicable("no two leaves have positions that come from one row each of tables of one length")
+    missing = [name for name in declared if not any(name in (path, key_of(path)) for path in paths)]
+    if missing:
+        raise NotTested(f"no leaf of a sample is {missing[0]}, which `aligned` in the contract lists")
+    shifted = [f"{path} by {offset:+d}" for path, offset in table.items() if offset]
+    note = f"offsets in rows, if these belong together: {', '.join(shifted[:4])}" if shifted else None
+    return Coverage({"leaves": len({path for pair in offsets for path in pair})}, None if pairs else note)
+
+
+def _pairs(paths: Sequence[str], declared: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Leaves that belong together: those declared, with the first of them, and companions, with what they describe."""
+    named = [path for name in declared for path in paths if name in (path, key_of(path))]
+    yield from ((named[0], other) for other in named[1:])
+    for path in paths:
+        base, _, suffix = key_of(path).rpartition("_")
+        yield from ((one, path) for one in paths if base and suffix in COMPANIONS and key_of(one) == base)
+
+
+def _reference(offsets: dict[tuple[str, str], int]) -> str | None:
+    """The leaf whose rows most others share."""
+    zeros = Counter(first for (first, _), offset in offsets.items() if not offset)
+    return zeros.most_common(1)[0][0] if zeros else next((first for first, _ in offsets), None)
+
+
+def offset_of(rows: RowOrigins, first: str, other: str) -> int | None:
+    """By how many rows one leaf is behind another, position by position; None if that is not constant."""
+    if first == other:
+        return None
+    seen = [
+        offset
+        for sample in rows.samples
+        for offset in {_offset(rows, one, two) for one in sample.of(first) for two in sample.of(other)} - {None}
+    ]
+    (most, count), *_ = Counter(seen).most_common(1) or [(None, 0)]
+    return most if count >= max(FEWEST_SAMPLES, len(rows.samples) - 1) else None
+
+
+def _offset(rows: RowOrigins, one: LeafRows, other: LeafRows) -> int | None:
+    """The constant offset of two leaves in one sample, if they have positions alike, and sources of one length."""
+    if len(one.rows) != len(other.rows) or rows.sources.get(one.source) != rows.sources.get(other.source):
+        return None
+    both = [(a, b) for a, b in zip(one.rows, other.rows, strict=True) if a >= 0 and b >= 0]
+    offsets = {b - a for a, b in both}
+    return offsets.pop() if len(offsets) == 1 and 2 * len(both) > len(one.rows) else None

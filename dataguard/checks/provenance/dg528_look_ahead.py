@@ -1,0 +1,91 @@
+"""DG528: inputs that depend on the rows that are to be predicted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, without_empty
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+    from dataguard.lab.provenance.window_rows import InputRows, Window
+
+FEWEST_INPUT_ROWS = 2
+"""Rows of an input below which it is no window: then the target may be another column of the same row."""
+MOST_OVERLAP, OVERLAP_PART = 2, 4
+"""An overlap of input and target of one or two rows, and of at most a quarter of the target, is a mistake in counting;
+longer ones are made on purpose, to start a decoder or to predict the next value at each position."""
+
+
+@check("DG528", "look-ahead", Severity.WARNING, since="2026.4")
+def dg528_look_ahead(lab: Lab) -> Judgement:
+    """An input of a window in time order depends on the rows that are to be predicted.
+
+    Symptom: the error is far smaller in validation than in use, since the model reads the answer from its input.
+    Cause: the input ends one row too late; or it is filled backwards, smoothed over a centred window, or normalized
+        with the rows of the target before these are cut off.
+    Fix: cut the input off before the first row of the target, and compute features of it alone. If columns are known
+        beforehand, as holidays are, declare `known_future = ["holiday"]` in the contract; if another leaf is to be
+        predicted, `target = "y"`.
+    Links: https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
+    """
+    seen = lab.provenance.windows
+    if seen.target is None:
+        raise NotTested("no leaf is named as a target, and a sample is no pair: set `target` in the contract")
+    if not seen.windows:
+        raise NotApplicable("input and target come from no rows of one table or series in memory")
+    for source in dict.fromkeys(window.source for window in seen.windows):
+        windows = [window for window in seen.windows if window.source == source]
+        inputs = [(window, one) for window in windows for one in window.inputs]
+        held = [(window, one.path, fact) for window, one in inputs if (fact := held_by(window, one))]
+        late = [(window, one.path, fact) for window, one in inputs if (fact := computed_late(window, one))]
+        if len({window.index for window, *_ in held}) == len(windows) or late:
+            window, path, leak = (late or held)[0]
+            yield Finding(
+                message=f"dataset[{window.index!r}]: {leak}",
+                evidence=without_empty(
+                    {
+                        "target": f"sample{window.target}: {_shown(window.first, window.last)} of {window.source}",
+                        "columns of the target": list(window.columns[:8]),
+                        **{
+                            f"sample{one.path}": f"{_shown(one.first, one.last)}, of which {one.copies + one.early} of "
+                            f"{one.size} values depend on those of the target"
+                            for one in window.inputs
+                        },
+                    }
+                ),
+                at=lab.places.value(window.index, path) or lab.dataset.location,
+                repro=lab.repro.samples(window.index),
+            )
+            break
+    return Coverage({"windows": len(seen.windows)}, f"sample{seen.target} was taken for the target")
+
+
+def held_by(window: Window, given: InputRows) -> str | None:
+    """Which rows of its target an input holds by a mistake in counting; None if it holds none, or many on purpose."""
+    overlap = given.last - window.first + 1
+    gaps = given.last - given.first >= 2 * given.rows  # rows that were chosen, such as a partner to be mixed in
+    if given.rows < FEWEST_INPUT_ROWS or gaps or not given.copies or not window.exact or overlap < 1:
+        return None
+    if window.rows == 1 and overlap <= MOST_OVERLAP:
+        return f"sample{given.path} holds row {window.first} of {window.source}, the only one of sample{window.target}"
+    if overlap <= min(MOST_OVERLAP, window.rows // OVERLAP_PART):
+        rows = f"row {window.first}" if overlap == 1 else f"{overlap} rows from {window.first} on"
+        return f"sample{given.path} holds {rows} of {window.source}, where sample{window.target} begins"
+    return None
+
+
+def computed_late(window: Window, given: InputRows) -> str | None:
+    """How many values of an input come from rows before its target, which mostly follows it, and change with that."""
+    following = window.last - max(given.last, window.first - 1)
+    if given.rows < FEWEST_INPUT_ROWS or not given.early or 2 * following < window.rows:
+        return None
+    return (
+        f"{given.early} of {given.size} values of sample{given.path} from rows before {window.first} of "
+        f"{window.source} change with the rows of sample{window.target}"
+    )
+
+
+def _shown(first: int, last: int) -> str:
+    return f"row {first}" if first == last else f"rows {first} to {last}"

@@ -1,0 +1,226 @@
+"""Where the user's factory makes the parts of a loader, seen in one more call of it.
+
+A helper may only hand on what it is given: `def loader(paths): return DataLoader(Files(paths))`. The place is then the
+line that decides it, further out: where the blamed argument is made, or passed in.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from dataguard.core.incident import is_library
+from dataguard.lab.core.loader_facts import by_type, wrapped_by
+from dataguard.lab.core.object_graph import reachable
+from dataguard.lab.core.source_location import Place, source_tree, targets_of
+from dataguard.targets.variants import Loader, unwrapped
+
+Blamed = Callable[[str, Any], bool]
+"""Whether an argument, by its name and value, is to blame."""
+
+
+def selects(name: str, value: Any) -> bool:
+    """Whether an argument lists samples: files, indices, rows."""
+    del name
+    return not isinstance(value, str | bytes | dict | Dataset | Sampler | type) and hasattr(value, "__len__")
+
+
+def transforms(name: str, value: Any) -> bool:
+    """Whether an argument is a function or an object that is called with samples."""
+    del name
+    return callable(value) and not isinstance(value, type | Dataset | Sampler)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call on the stack: where it is now, its code, and what it was called with."""
+
+    place: Place
+    code: CodeType
+    arguments: Mapping[str, Any]
+    variables: Mapping[str, Any]
+
+
+class Constructions:
+    """Notes who constructs objects of the classes of some parts while the factory runs in this disposable process."""
+
+    def __init__(self, parts: Iterable[Any]) -> None:
+        self._kinds = {_kind(part) for part in parts}
+        self._made: dict[int, tuple[Any, list[_Call], Mapping[str, Any]]] = {}
+
+    @contextlib.contextmanager
+    def noted(self) -> Iterator[None]:
+        """Note what is constructed in this thread meanwhile."""
+        before = sys.getprofile()
+        sys.setprofile(self._called)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+
+    def line(self, part: Any) -> Place | None:
+        """The line that constructs an object."""
+        _, calls, _ = self._made.get(id(part), _UNSEEN)
+        return calls[0].place if calls else None
+
+    def place(self, part: Any, blamed: Blamed) -> Place | None:
+        """The line that constructs an object, or that decides the blamed arguments of its constructor."""
+        _, calls, given = self._made.get(id(part), _UNSEEN)
+        values = [value for name, value in given.items() if blamed(name, value)]
+        return _deciding(calls, lambda name, value: blamed(name, value) and any(value is one for one in values))
+
+    def deciding_place(self, part: Any, inner: Iterable[Any], *, follow: bool) -> Place | None:
+        """The line that constructs an object, or gives what is to hold one of the `inner` ones, alone or in a list.
+
+        `follow`: to the line that assigns the variable which holds it.
+        """
+        _, calls, _ = self._made.get(id(part), _UNSEEN)
+        known = {id(one) for one in inner}
+
+        def is_handed_on(name: str, value: Any) -> bool:
+            del name
+            held = value if isinstance(value, list | tuple) else [value]
+            return any(id(one) in known for one in held)
+
+        if follow:
+            return _deciding(calls, is_handed_on)
+        return _decided(calls, is_handed_on).place if calls else None
+
+    def has(self, part: Any) -> bool:
+        """Whether it was seen to be constructed."""
+        return id(part) in self._made
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> None:
+        del argument
+        code = frame.f_code
+        if event != "call" or code.co_name != "__init__" or not code.co_argcount:
+            return
+        made = frame.f_locals[code.co_varnames[0]]
+        if _kind(made) in self._kinds and id(made) not in self._made:  # the outermost `__init__` comes first
+            given = dict(arguments_of(frame))
+            given.pop(code.co_varnames[0], None)
+            self._made[id(made)] = (made, list(_calls(frame.f_back)), given)
+
+
+_UNSEEN: tuple[Any, list[_Call], Mapping[str, Any]] = (None, [], {})
+
+
+def parts_of(loader: Loader) -> dict[str, Any]:
+    """The loader, its sampler, its dataset and the datasets in that, by their paths."""
+    samplers = {name: unwrapped(getattr(loader, name, None)) for name in ("batch_sampler", "sampler")}
+    inner = getattr(samplers["batch_sampler"], "sampler", None)
+    samplers |= {"batch_sampler.sampler": unwrapped(inner)}
+    named = {name: part for name, part in samplers.items() if part is not None}
+    return {"loader": loader, **named, **dict(wrapped_by(loader.dataset, by_type))}
+
+
+def _kind(part: Any) -> tuple[str, str]:
+    """The name of a class, or of that of an object: its object differs after its module was imported again."""
+    kind = part if isinstance(part, type) else DataLoader if isinstance(part, DataLoader) else type(part)
+    return kind.__module__, kind.__qualname__
+
+
+def places_of_construction(build: Callable[[], Loader], kinds: Mapping[str, type]) -> Mapping[str, tuple[str, int]]:
+    """The lines of the user's code that make the objects at these paths, from one more call of the factory."""
+    notes = Constructions(kinds.values())
+    with notes.noted():
+        loader = build()
+    nodes = reachable({"dataset": loader.dataset, "collate_fn": loader.collate_fn}, notes.has, enter=True)
+    return {node.path: place[:2] for node in nodes if (place := notes.line(node.value)) is not None}
+
+
+def _calls(frame: FrameType | None) -> Iterator[_Call]:
+    """The calls of the user's functions on the stack, innermost first."""
+    while frame is not None:
+        code = frame.f_code
+        if not is_library(code.co_filename):
+            place = (code.co_filename, frame.f_lineno, code.co_name)
+            yield _Call(place, code, dict(arguments_of(frame)), dict(frame.f_locals))
+        frame = frame.f_back
+
+
+def arguments_of(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """What a function was called with, by name; what `*args` and `**kwargs` collect one by one."""
+    code, variables = frame.f_code, frame.f_locals
+    count = code.co_argcount + code.co_kwonlyargcount
+    for name in code.co_varnames[:count]:
+        if name in variables:
+            yield name, variables[name]
+    for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
+        if code.co_flags & flag:
+            collected = variables.get(code.co_varnames[count], ())
+            count += 1
+            yield from (
+                collected.items() if isinstance(collected, dict) else ((f"*{n}", v) for n, v in enumerate(collected))
+            )
+
+
+def decided_outside(frame: FrameType | None, blamed: Blamed) -> Place | None:
+    """Where a function is called that was given what is to blame, and only hands it on; None if this one was not.
+
+    A constructor hands nothing on: it keeps what it makes.
+    """
+    calls = list(_calls(frame))
+    if not calls or calls[0].code.co_name == "__init__":
+        return None
+    call = _decided(calls, blamed)
+    return call.place if call is not calls[0] else None
+
+
+def _decided(calls: list[_Call], blamed: Blamed) -> _Call:
+    return next((call for call in calls if not any(blamed(*one) for one in call.arguments.items())), calls[-1])
+
+
+def _deciding(calls: list[_Call], is_handed_on: Blamed) -> Place | None:
+    """The line further out that decides what is handed on: that which assigns its variable, if there is one."""
+    if not calls:
+        return None
+    call = _decided(calls, is_handed_on)
+    names = [name for name, value in call.variables.items() if is_handed_on(name, value)]
+    file, line, function = call.place
+    return file, _line_of_variable(call.code, names, line) or line, function
+
+
+def _line_of_variable(code: CodeType, names: list[str], before: int) -> int | None:
+    """The last line of a function, before another one, that assigns any of these variables; None if it is unknown."""
+    source = source_tree(code)
+    if source is None:
+        return None
+    tree, first = source
+    offset = first - 1 if code.co_name != "<module>" else 0
+    found = [
+        node.lineno + offset
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and names and _assigns(node, names)
+    ]
+    return max((line for line in found if line < before), default=None)
+
+
+def _assigns(node: ast.Assign | ast.AnnAssign, names: list[str]) -> bool:
+    written = (one.id for target in targets_of(node) for one in ast.walk(target) if isinstance(one, ast.Name))
+    return any(name in names for name in written)
+
+
+def place_of_part(
+    build: Callable[[], Loader],
+    again: Callable[[], Loader],
+    chosen: Callable[[Mapping[str, Any]], Iterable[str]],
+    blamed: Blamed,
+) -> tuple[str, Place] | None:
+    """The first of the chosen parts of a loader whose construction is seen when it is built again, and the place."""
+    notes = Constructions(parts_of(build()).values())
+    with notes.noted():
+        parts = parts_of(again())
+    for path in chosen(parts):
+        place = notes.place(parts.get(path), blamed)
+        if place is not None:
+            return path, place
+    return None

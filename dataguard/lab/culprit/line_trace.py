@@ -1,0 +1,439 @@
+"""Follows values line by line through the user's code, while one sample is read.
+
+A `measure` says in what state an array is, such as which value stands for white. Each array that the user's functions
+hold is measured when it first appears, and again if it was written to: a `Look`. Library code is not followed, but for
+transforms: what a transform returns is looked at, too, with the path of the object. So a pipeline that is called in one
+line of the user's code is resolved.
+"""
+
+from __future__ import annotations
+
+import dis
+import math
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from xxhash import xxh3_64_intdigest
+
+from dataguard.core.incident import is_library
+from dataguard.core.model import Location
+from dataguard.lab.core.leaves import array_of, is_pillow
+from dataguard.lab.core.object_graph import reachable
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.culprit.construction import places_of_construction
+from dataguard.process.originals import time
+
+Measure = Callable[[np.ndarray], Hashable]
+"""The state of an array; None of one that is not followed."""
+
+MOST_ENTRIES = 16
+"""Entries of a list or dictionary that are looked at: fields of a sample, and not a data set."""
+COMPARED_VALUES = 1024
+"""Values of an array, evenly spaced, by which it is recognized whether it was written to."""
+MOST_SECONDS = 2.0
+"""CPU time for which a state is looked at line by line: other processes must not decide what is found."""
+MOST_LOOKS = 4096
+"""Looks that are kept: a sample that takes more is made in a loop."""
+QUICK_FACTORY = 1.0
+"""Seconds of a factory that is called once more to see where it makes transforms: a finding takes two at most."""
+_CALLS = ("__call__", "forward")
+"""The methods of a transform."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A line of the user's code, and the variable of this `name` after it.
+
+    Of a library's transform, `name` is the path of the object, such as `dataset.transform.transforms[2]`. The line is
+    then where that is made, if `exact`, or else where it is called; `places_of_construction` says where it is made.
+    """
+
+    file: str
+    line: int
+    function: str
+    name: str
+    exact: bool
+
+    @property
+    def location(self) -> Location:
+        """The line, and what it belongs to; the path alone of a transform that only library code makes and calls."""
+        if is_library(self.file):
+            return Location(what=self.name)
+        return Location(
+            self.file, self.line, self.function if self.exact else f"{self.function}, which calls {self.name}"
+        )
+
+    def made_at(self: AnyTraced, place: tuple[str, int] | None) -> AnyTraced:
+        """What a library's transform did, at the line that makes it, if that is known."""
+        return self if place is None else replace(self, file=place[0], line=place[1], function=self.name, exact=True)
+
+
+Call = tuple[int, str, int, str]
+"""The number of a call of a user's function, and the file, line and function where it is now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look(Traced):
+    """A value is in this state after a line; `calls` are those that the line runs in, the outermost first."""
+
+    state: Hashable
+    calls: tuple[Call, ...] = ()
+
+
+AnyTraced = TypeVar("AnyTraced", bound=Traced)
+
+
+def numbered(looks: Sequence[Look]) -> dict[tuple[str, int, str, int], Look]:
+    """Looks by their place and name, and how often these occurred before."""
+    found: dict[tuple[str, int, str, int], Look] = {}
+    times: dict[tuple[str, int, str], int] = {}
+    for look in looks:
+        key = look.file, look.line, look.name
+        times[key] = times.get(key, -1) + 1
+        found[(*key, times[key])] = look
+    return found
+
+
+class LineTrace:
+    """Follows the arrays of the user's code in this disposable process; `roots` lead to its transforms.
+
+    `plain`: numbers and strings are followed as well.
+    """
+
+    def __init__(
+        self, measure: Measure, roots: Mapping[str, Any], seconds: float = math.inf, *, plain: bool = False
+    ) -> None:
+        self.looks: list[Look] = []
+        self.is_cut = False
+        """Whether it ended after so many seconds, before what it followed."""
+        self.kinds: dict[str, type] = {}
+        """The classes of the transforms that were called, by their paths."""
+        self._measure = measure
+        self._plain = plain
+        self._seconds = seconds
+        self._end = math.inf
+        self._base: FrameType | None = None
+        self._lines: dict[FrameType, int] = {}
+        self._numbers: dict[FrameType, int] = {}
+        self._count = 0
+        self._measured: dict[Hashable, int] = {}
+        self._kept: list[Any] = []  # so that no other object gets the same `id`
+        self._transforms = {id(node.value): node.path for node in reachable(roots, _is_transform, enter=True)}
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Follow what runs in this thread meanwhile."""
+        self._base = sys._getframe(2)  # the frame of the `with`, below this one and `contextlib`
+        self._end = min(self._end, time.thread_time() + self._seconds)
+        try:
+            with _traced(self._called):
+                yield
+        finally:
+            self._base = None
+            self._lines.clear()
+            self._numbers.clear()
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        del event, argument
+        code = frame.f_code
+        if time.thread_time() > self._end:
+            self.is_cut = True
+            return None
+        if not is_library(code.co_filename):
+            self._lines[frame] = frame.f_lineno
+            self._count += 1
+            self._numbers[frame] = self._count
+            self._entered(frame)
+            return self._in_own
+        if code.co_name in _CALLS and id(frame.f_locals.get("self")) in self._transforms:
+            frame.f_trace_lines = False
+            return self._in_transform
+        return None
+
+    def _entered(self, frame: FrameType) -> None:
+        """Look at arguments, which the calling line of the user's code computes; those of a library are given."""
+        for _, value in _arrays_of(frame.f_locals.get("self")):  # what an object holds is no result of a line
+            self._is_new(value, id(value))
+        calling = next(self._own_frames(frame.f_back), None)
+        for name, value in self._values_of(frame):
+            if calling is not None:
+                self._look(value, calling, name)
+            else:
+                self._is_new(value, self._key_of(value, frame, name))
+
+    def _in_own(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        if time.thread_time() > self._end:
+            self.is_cut = True
+            return None
+        # Python 3.12 runs comprehensions in the frame around them, which holds the result after the line.
+        returns = event == "return" and frame.f_code.co_name not in _COMPREHENSIONS
+        returned = self._parts_of("return", argument) if returns else ()
+        for name, value in [*self._values_of(frame), *returned]:
+            self._look(value, frame, name)
+        if event == "return":
+            self._lines.pop(frame, None)
+            self._numbers.pop(frame, None)
+        else:
+            self._lines[frame] = frame.f_lineno
+        return self._in_own
+
+    def _in_transform(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
+        if event == "return":
+            transform = frame.f_locals["self"]
+            path = self._transforms[id(transform)].replace("._original", "")  # as without the stand-ins of readers
+            self.kinds[path] = type(transform)
+            calling = next(self._own_frames(frame.f_back), frame)
+            exact = calling is not frame and _is_given_text(frame)
+            for _, value in self._parts_of("", argument):
+                self._look(value, calling, path, exact=exact)
+        return self._in_transform
+
+    def _own_frames(self, frame: FrameType | None) -> Iterator[FrameType]:
+        """The frames of the user's code that is followed, from this one outwards."""
+        while frame is not None and frame is not self._base:
+            if not is_library(frame.f_code.co_filename):
+                yield frame
+            frame = frame.f_back
+
+    def _look(self, value: Any, frame: FrameType, name: str, *, exact: bool = True) -> None:
+        if len(self.looks) >= MOST_LOOKS or not self._is_new(value, self._key_of(value, frame, name)):
+            return
+        try:
+            state = self._state_of(value)
+        except Exception:  # noqa: BLE001 - a type of tensor that cannot be converted is not followed
+            return
+        if state is not None:
+            calls = tuple(map(self._call_of, self._own_frames(frame)))[::-1]
+            _, file, line, function = calls[-1] if calls else self._call_of(frame)
+            self.looks.append(Look(file, line, function, name, exact, state, calls))
+
+    def _call_of(self, frame: FrameType) -> Call:
+        line = self._lines.get(frame, frame.f_lineno)
+        return self._numbers.get(frame, 0), frame.f_code.co_filename, line, _function_of(frame)
+
+    def _is_new(self, value: Any, key: Hashable) -> bool:
+        """Whether a value was not seen before with this content."""
+        content = self._content_of(value)
+        if content is None or self._measured.get(key) == content:
+            return False
+        self._measured[key] = content
+        self._kept.append(value)
+        return True
+
+    def _values_of(self, frame: FrameType) -> Iterator[tuple[str, Any]]:
+        """What locals of a function hold, and attributes of its object."""
+        for name, value in list(frame.f_locals.items()):
+            if name == "self":
+                yield from ((f"self{step}", held) for step, held in _arrays_of(value))
+            else:
+                yield from self._parts_of(name, value)
+
+    # What is followed is said by these, which `ValueTrace` replaces.
+
+    def _parts_of(self, name: str, value: Any) -> Iterator[tuple[str, Any]]:
+        return ((name + step, held) for step, held in _entries(value))
+
+    def _key_of(self, value: Any, frame: FrameType, name: str) -> Hashable:
+        return (self._numbers.get(frame), name) if self._is_plain(value) else id(value)
+
+    def _content_of(self, value: Any) -> int | None:
+        return hash(repr(value)) if self._is_plain(value) else content_of(value)
+
+    def _state_of(self, value: Any) -> Hashable | None:
+        return self._measure(array_of(value))
+
+    def _is_plain(self, value: Any) -> bool:
+        return self._plain and isinstance(value, str | bytes | int | float | np.generic)
+
+
+def _is_transform(value: Any) -> bool:
+    """Whether this is a library's object that is called with samples."""
+    kind = type(value)
+    if isinstance(value, type) or not is_library(getattr(sys.modules.get(kind.__module__), "__file__", None) or "<"):
+        return False
+    return kind.__module__.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "dataguard"} and callable(value)
+
+
+def _is_given_text(frame: FrameType) -> bool:
+    """Whether a transform is called with strings: what it makes of them depends on the line that calls it."""
+    code = frame.f_code
+    first = frame.f_locals.get(code.co_varnames[1]) if code.co_argcount > 1 else None
+    return isinstance(first[0] if isinstance(first, list | tuple) and first else first, str)
+
+
+def _function_of(frame: FrameType) -> str:
+    """The name of a function; a comprehension belongs to the function around it."""
+    name = frame.f_code.co_name
+    while name in _COMPREHENSIONS and frame.f_back is not None:
+        frame = frame.f_back
+        name = frame.f_code.co_name
+    return name
+
+
+_COMPREHENSIONS = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"})
+
+
+def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:MOST_ENTRIES])
+    elif isinstance(value, list | tuple):
+        yield from ((f"[{number}]", item) for number, item in enumerate(value[:MOST_ENTRIES]))
+    else:
+        yield "", value
+
+
+def _arrays_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays that are attributes of an object."""
+    with suppress(Exception):  # an object of the user's may refuse to be inspected
+        for name, held in list(vars(value).items()):
+            if isinstance(held, np.ndarray | torch.Tensor) or is_pillow(held):
+                yield f".{name}", held
+
+
+def content_of(value: Any) -> int | None:
+    """A number for some values of an array, an image or a table of numbers; None of anything else."""
+    try:
+        if is_pillow(value):
+            value = np.asarray(value)
+        if isinstance(value, torch.Tensor):
+            value = value.detach().numpy()
+        elif hasattr(type(value), "columns") and hasattr(type(value), "to_numpy"):  # a table of pandas or polars
+            value = value.to_numpy()
+        if not isinstance(value, np.ndarray) or not value.size or value.dtype == object:
+            return None
+        flat = value.reshape(-1)[:: max(value.size // COMPARED_VALUES, 1)]
+        return xxh3_64_intdigest(f"{value.shape}{value.dtype}".encode() + np.ascontiguousarray(flat).tobytes())
+    except Exception:  # noqa: BLE001 - tensors of other devices or layouts
+        return None
+
+
+def _parts(loader: Any) -> dict[str, Any]:
+    return {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
+
+
+def placed(look: Look | None, loader: Any, build: Callable[[], Any] | None) -> Traced | None:
+    """A line as plain data; a transform, or else a library's collate_fn, is placed where the factory makes it."""
+    if look is not None:
+        traced = Traced(look.file, look.line, look.function, look.name, look.exact)
+        if traced.exact or build is None:
+            return traced
+        kind = next(
+            (type(node.value) for node in reachable(_parts(loader), _is_transform) if node.path == look.name), None
+        )
+        return traced.made_at(places_of_construction(build, {look.name: kind}).get(look.name)) if kind else traced
+    collate = loader.collate_fn
+    if build is None or not _is_transform(collate):
+        return None
+    place = places_of_construction(build, {"collate_fn": type(collate)}).get("collate_fn")
+    return place and Traced(*place, "collate_fn", type(collate).__name__, exact=True)
+
+
+def line_of_difference(run: Callable[[], object], roots: Mapping[str, Any]) -> Place | None:
+    """The first line of the user's code after which a value differs, of two runs one after the other."""
+    traces = LineTrace(content_of, roots, plain=True), LineTrace(content_of, roots, plain=True)
+    for trace in traces:
+        with trace.following():
+            run()
+    look = first_unlike(*traces)
+    return (look.file, look.line, look.function) if look else None
+
+
+def first_unlike(one: LineTrace, other: LineTrace) -> Look | None:
+    """The first look whose state differs in the other run, or that has none there: a branch was taken before."""
+    others = numbered(other.looks)
+    differing = (
+        look for key, look in numbered(one.looks).items() if key not in others or others[key].state != look.state
+    )
+    return next(differing, None)
+
+
+def line_of_change(run: Callable[[], object], state: Callable[[], Hashable]) -> Place | None:
+    """The first line of the user's code after which a state differs, while something runs.
+
+    None if there is none within `MOST_SECONDS`.
+    """
+    before, end = state(), time.thread_time() + MOST_SECONDS
+    lines: dict[FrameType, int] = {}
+    found: list[Place] = []
+
+    def called(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        if is_library(frame.f_code.co_filename):
+            return None
+        lines[frame] = frame.f_lineno
+        calling = frame.f_back
+        while calling is not None and calling not in lines:
+            calling = calling.f_back
+        if calling is not None:  # the line so far that calls this function
+            in_own(calling, event, argument)
+        return None if found else in_own
+
+    def in_own(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        del event, argument
+        late = time.thread_time() > end
+        if not found and not late and state() != before:
+            found.append((frame.f_code.co_filename, lines[frame], frame.f_code.co_name))
+        if found or late:
+            sys.settrace(None)
+            return None
+        lines[frame] = frame.f_lineno
+        return in_own
+
+    with _traced(called):
+        run()
+    return found[0] if found else None
+
+
+def line_only_in(run: Callable[[], object], usual: Callable[[], object]) -> Place | None:
+    """The first line of the user's code that runs in `run` and not in `usual`: where an error is caught, say.
+
+    A function that ends with an `Exception` does not count, since it only passes the error on. What ends the whole run
+    is no `Exception`, and may be raised here.
+    """
+    known = {(file, line) for file, line, _ in _executed(usual)}
+    return next((place for place in _executed(run) if place[:2] not in known), None)
+
+
+_RETURNS = frozenset(map(dis.opmap.get, ("RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE")))
+"""The instructions at which a function returns; at any other one, an exception ends it."""
+
+
+def _executed(run: Callable[[], object]) -> list[Place]:
+    """The lines of the user's code that run, in order, without those of functions that end with an `Exception`."""
+    lines: list[tuple[FrameType, Place]] = []
+    failed: set[FrameType] = set()
+    ending = False
+
+    def called(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        del event, argument
+        return None if is_library(frame.f_code.co_filename) else in_own
+
+    def in_own(frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
+        nonlocal ending
+        if event == "line" and len(lines) < MOST_LOOKS:
+            code = frame.f_code
+            lines.append((frame, (code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name))))
+        ending = ending or (event == "exception" and not issubclass(argument[0], Exception))
+        if event == "return" and not ending and frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
+            failed.add(frame)
+        return in_own
+
+    with suppress(BaseException), _traced(called):  # what ends the run is known
+        run()
+    return [place for frame, place in lines if frame not in failed]
+
+
+@contextmanager
+def _traced(called: Callable[..., Any]) -> Iterator[None]:
+    """Trace the functions that are called in this thread."""
+    usual = sys.gettrace()
+    sys.settrace(called)
+    try:
+        yield
+    finally:
+        sys.settrace(usual)

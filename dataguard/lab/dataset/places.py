@@ -1,0 +1,316 @@
+"""The lines of the user's code that a finding about samplers, streams and splits points at: `lab.places`.
+
+A part of the loader is shown where the factory constructs it; a selection of samples in the loop that makes it; a value
+of a sample on the line after which it is what it is in the end. Each place is looked for once there is a finding.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
+
+from dataguard.core.model import Location
+from dataguard.core.statements import Statement, statement_at
+from dataguard.lab.core.leaves import array_of, iter_leaves
+from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.records import Index
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.culprit import source_flow
+from dataguard.lab.culprit.construction import (
+    Blamed,
+    decided_outside,
+    parts_of,
+    place_of_part,
+    selects,
+    transforms,
+)
+from dataguard.lab.culprit.drawing_part import line_of_own_part, steps_that_draw
+from dataguard.lab.culprit.line_trace import LineTrace, first_unlike, line_of_change
+from dataguard.lab.dataset.listing_order import listed
+from dataguard.lab.reading.fresh_import import Places as ListedPlaces
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rng.rng_discovery import find_generators, with_shared
+from dataguard.lab.splits.shared_transforms import find_shared, find_steady
+from dataguard.lab.splits.split_overlap import are_splits
+from dataguard.lab.subject import Subject
+from dataguard.targets.variants import Loader
+
+T = TypeVar("T")
+Parts = Mapping[str, Any]
+"""The parts of a loader by their paths."""
+FindPlace = Callable[[Any], Place | None]
+SAMPLERS = ("batch_sampler", "batch_sampler.sampler", "sampler")
+"""The paths of what chooses the indices, that which torch iterates first."""
+MOST_VALUES = 10_000_000
+"""Values of an array that is searched for the row of a sample."""
+
+
+class CulpritPlaces:
+    """Places in the user's code; each is found once, and None where the source or the factory does not show it."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def statement(self, at: Location) -> Statement | None:
+        """The statement of the user's file at a place that is certain."""
+        near = (at.what or "").startswith("near ")
+        return statement_at(at.file, at.line) if at.file and at.line and not near else None
+
+    @property
+    def split(self) -> Location | None:
+        """Where the samples of this split are chosen: its sampler, if that leaves some out, or else its dataset."""
+        return self._made("split", _choosing, selects)
+
+    @property
+    def dataset(self) -> Location | None:
+        """Where the dataset is constructed, or what it consists of is listed."""
+        return self._made("dataset", lambda _: ["dataset"], selects)
+
+    @property
+    def sampler(self) -> Location | None:
+        """Where the sampler is constructed; torch makes one where the loader is."""
+        return self._made("sampler", _sampling, selects)
+
+    @property
+    def share(self) -> Location | None:
+        """Where the samples of a rank are chosen: the sampler, unless it is one that torch makes, or the dataset."""
+        return self._made("share", _sharing, selects)
+
+    def setting(self, name: str) -> Location | None:
+        """Where the loader is given this argument."""
+        return self._made(("setting", name), lambda _: ["loader"], lambda given, _: given == name)
+
+    def transform(self, path: str) -> Location | None:
+        """Where the dataset with the transform at this path is constructed."""
+        holder = path.rpartition(".")[0]
+        at = self._made(("transform", path), lambda _: [holder], transforms)
+        return at and Location(at.file, at.line, path)
+
+    def selection(self, *, first: bool = False, ranks: int = 1) -> Location | None:
+        """The loop or the selection by which a stream, or a sampler of the user's, takes its samples."""
+        find = partial(source_flow.selection, first=first)
+        return self._in_source(("selection", first, ranks), [find], self._order_of, ranks)
+
+    @property
+    def left_over(self) -> Location | None:
+        """Where a stream may leave samples in a buffer at its end."""
+        return self._in_source("left over", [source_flow.left_over], self._order_of)
+
+    @property
+    def order(self) -> Location | None:
+        """The loop of the sampler's own `__iter__`, or its `set_epoch`, if it has only that."""
+        finds: list[FindPlace] = [source_flow.iteration, partial(source_flow.defined, name="set_epoch")]
+        return self._in_source("order", finds, self._order_of)
+
+    def length(self, where: str | None = None) -> Location | None:
+        """Where `__len__` returns: of the dataset at a path, or of what decides the number of batches."""
+        find = partial(source_flow.returned, names=("__len__",))
+        return self._in_source(("length", where), [find], lambda parts: self._sized(parts, where))
+
+    @property
+    def state(self) -> Location | None:
+        """Where the state of the loader, or else of its sampler or dataset, is taken or restored."""
+        find = partial(source_flow.returned, names=("state_dict", "load_state_dict"))
+        return self._in_source("state", [find]) or self._subject.facts.made_at
+
+    @property
+    def limited_index(self) -> Location | None:
+        """Where `__getitem__` takes its index modulo something, or keeps it inside the range."""
+        return self._in_source("limited index", [source_flow.limited_index])
+
+    def value(self, index: Index, path: str) -> Location | None:
+        """The line after which a leaf of a sample is what it is in the end; near it, if only its function is known."""
+        found = self._subject.line_of(("value", index, path), lambda folder: self._line_of_value(folder, index, path))
+        if found:
+            return found
+        at = self._in_source("sample", [partial(source_flow.returned, names=("__getitem__",))])
+        return at and Location(at.file, at.line, f"near {at.what}")
+
+    def random(self, index: Index, path: str) -> Location | None:
+        """Where the part that makes a leaf random is made for this loader, or given to it; else the line that draws."""
+        again = self._subject.quick_rebuild
+        if again is not None:
+            found = self._subject.line_of(
+                ("random", index, path), lambda folder: self._random_part(folder, index, path)
+            )
+            if found:
+                return found
+        return self._subject.line_of(("drawn", index), lambda folder: self._line_of_draw(folder, index))
+
+    def listing(self, *files: str) -> Location | None:
+        """Where the factory lists one of these files, or else where the dataset is given them."""
+        names = frozenset(Path(file).name for file in files)
+        return self._subject.line_of(("listing", names), lambda _: self._listed(names)) or self.dataset
+
+    def fitted(self, training: Subject) -> Location | None:
+        """The line of the factory after which the values of a training sample exist."""
+        index = training.epoch.indices[0]
+        key = "fitted", training.facts.name, index
+        again = self._subject.quick_rebuild
+        return (
+            self._subject.line_of(key, lambda folder: _line_of_fit(again, training, folder, index)) if again else None
+        )
+
+    def _sized(self, parts: Parts, where: str | None) -> Iterable[str]:
+        return [where] if where else ["loader", *self._order_of(parts)]
+
+    def _order_of(self, parts: Parts) -> Iterable[str]:
+        """The paths of what decides which samples are read, in which order."""
+        if self._subject.facts.kind == "stream":
+            return [path for path in parts if path.startswith("dataset")]
+        return SAMPLERS
+
+    def _made(self, key: Hashable, chosen: Callable[[Parts], Iterable[str]], blamed: Blamed) -> Location | None:
+        """Where the factory constructs the first of the chosen parts."""
+        subject = self._subject
+        again = subject.quick_rebuild
+        if again is None:
+            return None
+        found = self._subject.line_of(key, lambda _: place_of_part(subject.build, again, chosen, blamed))
+        return found and Location(*found[1][:2], found[0])
+
+    def _in_source(
+        self,
+        key: Hashable,
+        finds: Iterable[FindPlace],
+        chosen: Callable[[Parts], Iterable[str]] = lambda parts: parts,
+        ranks: int = 1,
+    ) -> Location | None:
+        """What is found in the source of the first of the chosen parts, as rank 0 of so many has them."""
+
+        def find(_: Path) -> Place | None:
+            parts = parts_of(self._subject.build({"rank": 0, "world_size": ranks} if ranks > 1 else None))
+            known = [parts[path] for path in chosen(parts) if path in parts]
+            return next((place for find_in in finds for part in known if (place := find_in(part))), None)
+
+        place = self._subject.line_of(key, find)
+        return Location(*place) if place else None
+
+    def _line_of_value(self, folder: Path, index: Index, path: str) -> Location | None:
+        loader = self._subject.build()
+        reader = Reader(loader, folder)
+        wanted = array_of(dict(iter_leaves(reader.read(index)))[path])
+
+        def begins_so(array: np.ndarray) -> bool | None:
+            """Whether an array is that leaf, or begins with its rows."""
+            if array.ndim != wanted.ndim or array.shape[1:] != wanted.shape[1:] or len(array) < len(wanted):
+                return None
+            return True if np.array_equal(array[: len(wanted)].astype(wanted.dtype), wanted) else None
+
+        if not wanted.ndim:
+            return None
+        trace = LineTrace(begins_so, {"dataset": loader.dataset})
+        with trace.following():
+            reader.read(index)
+        return trace.looks[0].location if trace.looks else None
+
+    def _random_part(self, folder: Path, index: Index, path: str) -> Location | None:
+        """Where the part of a transform is made without which a leaf is not random."""
+        subject = self._subject
+        loader = subject.build()
+        shared = find_shared((loader, loader))
+        transform = next((one.path for one in shared if path in find_steady(loader, folder, one.path, [index])), None)
+        if transform is None:
+            return None
+        loader = subject.build()
+        reader = Reader(loader, folder)
+        reader.read(index)  # triggers lazy initialization
+        states = _states_of(loader)
+        drawing = steps_that_draw(loader.dataset, transform, lambda: reader.read_as_is(index), states)
+        steps = [transform.rpartition(".")[0], *drawing]
+        others = (one for one in subject.siblings.values() if one is not subject and are_splits(one, subject))
+        training = next((one for one in others if one.facts.role == "train"), None)
+
+        def again() -> tuple[Loader, Loader | None]:
+            return (subject.rebuild(), None) if training is None else subject.rebuild_with(training, imports=True)
+
+        place = line_of_own_part(subject.build, again, steps)
+        return place and Location(*place[:2], transform)
+
+    def _line_of_draw(self, folder: Path, index: Index) -> Location | None:
+        loader = self._subject.build()
+        reader = Reader(loader, folder)
+        reader.read(index)  # triggers lazy initialization
+        drawn = line_of_change(lambda: reader.read_as_is(index), _states_of(loader))
+        if drawn:
+            return Location(*drawn)
+        roots = {"dataset": loader.dataset}
+        traces = LineTrace(_values, roots), LineTrace(_values, roots)
+        for draw, trace in enumerate(traces):
+            with trace.following():
+                reader.read(index, draw)
+        look = first_unlike(*traces)
+        return look.location if look else None
+
+    def _listed(self, names: frozenset[str]) -> Location | None:
+        again = self._subject.quick_rebuild
+        if again is None:
+            return None
+        places: ListedPlaces = {}
+        with listed(places, backward=False, lists=names.__contains__):
+            again()
+        place = next((place for place in places if place), None)
+        return Location(*place) if place else None
+
+
+def _line_of_fit(again: Callable[[], Loader], training: Subject, folder: Path, index: Index) -> Location | None:
+    """The line of the factory, called `again`, after which a table holds rows of this training sample."""
+    rows = [
+        array.reshape(-1, array.shape[-1])[0]
+        for _, leaf in iter_leaves(Reader(training.build(), folder).read(index))
+        if (array := array_of(leaf)).ndim and array.dtype.kind == "f" and array.shape[-1] > 1
+    ]
+    outside: list[Place | None] = []
+
+    def holds(array: np.ndarray) -> bool | None:
+        if array.ndim != 2 or array.dtype.kind != "f" or len(array) < 2 or array.size > MOST_VALUES or outside:
+            return None
+        if not any(len(row) == array.shape[1] and np.isclose(array, row).all(1).any() for row in rows):
+            return None
+        has_rows: Blamed = lambda name, value: selects(name, value) and len(value) >= len(array)  # noqa: E731
+        outside.append(decided_outside(sys._getframe(), has_rows))
+        return True
+
+    trace = LineTrace(holds, {})
+    with trace.following():
+        again()
+    if not trace.looks:
+        return None
+    return Location(*outside[0]) if outside[0] else trace.looks[0].location
+
+
+def _states_of(loader: Loader) -> Callable[[], Hashable]:
+    """Gives the states of all generators that a dataset may draw from."""
+    generators = find_generators(with_shared({"dataset": loader.dataset}))
+    return lambda: tuple(one.state() for one in generators)
+
+
+def _values(array: np.ndarray) -> Hashable:
+    return array.shape, array.tobytes()
+
+
+def _sampling(parts: Parts) -> Iterable[str]:
+    """The sampler of indices or, if it is not torch's, of batches; and the loader, with which torch makes one."""
+    own = [] if type(parts.get("batch_sampler")) in (BatchSampler, type(None)) else ["batch_sampler"]
+    return [*own, "batch_sampler.sampler", "sampler", "loader"]
+
+
+def _sharing(parts: Parts) -> Iterable[str]:
+    """The sampler, or the dataset if torch has made the sampler."""
+    sampler = parts.get("batch_sampler.sampler", parts.get("sampler"))
+    return ["dataset"] if type(sampler) in (RandomSampler, SequentialSampler) else _sampling(parts)
+
+
+def _choosing(parts: Parts) -> Iterable[str]:
+    """The sampler, if it leaves samples out, and the dataset."""
+    length = length_of(parts["dataset"])
+    sampler = parts.get("batch_sampler.sampler", parts.get("sampler"))
+    count = None if type(sampler) in (RandomSampler, SequentialSampler) else length_of(sampler)
+    fewer = isinstance(sampler, SubsetRandomSampler) or (count is not None and length is not None and count < length)
+    return ["batch_sampler.sampler", "sampler", "dataset"] if fewer else ["dataset"]

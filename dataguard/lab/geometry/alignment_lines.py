@@ -1,0 +1,202 @@
+"""The line of the user's code after which an image and its target disagree, or a mask holds values that are no label.
+
+A sample is read with every chart under the random state that showed it, and followed line by line. The views of an
+array in all charts show where it comes from after each line, and whether it follows the image or the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from dataguard.core.model import Undecided
+from dataguard.lab.culprit.line_trace import Look, numbered
+from dataguard.lab.geometry.alignment import MaskValues, are_different, mask_values_of
+from dataguard.lab.geometry.charted_reader import ChartedReader
+from dataguard.lab.geometry.charts import (
+    CHARTS,
+    GRID,
+    Field,
+    displacement,
+    flattened,
+    label_pair_of,
+    located,
+    sampled,
+)
+from dataguard.lab.images.painter import is_image, planes_of
+
+MOST_PLANES = 8
+"""Planes that are looked at one by one: more are the slices of a volume, or one for each class."""
+BLENDED_SHARE = 0.004
+"""The share of the pixels of a mask between two labels below which it is noise."""
+
+Size = tuple[int, int]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ChartedLook:
+    """An array after a line, in the views of all charts, (charts, planes, GRID, GRID).
+
+    In the last view, the image is a negative: planes that differ from the first one follow the image.
+    """
+
+    look: Look
+    size: Size
+    views: np.ndarray
+
+    @property
+    def image(self) -> np.ndarray:
+        """The views of the planes that follow the image."""
+        return self._planes(follow_image=True)
+
+    @property
+    def mask(self) -> np.ndarray:
+        """The views of the planes that follow the mask."""
+        return self._planes(follow_image=False)
+
+    def _planes(self, *, follow_image: bool) -> np.ndarray:
+        first, negative = self.views[0], self.views[-1]
+        charted = self.views[:-1]
+        chosen = [
+            plane
+            for plane in range(len(first))
+            if are_different(first[plane], negative[plane]) is follow_image and np.ptp(charted[:, plane], axis=0).any()
+        ]
+        return charted[:, chosen]
+
+
+def state_of(array: np.ndarray) -> Hashable | None:
+    """The size of an image and the values of its planes at the points that are compared."""
+    if not is_image(array):
+        return None
+    planes = planes_of(array)
+    size = planes.shape[-2:]
+    points = sampled(planes)
+    points = points if len(points) <= MOST_PLANES else flattened(points)[None]
+    return size, points.astype(np.float32).tobytes()
+
+
+def followed(reader: ChartedReader, number: int, draw: int) -> tuple[list[ChartedLook], dict[str, type]]:
+    """What a sample holds after each line, and the classes of the transforms that were called, by their paths."""
+    views = [(chart, False) for chart in range(CHARTS)] + [(0, True)]
+    traces = [reader.follow(state_of, number, draw, chart, negative_image=negative) for chart, negative in views]
+    if None in traces:
+        raise Undecided("no image is replaced while a sample is read")
+    kinds = {path: kind for trace in traces if trace for path, kind in trace.kinds.items()}
+    looks = joined([trace.looks for trace in traces if trace])
+    return [ChartedLook(one[0], one[0].state[0], views_of(one)) for one in looks], kinds  # type: ignore[index]
+
+
+def joined(looks: Sequence[Sequence[Look]]) -> Iterator[list[Look]]:
+    """Looks that occurred with every chart, with arrays of one shape."""
+    first, *others = map(numbered, looks)
+    for key, look in first.items():
+        found = [look, *(other[key] for other in others if key in other)]
+        shapes = {(one.state[0], len(one.state[1])) for one in found}  # type: ignore[index] # those of `state_of`
+        if len(found) == len(looks) and len(shapes) == 1:
+            yield found
+
+
+def views_of(looks: Sequence[Look]) -> np.ndarray:
+    """The views of an array in several reads, (reads, planes, GRID, GRID)."""
+    values = [np.frombuffer(look.state[1], np.float32) for look in looks]  # type: ignore[index] # those of `state_of`
+    return np.stack(values).reshape(len(looks), -1, GRID, GRID)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where an array comes from: it may be a negative of its chart."""
+
+    fields: tuple[Field, ...]
+    size: Size
+
+    def is_at(self, other: Placed) -> bool | None:
+        """Whether both show the same parts of their images, but for two pixels; None if it cannot be seen."""
+        lengths = [displacement(first, second) for first in self.fields for second in other.fields]
+        known = [length for length in lengths if length is not None]
+        return min(known) <= 2 / min(*self.size, *other.size) + 0.01 if known else None
+
+
+def line_apart(looks: Iterable[ChartedLook]) -> Look | None:
+    """The line after which an image and its mask are misaligned to the end."""
+    placed = [
+        (look.look, follows, Placed(fields, look.size))
+        for look in looks
+        for follows, fields in (("image", _fields(look.image)), ("mask", _mask_fields(look.mask)))
+        if fields
+    ]
+    return last_parting(placed, Placed.is_at, Placed.is_at)
+
+
+def sizes_apart(looks: Iterable[ChartedLook], sizes: Sequence[Size]) -> Look | None:
+    """The line after which two arrays of these sizes, which show one image, are misaligned to the end."""
+    placed = [
+        (look.look, look.size, Placed(fields, look.size))
+        for look in looks
+        if look.size in sizes and (fields := _fields(look.image))
+    ]
+    return last_parting(placed, Placed.is_at, Placed.is_at)
+
+
+def _fields(views: np.ndarray) -> tuple[Field, ...]:
+    planes = [flattened(view) for view in views]
+    fields = [located(planes, negative=negative) for negative in (False, True)] if views.size else []
+    return tuple(field for field in fields if field is not None)
+
+
+def _mask_fields(views: np.ndarray) -> tuple[Field, ...]:
+    planes = [flattened(view) for view in views]
+    field = located(planes, labels=label_pair_of(planes)) if views.size else None
+    return () if field is None else (field,)
+
+
+def last_parting(
+    steps: Iterable[tuple[Look, Hashable, T]],
+    agree: Callable[[T, T], bool | None],
+    stays: Callable[[T, T], bool | None],
+) -> Look | None:
+    """The line after which the values of two sides disagree to the end; None if they agree in the end.
+
+    Each step is a look, its side, and what is compared. If both sides move after they last agreed, it is the line that
+    moves the second one, which should have followed. A value that was there before, as where an image is transformed
+    twice, was moved by the line that made it first.
+    """
+    earlier: dict[Hashable, list[tuple[Look, T]]] = {}
+    held: dict[Hashable, T] = {}
+    moved: dict[Hashable, Look] = {}
+    for look, side, value in steps:
+        if side in held and stays(held[side], value) is False:
+            since = next((first for first, other in earlier[side][1:] if stays(other, value)), look)
+            moved.setdefault(side, since)
+        held[side] = value
+        earlier.setdefault(side, []).append((look, value))
+        if len(held) == 2 and agree(*held.values()):
+            moved.clear()
+    apart = len(held) == 2 and agree(*held.values()) is False
+    return list(moved.values())[-1] if moved and apart else None
+
+
+def line_of_values(looks: Iterable[ChartedLook], wrong: MaskValues) -> Look | None:
+    """The line after which a mask holds to the end what is wrong with it: values between labels, or other labels.
+
+    None if it is not wrong in the end: a random transform may have left it alone.
+    """
+    found: Look | None = None
+    before: Hashable = None
+    for look in looks:
+        values = mask_values_of([list(look.mask)], []) if look.mask.size else None
+        if values is None:
+            continue
+        state = _state(values)
+        if state != before:
+            found, before = look.look, state
+    return found if before == _state(wrong) else None
+
+
+def _state(values: MaskValues) -> Hashable:
+    blended = values.share >= BLENDED_SHARE
+    return blended, blended or tuple(float(f"{label:.4g}") for label in values.labels)

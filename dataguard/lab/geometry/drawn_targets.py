@@ -1,0 +1,176 @@
+"""Whether dense targets that are read from no image file follow their image, such as masks drawn from polygons.
+
+Charts show where the image comes from in each draw. A target that is made of coordinates keeps its content in all
+charts: in two draws of one sample whose images are placed differently, it must be placed differently as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from dataguard.core.model import NotApplicable
+from dataguard.lab.core.records import Index
+from dataguard.lab.geometry.alignment import CHARTED_DRAWS
+from dataguard.lab.geometry.box_alignment import (
+    MOVED_DISTANCE,
+    BoxDraw,
+    charted_originals,
+    distance,
+    draw_of,
+    is_no_mask,
+)
+from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
+from dataguard.lab.geometry.charts import CHARTS, Pose, mask_rule
+from dataguard.lab.reading.sample_reader import Rooted
+from dataguard.targets.variants import Loader
+
+SAMPLES = 2
+"""Samples that are read: a target that is the same in both is no target of either."""
+SAME_ASPECT = 0.02
+"""How far the ratio of the sides of a target and its image may differ; maps of another view have another one."""
+FOLLOWING = 0.5
+"""The share of the points of a target, beside its background, that agree where it follows its image."""
+BACKGROUND = 0.25
+"""The share of a target that its most common value covers: a photograph has no such value."""
+FAINT = 0.6
+"""The share of a heatmap that is nearly as low as its lowest value."""
+CLOSE = 0.1
+"""How far two values may differ that count as equal, as a share of the range: heatmaps are sampled between points."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTarget:
+    """A target and its image in `pairs` of draws that place the image differently, so that it would show.
+
+    It `followed` in some of them, and `stayed` the same array in others. `moved` says what happened to the image.
+    """
+
+    path: str
+    image: str
+    pairs: int
+    followed: int
+    stayed: int
+    moved: str
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTargets(Rooted):
+    """The targets of a loader that could be compared."""
+
+    targets: tuple[DrawnTarget, ...]
+    collated: bool
+    draws: int
+
+
+def run_drawn_targets(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool
+) -> DrawnTargets:
+    """Read two samples with their images replaced by charts, in this disposable process."""
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    originals = charted_originals(reader)
+    if not originals:
+        raise NotApplicable("no image is found while a sample is read")
+    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
+    chosen = list(range(min(SAMPLES, len(originals))))
+    draws = [
+        (draw_of(views, number, draw, {}), views)
+        for draw in range(CHARTED_DRAWS)
+        for number in chosen[draw % len(chosen) :][:1]
+        if (views := _views(reader, number, draw))
+    ]
+    draws = [(draw, views) for draw, views in draws if not (draw.is_combined or draw.has_views)]
+    return DrawnTargets(tuple(_compared(draws)), reader.collated, len(draws))
+
+
+def _views(reader: ChartedReader, number: int, draw: int) -> list[ChartedSample]:
+    views = [view for chart in range(CHARTS) if (view := reader.read_charted(number, draw, chart)) is not None]
+    return views if len(views) == CHARTS else []
+
+
+def _compared(draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> Iterator[DrawnTarget]:
+    kept = [_kept(views) for _, views in draws]
+    paths = [path for path in (kept[0] if kept else {}) if all(path in leaves for leaves in kept)]
+    for image in sorted({name for draw, _ in draws for name in draw.poses}):
+        for path in paths:
+            leaves = [leaves[path] for leaves in kept]
+            numbers = [draw.number for draw, _ in draws]
+            if _is_constant(numbers, leaves) or not all(map(_has_background, leaves)):
+                continue
+            target = _target(path, image, [draw for draw, _ in draws], leaves)
+            if target:
+                yield target
+
+
+def _kept(views: Sequence[ChartedSample]) -> dict[str, np.ndarray]:
+    """The leaves that no chart changes."""
+    first, *others = views
+    return {
+        path: leaf
+        for path, leaf in first.leaves.items()
+        if all(path in other.leaves and np.array_equal(leaf, other.leaves[path]) for other in others)
+    }
+
+
+def _is_constant(numbers: Sequence[int], leaves: Sequence[np.ndarray]) -> bool:
+    """Whether two samples share what no draw changes, as they do a grid of positions."""
+    contents = [
+        {leaf.tobytes() for number, leaf in zip(numbers, leaves, strict=True) if number == one} for one in (0, 1)
+    ]
+    return not all(contents) or bool(contents[0] & contents[1])
+
+
+def _has_background(leaf: np.ndarray) -> bool:
+    """Whether little of it is shown, as in masks and heatmaps; another image may stay where it is on purpose."""
+    values, counts = np.unique(leaf, return_counts=True)
+    if len(values) < 2:
+        return True
+    faint = counts[values <= values[0] + CLOSE * float(values[-1] - values[0])].sum()
+    return bool(counts.max() >= BACKGROUND * leaf.size or faint >= FAINT * leaf.size)
+
+
+def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np.ndarray]) -> DrawnTarget | None:
+    pairs = followed = stayed = 0
+    moved, index = "", draws[0].index
+    for (one, mine), (other, theirs) in combinations(zip(draws, leaves, strict=True), 2):
+        if one.number != other.number or image not in one.poses or image not in other.poses:
+            continue
+        poses = one.poses[image].pose, other.poses[image].pose
+        alike = mine.shape == theirs.shape and _has_aspect(mine, one.poses[image].size)
+        if not alike or distance(*poses) <= MOVED_DISTANCE or _agreement(mine, mine, *poses) >= FOLLOWING:
+            continue  # it looks the same when it is moved
+        pairs += 1
+        followed += _agreement(mine, theirs, *poses) >= FOLLOWING
+        stayed += np.array_equal(mine, theirs)
+        if not moved:
+            moved, index = f"{poses[0].description} in one draw and {poses[1].description} in another", one.index
+    return DrawnTarget(path, image, pairs, followed, stayed, moved, index) if pairs else None
+
+
+def _has_aspect(leaf: np.ndarray, size: tuple[int, int]) -> bool:
+    height, width = leaf.shape[-2:]
+    return bool(abs(height * size[1] / (width * size[0]) - 1) <= SAME_ASPECT)
+
+
+def _agreement(leaf: np.ndarray, other: np.ndarray, pose: Pose, other_pose: Pose) -> float:
+    """The share of points beside the background that agree where both are placed as their images are."""
+    height, width = leaf.shape[-2:]
+    y, x = np.mgrid[:height, :width]
+    points = np.stack([(x.ravel() + 0.5) / width, (y.ravel() + 0.5) / height, np.ones(height * width)])
+    source = np.array([pose.across, pose.down]) @ points
+    back = np.array([other_pose.across, other_pose.down])
+    places = np.linalg.solve(back[:, :2], source - back[:, 2:])
+    column, row = np.floor(places[0] * width).astype(int), np.floor(places[1] * height).astype(int)
+    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    mine = leaf.reshape(-1, height * width)[:, inside].astype(np.float64)
+    theirs = other.reshape(-1, height, width)[:, row[inside], column[inside]].astype(np.float64)
+    values, counts = np.unique(leaf, return_counts=True)
+    near = CLOSE * max(float(np.ptp(values)), 1e-9)
+    background = float(values[counts.argmax()])
+    shown = (np.abs(mine - background) > near) | (np.abs(theirs - background) > near)
+    return float((np.abs(mine - theirs) <= near)[shown].mean()) if shown.any() else 1.0

@@ -1,0 +1,285 @@
+"""Observations of where the samples of a loader come from, for `lab.provenance`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from dataguard.core.incident import LoaderFailed, LoaderRaised, observed_or_none
+from dataguard.core.model import Undecided
+from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.observation_cache import recalling
+from dataguard.lab.core.records import Index
+from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
+from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
+from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
+from dataguard.lab.provenance.origins import OwnOrder, Read, Refit, RowOrigins, SampleReads
+from dataguard.lab.provenance.own_order import find_own_order
+from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles
+from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
+from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknown
+from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
+from dataguard.lab.provenance.unread import READ_SAMPLES, Reached
+from dataguard.lab.provenance.window_rows import WINDOW_READS, WINDOW_SAMPLES, Windows
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.subject import Subject
+from dataguard.settings.contract import names_in
+from dataguard.targets.variants import Loader
+
+SEEN_SAMPLES, FEW_SEEN = 24, 6
+"""Samples whose reads are seen, and how many of a slow loader; each is read in two random states. Of 24 files that are
+paired at random with 24 others, about one has its own partner, and of six as well."""
+TRACED_SAMPLES, FEW_TRACED = 4, 1
+"""Samples of which the reads that each leaf comes from are found: about 12 reads for a pair of files, 20 for a clip."""
+TRACED_READS = 12
+"""About how many reads that takes."""
+ROW_SAMPLES = 6
+"""Samples whose rows are found."""
+ROW_READS = 100
+"""About how many reads that takes for each: 2 log2(n) for each array that matters, and one for each column."""
+
+ORDER_SAMPLES = 6
+"""Samples whose sources say whether the dataset orders them itself: 6 are in order by odds of 1 in 360."""
+REFIT_SHARE = 0.1
+"""The share of the budget that the calls of the factory may take to see what a scaler was fitted on."""
+
+
+T = TypeVar("T")
+_SLOW_ROWS = "to find the rows that a sample depends on takes too many reads of a slow data set"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFiles:
+    """What some samples are read from, and what the names of their files say."""
+
+    reads: tuple[SampleReads, ...]
+    paired: tuple[PairedRoles, ...]
+    runs: tuple[FrameRun, ...]
+
+
+class Provenance:
+    """Observations of the sources of samples (map-style only)."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    @property
+    def reads(self) -> tuple[SampleReads, ...]:
+        """The files and parts of files that each of some samples is read from, evenly spaced over the epoch."""
+        return self._files.reads
+
+    @property
+    def paired_roles(self) -> tuple[PairedRoles, ...]:
+        """The files of the same samples whose names correspond to those of other files, such as images and masks."""
+        return self._files.paired
+
+    @property
+    def frame_runs(self) -> tuple[FrameRun, ...]:
+        """The files of the same samples that differ in a number, such as the frames of a clip, by position."""
+        return self._files.runs
+
+    @property
+    def _files(self) -> SampleFiles:
+        subject = self._subject
+        subject.need_map("a stream is read in one pass, and not sample by sample")
+        count = subject.affordable_reads(SEEN_SAMPLES, FEW_SEEN, 2)
+        traced = subject.affordable_reads(TRACED_SAMPLES, FEW_TRACED, TRACED_READS)
+        indices, build = subject.epoch.asked(count), subject.build
+        subject.afford_reads("reads seen", 2 * len(indices) + traced * TRACED_READS)
+        return subject.observe("reads seen", lambda folder: find_files(build(), folder, indices, traced))
+
+    @property
+    def rows(self) -> RowOrigins:
+        """The rows of arrays, tables and lists in memory on which each of a few samples depends.
+
+        Raises Undecided for slow loaders: `reads` says what is known then.
+        """
+        answer = self._found(lambda held: held.rows)
+        if answer is None:
+            raise Undecided(_SLOW_ROWS)
+        return answer
+
+    @property
+    def group_ends(self) -> tuple[GroupSearch, ...]:
+        """What samples hold at the ends of groups of rows, such as episodes: one for each way to group them.
+
+        Raises Undecided for slow loaders.
+        """
+        answer = self._found(lambda held: held.groups)
+        if answer is None:
+            raise Undecided("to search the samples at the ends of groups takes too many reads of a slow data set")
+        return answer
+
+    @property
+    def windows(self) -> Windows:
+        """The rows of a table or series that targets and inputs come from, and whether these depend on those.
+
+        Raises Undecided for slow loaders.
+        """
+        answer = self._found(lambda held: held.windows)
+        if answer.unaffordable:
+            raise Undecided("to find the rows of a window takes too many reads of a slow data set")
+        return answer
+
+    @property
+    def reached(self) -> Reached:
+        """How far samples reach into the rows and files that datasets hold."""
+        self._subject.need_map("a stream says nothing of what it holds")
+        return self._found(lambda held: held.reached)
+
+    def _found(self, of: Callable[[HeldRows], Answer[T]]) -> T:
+        """One of the answers. Raises why there is none."""
+        try:
+            return found(of(self._held))
+        except LoaderFailed as failure:
+            raise self._subject.not_observed(failure) from failure
+
+    @property
+    def _held(self) -> HeldRows:
+        subject = self._subject
+        subject.need_map("a stream is read in one pass, and not sample by sample")
+        contract, takes_little = subject.settings.contract, subject.reads_take_little
+        few = subject.epoch.asked(WINDOW_SAMPLES + 2)
+        inner = sorted(one for one in few if isinstance(one, int))[1:-1] or few  # the outer ones may be padded
+        indices = subject.epoch.asked(ROW_SAMPLES)
+        asked = Questions(
+            length=subject.facts.length,
+            indices=tuple(indices),
+            windows=tuple(inner),
+            target=contract.get("target"),
+            known_future=tuple(names_in(contract.get("known_future", ()))),
+            group=contract.get("group"),
+            rows=takes_little(ROW_READS * len(indices)),
+            in_windows=takes_little(WINDOW_SAMPLES * WINDOW_READS),
+            groups=takes_little(SEARCH_READS),
+            reached=takes_little(ROW_READS * READ_SAMPLES),
+        )
+        subject.afford_reads("held rows", FEW_SEEN + READ_SAMPLES)
+        build = subject.build
+        return subject.observe("held rows", lambda folder: find_held_rows(build, folder, asked))
+
+    def rows_of(self, indices: Sequence[Index]) -> RowOrigins:
+        """The same of samples with these indices."""
+        subject = self._subject
+        subject.need_map("a stream is read in one pass, and not sample by sample")
+        if not subject.reads_take_little(ROW_READS * len(indices)):
+            raise Undecided(_SLOW_ROWS)
+        build, wanted = subject.build, tuple(indices)
+        return subject.observe(("rows changed", wanted), lambda folder: find_rows(Reader(build(), folder), wanted))
+
+    def refitted(self, training: Subject) -> Refit:
+        """What samples of a training loader become if rows that only this loader uses change before the factory runs.
+
+        The factory is called four times, if that takes little of the budget.
+        """
+        subject = self._subject
+        if not subject.is_called:
+            return unknown("there is no factory to call again")
+        indices = training.epoch.indices, subject.epoch.indices
+        reads = _units(training), _units(subject)
+        seconds = subject.settings.budget * REFIT_SHARE
+        if subject.factory_seconds * FACTORY_CALLS > seconds:
+            return unknown("the factory takes too long to be called four times")
+
+        def build(imports: bool) -> tuple[Loader, Loader]:
+            own, other = subject.rebuild_with(training, imports=imports)
+            return other, own
+
+        return subject.observe(
+            ("refitted", training.facts.name), lambda folder: find_refit(build, folder, indices, reads, seconds)
+        )
+
+    @property
+    def own_order(self) -> OwnOrder | None:
+        """Whether the dataset orders its samples itself, by what a few indices are read from; None if that is unknown.
+
+        Rows in memory are found if that takes little.
+        """
+        subject = self._subject
+        subject.need_map("a stream is read in one pass, and not sample by sample")
+        subject.afford_reads("own order", 2 * ORDER_SAMPLES)
+        build, rows = subject.build, subject.reads_take_little(2 * ORDER_SAMPLES * ROW_READS)
+        numbers = sorted(index for index in subject.epoch.indices if isinstance(index, int))
+        indices = evenly(numbers, ORDER_SAMPLES) or subject.epoch.asked(ORDER_SAMPLES)
+        return subject.observe("own order", lambda folder: find_own_order(build(), folder, indices, rows=rows))
+
+    def read_from(self, index: Index) -> str:
+        """What a sample is read from, in words, if it was observed or one more read shows it; empty otherwise."""
+        subject = self._subject
+        subject.need_map("a stream is read in one pass, and not sample by sample")
+        with recalling():
+            reads, rows = observed_or_none(lambda: self.reads), observed_or_none(lambda: self.rows)
+        for sample in reads or ():
+            if sample.index == index and sample.reads:
+                return words_of_reads(sample.reads)
+        for traced in rows.samples if rows is not None else ():
+            if traced.index == index and (words := words_of_rows(traced)):
+                return words
+        if (epoch := observed_or_none(lambda: subject.epoch)) is not None:
+            subject.afford(("read from", index), epoch.seconds_per_sample)
+        build = subject.build
+        # A loader that fails as it is has no epoch, and this sample may be the one that raises.
+        found = subject.observe(
+            ("read from", index), lambda folder: read_once(build(), folder, index), unobservable=epoch is None
+        )
+        return words_of_reads(found)
+
+
+def _units(subject: Subject) -> frozenset[Read]:
+    """What some samples of a loader are read from, row by row; nothing if that takes too long to see."""
+    seen = observed_or_none(lambda: Provenance(subject).reads) or ()
+    return frozenset(unit for sample in seen for read in sample.reads for unit in read.units)
+
+
+def read_once(loader: Loader, folder: Path, index: Index) -> tuple[Read, ...]:
+    """What a sample is read from; if reading it raises, what was read before."""
+    reader, log = Reader(loader, folder), ReadLog(loader.dataset)
+    with log.recorded(), contextlib.suppress(LoaderRaised):
+        reader.read(index)
+    return tuple(merged(log.reads))
+
+
+def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> SampleFiles:
+    """Find what samples are read from, and compare the names of their files with those of others."""
+    reads = find_reads(loader, folder, indices, traced)
+    return SampleFiles(reads, find_paired_roles(reads), find_frame_runs(reads))
+
+
+def find_reads(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> tuple[SampleReads, ...]:
+    """Read samples in two random states, and record what is read; change it, for some, and read them again."""
+    reader, log = Reader(loader, folder), ReadLog(loader.dataset)
+    log.install()
+    reader.read(indices[0])  # so that what is opened only once is open
+    seen: list[tuple[Index, list[Read], list[Read]]] = []
+    for index in indices:
+        states = []
+        for draw in (0, 1):
+            with log.recorded():
+                reader.read(index, draw)
+            states.append(merged(log.reads))
+        seen.append((index, states[0], states[1]))
+    times = Counter(read for _, first, _ in seen for read in dict.fromkeys(first))
+    common = {read for read, count in times.items() if count == len(seen) > 1}
+    leaves = {index: leaf_reads(reader, log, index) for index, first, _ in seen[:traced] if first}
+    return tuple(
+        SampleReads(
+            index,
+            tuple(read for read in first if read not in common),
+            frozenset(set(first) ^ set(second)) - common if second else frozenset(),  # a cached sample reads nothing
+            leaves.get(index, ()),
+            index in leaves,
+            _in_other_order(first, second),
+        )
+        for index, first, second in seen
+    )
+
+
+def _in_other_order(first: Sequence[Read], second: Sequence[Read]) -> bool:
+    """Whether what both have is not in one order."""
+    both = set(first) & set(second)
+    orders = [list(dict.fromkeys(read for read in reads if read in both)) for reads in (first, second)]
+    return orders[0] != orders[1]

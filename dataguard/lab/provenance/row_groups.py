@@ -1,0 +1,232 @@
+"""Where groups of rows begin in what a dataset holds, such as episodes, recordings or patients.
+
+Groups are known by a column that names them, flags at their ends, an array of their ends, or separate arrays in
+one list.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.lab.core.records import key_of
+from dataguard.lab.provenance.row_changes import Changeable
+from dataguard.lab.provenance.stores import FEWEST_ROWS, MOST_ENTRIES, held_values
+
+GROUP_WORDS = frozenset(
+    [
+        *("episode", "trajectory", "traj", "rollout", "demo", "demonstration", "session", "subject", "patient"),
+        *("speaker", "participant", "recording", "record", "utterance", "sequence", "seq", "clip", "video", "scene"),
+        *("drive", "trip", "log", "run", "group", "series", "ticker", "symbol", "unit", "engine", "machine", "file"),
+        *("user", "household", "station", "trial"),
+    ]
+)
+"""What a column of groups is named after, in the singular: rows of two of them do not follow each other in time."""
+_NUMBER_WORDS = frozenset(
+    ("id", "ids", "no", "number", "num", "name", "names", "key", "keys", "idx", "index", "indices", "code", "codes")
+)
+_ENDS = frozenset(("done", "terminal", "terminated", "termination", "timeout", "truncated", "truncation", "last"))
+_FIRST = frozenset({"first"})
+_OFFSETS = frozenset(
+    ("end", "ends", "start", "starts", "offset", "offsets", "ptr", "indptr", "boundary", "boundaries", "index")
+)
+_TOKENS = frozenset((*map(np.dtype, ("i4", "i8", "u2", "u4")), torch.int32, torch.int64))
+"""The types that tokens are stored in."""
+FEWEST_GROUP_ROWS = 4
+"""Rows of the median group below which groups are no series, such as the visits of a shuffled table."""
+MOST_KINDS = 2
+"""Ways in which rows are grouped that are judged, such as sessions and subjects."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """Rows of sources in groups: the first row of each, and the sources, without what names the groups."""
+
+    named: str
+    starts: np.ndarray
+    count: int
+    stores: tuple[Changeable, ...]
+    entries: bool = False
+    """Whether groups are the entries of a list, whose rows have no numbers."""
+
+
+class GroupStore:
+    """Groups of rows as a source, whose rows are the groups."""
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, groups: RowGroups) -> None:
+        self.path = groups.named
+        self.count = len(groups.starts)
+        self.starts: tuple[int, ...] = ()
+        self.bytes = sum(store.bytes for store in groups.stores)
+        self._stores = groups.stores
+        self._lengths = np.diff([*groups.starts.tolist(), groups.count])
+
+    @contextlib.contextmanager
+    def changed(self, rows: np.ndarray, columns: Sequence[int] | None = None) -> Iterator[None]:
+        """Change all rows of these groups."""
+        del columns
+        chosen = np.zeros(self.count, bool)
+        chosen[rows] = True
+        with contextlib.ExitStack() as stack:
+            for store in self._stores:
+                stack.enter_context(store.changed(np.flatnonzero(np.repeat(chosen, self._lengths))))
+            yield
+
+
+class _SomeColumns:
+    """A table without some of its columns."""
+
+    def __init__(self, store: Changeable, columns: Sequence[int]) -> None:
+        self.path, self.count, self.bytes, self.starts = store.path, store.count, store.bytes, store.starts
+        self.columns: tuple[str, ...] = ()
+        self._store, self._columns = store, columns
+
+    @contextlib.contextmanager
+    def changed(self, rows: np.ndarray, columns: Sequence[int] | None = None) -> Iterator[None]:
+        """Change these rows in the other columns."""
+        del columns
+        with self._store.changed(rows, self._columns):
+            yield
+
+
+def words_of(name: str) -> list[str]:
+    """The words in a name or path, in lower case: `episode`, `ids` of `episodeIds` or `episode_ids`."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def _singular(words: Sequence[str]) -> set[str]:
+    return {word if word == "series" else word.removesuffix("s") for word in words}
+
+
+def names_group(name: str, declared: str | None) -> bool:
+    """Whether a column of this name names the group of each row."""
+    words = words_of(name)
+    own = _singular([word for word in words if word not in _NUMBER_WORDS])
+    return name == declared or words == ["unique", "id"] or (bool(own) and own <= GROUP_WORDS)
+
+
+def find_groups(dataset: Any, declared: str | None) -> list[RowGroups]:
+    """The groups of rows that a dataset holds: named ones first."""
+    held = list(held_values(dataset))
+    columns = [column for path, value, _ in held for column in _columns(path, value, declared)]
+    named: list[tuple[str, np.ndarray]] = []
+    flags: list[tuple[str, str, np.ndarray]] = []
+    offsets: list[tuple[str, np.ndarray]] = []
+    for path, name, values in columns:
+        if names_group(name, declared):
+            named.append((path, values))
+        elif _singular(words_of(name)) & (_ENDS | _FIRST) and _are_flags(values):
+            flags.append((path, name, values))
+        elif _names_offsets(words_of(path.removeprefix("dataset"))) and _are_offsets(values):
+            offsets.append((path, values))
+    unused = {path for path, _ in (*named, *offsets)} | {path for path, *_ in flags}
+    rows = ((path, store) for path, value, store in held if store is not None and not _is_text(value))
+    stores = [part for path, store in rows if path not in unused and (part := _without(store, unused))]
+    found = []
+    for path, values in named:
+        _, codes = np.unique(values, return_inverse=True)
+        found.append(_grouped(path, 1 + np.flatnonzero(np.diff(codes.ravel())), len(values), stores))
+    for count in dict.fromkeys(len(values) for *_, values in flags):
+        own = [(path, name, values) for path, name, values in flags if len(values) == count]
+        starts = {start for _, name, values in own for start in _starts_of_flags(name, values)} - {0, count}
+        found.append(_grouped(" or ".join(path for path, *_ in own), np.array(sorted(starts), int), count, stores))
+    for path, values in offsets:
+        counts = {store.count for store in stores if store.count == values[-1]}
+        if not counts and values[0] == 0 and GROUP_WORDS & _singular(words_of(path)):
+            counts = {min((store.count for store in stores if store.count > values[-1]), default=0)} - {0}
+        found += [_grouped(path, values[(values > 0) & (values < count)], count, stores) for count in counts]
+    for parts in dict.fromkeys(store.starts for store in stores if store.starts):
+        alike = tuple(store for store in stores if store.starts == parts)
+        found.append(RowGroups(f"the arrays in {alike[0].path}", np.array(parts), alike[0].count, alike))
+    for path, value, store in held:
+        if store is None or store.starts or not isinstance(value, list) or any(store in one.stores for one in found):
+            continue  # the entries of a list are the rows of groups that are known, and no groups
+        if all(map(_holds_rows, value[:FEWEST_ROWS])):
+            every = np.arange(store.count)
+            found.append(RowGroups(f"the entries of {path}", every, store.count, (store,), entries=True))
+    distinct: dict[tuple[bytes, int], RowGroups] = {}
+    for one in found:
+        distinct.setdefault((one.starts.tobytes(), one.count), one)
+    usable = (one for one in distinct.values() if len(one.starts) > 1 and one.stores)
+    return [one for one in usable if one.entries or median_length(one) >= FEWEST_GROUP_ROWS][:MOST_KINDS]
+
+
+def _grouped(path: str, starts: np.ndarray, count: int, stores: Sequence[Changeable]) -> RowGroups:
+    own = tuple(store for store in stores if store.count == count and not store.starts)
+    return RowGroups(path, np.array([0, *starts.tolist()]), count, own)
+
+
+def median_length(groups: RowGroups) -> int:
+    """How many rows the median group has; 0 if they are not known."""
+    return 0 if groups.entries else int(np.median(np.diff([*groups.starts.tolist(), groups.count])))
+
+
+def _columns(path: str, value: Any, declared: str | None) -> Iterator[tuple[str, str, np.ndarray]]:
+    """What may name the group of each row: arrays and lists of numbers or words, and columns of tables and records."""
+    if hasattr(value, "iloc") and hasattr(value, "columns") and hasattr(value, "_mgr"):
+        for name in value.columns:
+            if isinstance(name, str) and words_of(name):
+                yield f"{path}[{name!r}]", name, np.asarray(value[name])
+        return
+    name = key_of(path) if path.endswith("]") else path.rpartition(".")[2]
+    if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.layout is torch.strided:
+        value = value.detach().numpy() if value.dtype is not torch.bfloat16 else None
+    if isinstance(value, np.ndarray) and value.ndim and value.size == len(value) and words_of(path):
+        yield path, name, value.reshape(-1)
+    elif isinstance(value, list) and 1 < len(value) <= MOST_ENTRIES:
+        if isinstance(value[0], Mapping):
+            for key in [key for key in value[0] if isinstance(key, str) and names_group(key, declared)]:
+                entries = [one.get(key) for one in value if isinstance(one, Mapping)]
+                if len(entries) == len(value) and all(isinstance(entry, str | int) for entry in entries):
+                    yield f"{path}[*][{key!r}]", key, np.asarray(entries)
+        elif words_of(path) and all(isinstance(entry, str | int) for entry in value):
+            yield path, name, np.asarray(value)
+
+
+def _are_flags(values: np.ndarray) -> bool:
+    """Whether a few of the values are true, and the others false."""
+    if values.dtype.kind not in "biuf" or len(values) < FEWEST_ROWS:
+        return False
+    return bool(np.isin(values, (0, 1)).all()) and 0 < int(values.astype(bool).sum()) <= len(values) / FEWEST_GROUP_ROWS
+
+
+def _starts_of_flags(name: str, values: np.ndarray) -> list[int]:
+    places = np.flatnonzero(values)
+    return (places if _singular(words_of(name)) & _FIRST else places + 1).tolist()
+
+
+def _names_offsets(words: Sequence[str]) -> bool:
+    return bool(_OFFSETS & set(words) or _ENDS & _singular(words))
+
+
+def _are_offsets(values: np.ndarray) -> bool:
+    return values.dtype.kind in "iu" and len(values) > 1 and bool((np.diff(values.astype(np.int64)) > 0).all())
+
+
+def _holds_rows(entry: Any) -> bool:
+    """Whether an entry of a list is a series: an array of several rows, or a record with one."""
+    if isinstance(entry, Mapping):
+        return any(isinstance(one, np.ndarray | torch.Tensor) and _holds_rows(one) for one in entry.values())
+    return isinstance(entry, np.ndarray | torch.Tensor) and entry.ndim > 0 and len(entry) >= FEWEST_GROUP_ROWS
+
+
+def _is_text(value: Any) -> bool:
+    """Whether rows are one integer each, as tokens are: blocks of text run on from one document into the next."""
+    arrays = [value] if isinstance(value, np.ndarray | torch.Tensor) else value if isinstance(value, list) else ()
+    return bool(arrays) and all(
+        isinstance(one, np.ndarray | torch.Tensor) and one.ndim == 1 and one.dtype in _TOKENS for one in arrays[:8]
+    )
+
+
+def _without(store: Changeable, columns: set[str]) -> Changeable | None:
+    """A source without the columns that name groups; None if there are no others."""
+    left = [number for number, name in enumerate(store.columns) if f"{store.path}[{name!r}]" not in columns]
+    return store if len(left) == len(store.columns) else _SomeColumns(store, left) if left else None

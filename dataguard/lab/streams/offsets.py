@@ -1,0 +1,208 @@
+"""What samplers yield that get a place to start from: `start_index`, `consumed_samples`, `skip_batches` and the like.
+
+Such an offset is an attribute of a sampler, or an argument of its constructor or of the factory. It is recognised by
+its name and by what it does: the first epoch is shorter by so many samples or batches.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial, wraps
+from itertools import islice
+from typing import Any
+
+from dataguard.lab.core.loader_facts import attribute
+from dataguard.lab.core.records import members, plain_index
+from dataguard.lab.process.isolation import in_fork
+from dataguard.lab.spy.drive import announce_epoch
+from dataguard.targets.spelling import parameters_of
+from dataguard.targets.variants import Loader, unwrapped
+
+MOST_INDICES = 100_000
+"""Longer epochs are not drawn: each offset draws them four times."""
+FORK_SECONDS = 20.0
+"""How long it may take to draw the epochs of one offset."""
+SKIPPED_BATCHES = 2
+"""How many batches of an epoch an offset skips."""
+FEWEST_BATCHES = 4
+"""Shorter epochs say little about what an offset means."""
+EPOCHS = 2
+"""How many epochs are read with each offset, and interrupted."""
+
+_UNITS = "index|idx|iter|iters|iteration|iterations|step|steps|batch|batches|sample|samples|position|pos|from|first|num"
+_NAME = re.compile(
+    rf"_*(num_)?(start|resume|skip|skipped|consumed)_({_UNITS})|_*consumed|_*skip|_*(start|resume)_offset"
+)
+_RANGE = re.compile(r"_*(end|stop|last|until)(_\w+)?")
+"""With such an attribute beside it, a start is that of a share of the dataset, which no epoch leaves."""
+
+Order = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRun:
+    """The indices that are drawn with one offset.
+
+    `holder` and `name` are what messages call the sampler and its offset. `skipped` is the number of samples that it
+    leaves out. `epochs` are the rest of the first epoch and the whole next one; then the same for a start in the second
+    epoch, if a restart can say which one it is.
+    """
+
+    holder: str
+    name: str
+    value: int
+    skipped: int
+    epochs: tuple[tuple[Order, Order], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The indices of two epochs as the loader draws them, and with each offset."""
+
+    epochs: tuple[Order, ...] = ()
+    offsets: tuple[OffsetRun, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """Where an offset is given: `make` makes a loader that has it, and `put` sets it once the epoch is announced."""
+
+    holder: str
+    name: str
+    make: Callable[[int], Loader]
+    put: Callable[[int], None] = lambda _: None
+
+
+def find_offsets(
+    build: Callable[[], Loader], again: Callable[[], Loader] | None, factory: Mapping[str, Callable[[int], Loader]]
+) -> Offsets:
+    """Draw the indices of the loader in this process, and with each offset that it takes in forks of it.
+
+    `again` calls the factory once more, for the arguments of constructors; `factory` are its own arguments, each with a
+    function that calls it.
+    """
+    loader = build()
+    slots = list(_attributes(loader)) or list(_arguments(loader, again) if again else ())
+    slots += [_Slot("factory", name, make) for name, make in factory.items()]
+    if not slots:
+        return Offsets()
+    plain = in_fork(partial(_draw, loader, (0, 1)), FORK_SECONDS)
+    if plain is None or len(plain[0][0]) < FEWEST_BATCHES or None in plain[0][1] or plain[0][1] == ():
+        return Offsets()
+    batches, whole = plain[0][0], tuple(order for _, order in plain)
+    skipped = sum(batches[:SKIPPED_BATCHES])
+    runs = (_run(slot, value, skipped, whole) for slot in slots for value in dict.fromkeys((skipped, SKIPPED_BATCHES)))
+    return Offsets(whole, tuple(run for run in runs if run is not None))
+
+
+def _run(slot: _Slot, value: int, skipped: int, whole: Sequence[Order]) -> OffsetRun | None:
+    """What is drawn with an offset; None if it is none, or counts in another unit."""
+    runs = []
+    for epoch in range(EPOCHS):
+        drawn = in_fork(partial(_from_offset, slot, value, epoch), FORK_SECONDS)
+        if drawn is None:  # there is no way to start in this epoch, or the sampler refuses the offset
+            break
+        rest, following = (order for _, order in drawn)
+        if len(rest) != len(whole[epoch]) - skipped or set(rest) - set(whole[epoch]):
+            break
+        runs.append((rest, following))
+    return OffsetRun(slot.holder, slot.name, value, skipped, tuple(runs)) if runs else None
+
+
+def _from_offset(slot: _Slot, value: int, epoch: int) -> list[tuple[list[int], Order]] | None:
+    loader = slot.make(value)
+    return _draw(loader, (epoch, epoch + 1), partial(slot.put, value)) if not epoch or _takes_epoch(loader) else None
+
+
+def _takes_epoch(loader: Loader) -> bool:
+    inside = getattr(loader.batch_sampler, "sampler", None)
+    holders = (loader, loader.sampler, loader.batch_sampler, inside)
+    return any(callable(attribute(holder, "set_epoch")) for holder in holders)
+
+
+def _draw(
+    loader: Loader, epochs: Sequence[int], begin: Callable[[], None] | None = None
+) -> list[tuple[list[int], Order]]:
+    """The sizes of batches and the indices of some epochs; of one that is too long, none.
+
+    `begin` is called before the first one is read.
+    """
+    drawn = []
+    for epoch in epochs:
+        announce_epoch(loader, epoch)
+        if begin is not None and epoch == epochs[0]:
+            begin()
+        sizes: list[int] = []
+        indices: list[Any] = []
+        entries: Any = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+        for entry in islice(iter(entries), MOST_INDICES):
+            batch = members(entry)
+            sizes.append(len(batch))
+            indices += map(plain_index, batch)
+        drawn.append((sizes, tuple(indices) if len(indices) < MOST_INDICES else ()))
+    return drawn
+
+
+def _attributes(loader: Loader) -> Iterator[_Slot]:
+    """The offsets that samplers hold as attributes: those that are zero as the loader is made."""
+    for sampler in _samplers(loader):
+        state = getattr(sampler, "__dict__", {})
+        if any(_RANGE.fullmatch(name) for name in state):
+            continue
+        for name, value in state.items():
+            if _NAME.fullmatch(name) and type(value) is int and value == 0:
+                yield _Slot(type(sampler).__name__, name, lambda _: loader, partial(setattr, sampler, name))
+
+
+def _arguments(loader: Loader, again: Callable[[], Loader]) -> Iterator[_Slot]:
+    """The offsets that constructors of samplers take and keep under another name."""
+    for sampler in _samplers(loader):
+        kind = type(sampler)
+        held = getattr(sampler, "__dict__", {})
+        if any(map(_RANGE.fullmatch, held)):
+            continue
+        for name in offset_names(kind.__init__):
+            if not {name, f"_{name}"} & held.keys():
+                yield _Slot(kind.__name__, name, partial(_with_argument, again, kind, name))
+
+
+def _with_argument(again: Callable[[], Loader], kind: type, name: str, value: int) -> Loader:
+    with _given(kind, name, value):
+        return again()
+
+
+@contextmanager
+def _given(kind: Any, name: str, value: int) -> Iterator[None]:
+    """Give another value for an argument to each call of the constructor of a class."""
+    original = kind.__init__
+    signature = inspect.signature(original)
+
+    @wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        arguments = signature.bind(self, *args, **kwargs).arguments
+        arguments[name] = value
+        bound = inspect.BoundArguments(signature, arguments)
+        original(*bound.args, **bound.kwargs)
+
+    kind.__init__ = init
+    try:
+        yield
+    finally:
+        kind.__init__ = original
+
+
+def _samplers(loader: Loader) -> list[Any]:
+    """The samplers of a loader, each once."""
+    batch_sampler = unwrapped(loader.batch_sampler)
+    found = (unwrapped(loader.sampler), batch_sampler, attribute(batch_sampler, "sampler"))
+    return list({id(sampler): sampler for sampler in found if sampler is not None}.values())
+
+
+def offset_names(function: Callable[..., Any]) -> list[str]:
+    """The arguments of a factory that are offsets by their names."""
+    names = [parameter.name for parameter in parameters_of(function)]
+    return [] if any(map(_RANGE.fullmatch, names)) else [name for name in names if _NAME.fullmatch(name)]

@@ -1,0 +1,118 @@
+"""How a loader is resumed: by the `state_dict` of the loader or its parts, or by two functions of the user."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dataguard.core.incident import is_library
+from dataguard.core.model import NotApplicable
+from dataguard.lab.core.loader_facts import attribute
+from dataguard.lab.reading.epoch_trace import gate
+from dataguard.targets.loading import load
+from dataguard.targets.variants import Loader, unwrapped
+
+LOADER = "loader"
+PARTS = ("sampler", "batch_sampler", "batch_sampler.sampler", "dataset")
+"""Where a state can be beside the loader itself, as paths of attributes."""
+NONE = "the loader, its samplers and its dataset have no state_dict and load_state_dict"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How a loader is resumed: by the states of these parts, or by the functions `save` and `load` of the contract."""
+
+    parts: tuple[str, ...] = ()
+    save: str | None = None
+    load: str | None = None
+
+    @property
+    def of_parts(self) -> bool:
+        """Whether the state is that of samplers or a dataset, which know nothing of what the loader has prefetched."""
+        return bool(self.parts) and self.parts != (LOADER,)
+
+    def saved(self, loader: Loader, epoch: int, batches: int) -> Any:
+        """What a checkpoint would hold after so many batches of an epoch."""
+        with gate("iterate"):
+            if self.save is not None:
+                return _called(load(self.save).source, loader, epoch=epoch, batches=batches)
+            if self.parts == (LOADER,):
+                return loader.state_dict()  # type: ignore[attr-defined]
+            return {part: holder.state_dict() for part, holder in _held(loader, self.parts)}
+
+    def restored(self, loader: Loader, state: Any) -> Loader:
+        """Give the state to a new loader; the one to iterate until the end of the epoch, which is the same mostly."""
+        if self.load is not None:
+            given = _called(load(self.load).source, loader, state)
+            return loader if given is None else given
+        if self.parts == (LOADER,):
+            loader.load_state_dict(state)  # type: ignore[attr-defined]
+            return loader
+        for part, holder in _held(loader, self.parts):
+            holder.load_state_dict(state[part])
+        return loader
+
+
+OF_LOADER = Method((LOADER,))
+
+
+def _called(function: Callable[..., Any], *given: Any, **offered: Any) -> Any:
+    """Call a function of the user with what it takes by name of what is offered."""
+    parameters = inspect.signature(function).parameters.values()
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    names = {parameter.name for parameter in parameters}
+    return function(*given, **{name: value for name, value in offered.items() if takes_all or name in names})
+
+
+def _held(loader: Loader, parts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """The parts of the loader, without those that are another one under a second path."""
+    seen: set[int] = set()
+    for part in parts:
+        holder: Any = loader
+        for name in part.split("."):
+            holder = unwrapped(attribute(holder, name))
+        if holder is not None and id(holder) not in seen:
+            seen.add(id(holder))
+            yield part, holder
+
+
+def find_method(loader: Loader, contract: Mapping[str, Any]) -> Method:
+    """How this loader is resumed.
+
+    The functions of the contract come first, then the state of the loader, then those of its parts. A stream of a
+    library says nothing of how it is resumed where workers read copies of it: its users need a loader for that. Raises
+    NotApplicable if there is no state.
+    """
+    if "save" in contract:
+        return Method(save=contract.get("save"), load=contract.get("load"))
+    if _is_stateful(loader):
+        return OF_LOADER
+    found = [(part, holder) for part, holder in _held(loader, PARTS) if _is_stateful(holder)]
+    own = [(part, holder) for part, holder in found if not loader.num_workers or _is_own(holder)]
+    if found and not own:
+        name = type(found[0][1]).__name__
+        raise NotApplicable(f"the state of the {name} stays in the workers: torchdata's StatefulDataLoader saves it")
+    if not own:
+        raise NotApplicable(NONE)
+    return Method(tuple(part for part, _ in own))
+
+
+def _is_stateful(holder: Any) -> bool:
+    """Whether it has a state that can be taken without arguments and given back."""
+    methods = [attribute(holder, name) for name in ("state_dict", "load_state_dict")]
+    if not all(map(callable, methods)):
+        return False
+    try:
+        parameters = inspect.signature(methods[0]).parameters.values()
+    except (TypeError, ValueError):  # a method of an extension
+        return True
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return all(one.default is not one.empty or one.kind in optional for one in parameters)
+
+
+def _is_own(holder: Any) -> bool:
+    """Whether the user wrote its `state_dict`."""
+    code = getattr(inspect.unwrap(getattr(type(holder), "state_dict", lambda: None)), "__code__", None)
+    return code is not None and not is_library(code.co_filename)

@@ -1,0 +1,231 @@
+"""DG526 crossed-boundary: a sample holds rows of two episodes, recordings or files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from sample_datasets._parts import scratch
+
+EPISODES, STEPS, WINDOW = 12, 60, 8
+FOLDER = scratch("dataguard-dg526-")
+
+
+def steps(number: int, count: int = STEPS) -> np.ndarray:
+    """The observations of an episode: (count, 3), float32."""
+    return np.random.default_rng(number).random((count, 3), np.float32)
+
+
+def loader(dataset: Dataset[Any]) -> DataLoader[Any]:
+    return DataLoader(dataset, batch_size=16, shuffle=True)
+
+
+class Episodes(Dataset[Any]):
+    """Windows of observations and actions, cut from the rows of all episodes."""
+
+    def __init__(self) -> None:
+        rows = EPISODES * STEPS
+        ends = np.arange(1, rows + 1) % STEPS == 0
+        self.data = {
+            "observations": np.concatenate([steps(number) for number in range(EPISODES)]),
+            "actions": np.random.default_rng(99).random((rows, 2), np.float32),
+            "terminals": ends & (np.arange(rows) // STEPS % 2 == 0),
+            "timeouts": ends & (np.arange(rows) // STEPS % 2 == 1),
+        }
+
+    def __len__(self) -> int:
+        return EPISODES * STEPS - WINDOW + 1  # culprit
+
+    def first(self, index: int) -> int:
+        """The first row of a window."""
+        return range(len(self))[index]
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        first = self.first(index)
+        return {name: self.data[name][first : first + WINDOW] for name in ("observations", "actions")}  # culprit
+
+
+def bad() -> DataLoader[Any]:
+    """Windows run on from one episode into the next."""
+    return loader(Episodes())
+
+
+class Inside(Episodes):
+    """The windows of each episode."""
+
+    def __len__(self) -> int:
+        return EPISODES * (STEPS - WINDOW + 1)
+
+    def first(self, index: int) -> int:
+        episode, first = divmod(range(len(self))[index], STEPS - WINDOW + 1)
+        return episode * STEPS + first
+
+
+def good() -> DataLoader[Any]:
+    """No window leaves its episode."""
+    return loader(Inside())
+
+
+class Transitions(Episodes):
+    """An observation, and the next one; `done` is true where an episode ended, and not where time ran out."""
+
+    def __init__(self, *, timeouts: bool) -> None:
+        super().__init__()
+        self.timeouts = timeouts
+
+    def __len__(self) -> int:
+        return EPISODES * STEPS - 1
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = range(len(self))[index]
+        done = self.data["terminals"][row] | (self.data["timeouts"][row] if self.timeouts else False)  # culprit
+        observations = self.data["observations"]
+        return {"state": observations[row], "next_state": observations[row + 1], "done": float(done)}  # culprit
+
+
+def bad_transitions() -> DataLoader[Any]:
+    """Where time ran out, the next observation is the first of another episode, and `done` is 0."""
+    return loader(Transitions(timeouts=False))
+
+
+def good_transitions() -> DataLoader[Any]:
+    """The next observation after the last one is another episode's, and `done` says so."""
+    return loader(Transitions(timeouts=True))
+
+
+class Chunks(Episodes):
+    """The next rows, and which of them are behind the end of the episode."""
+
+    def __init__(self, *, masked: int = 0, named: str = "action_is_pad") -> None:
+        super().__init__()
+        self.masked, self.named = masked, named
+        self.episode_ends = np.arange(1, EPISODES + 1) * STEPS
+
+    def __len__(self) -> int:
+        return EPISODES * STEPS
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = range(len(self))[index]
+        end = self.episode_ends[np.searchsorted(self.episode_ends, row, "right")]
+        rows = np.arange(row, row + WINDOW)
+        padded = rows >= end - self.masked if rows[-1] >= end else np.zeros(WINDOW, bool)  # culprit
+        return {
+            "state": self.data["observations"][row],
+            "action": self.data["actions"][rows.clip(max=end - 1)],
+            self.named: padded,
+        }
+
+
+def bad_mask() -> DataLoader[Any]:
+    """The mask begins two rows before the padding."""
+    return loader(Chunks(masked=2))
+
+
+def good_chunks() -> DataLoader[Any]:
+    """The last row is repeated behind the end of its episode, and a mask says so."""
+    return loader(Chunks())
+
+
+class Recordings(Dataset[Any]):
+    """Windows over arrays of several recordings, one after the other."""
+
+    def __init__(self, step: int, marked: bool = False) -> None:
+        self.recordings = [steps(number, STEPS + 3 * number) for number in range(EPISODES)]
+        self.firsts = np.cumsum([0, *map(len, self.recordings)])
+        self.step, self.marked = step, marked
+
+    def __len__(self) -> int:
+        return (int(self.firsts[-1]) - WINDOW) // self.step + 1
+
+    def __getitem__(self, index: int) -> Any:
+        first = range(len(self))[index] * self.step  # culprit
+        rows = range(first, first + WINDOW)  # culprit
+        numbers = np.searchsorted(self.firsts, rows, "right") - 1
+        pairs = zip(numbers, rows, strict=True)
+        window = np.stack([self.recordings[n][row - self.firsts[n]] for n, row in pairs])  # culprit
+        return (window, numbers) if self.marked else window
+
+
+def bad_recordings() -> DataLoader[Any]:
+    """Recordings of different lengths, read as one."""
+    return loader(Recordings(1))
+
+
+def good_numbered() -> DataLoader[Any]:
+    """Each row of a window has the number of its recording, so that the model can keep them apart."""
+    return loader(Recordings(1, marked=True))
+
+
+class Tickers(Dataset[Any]):
+    """Windows over a table of several shares, below each other."""
+
+    def __init__(self, column: str, length: int = WINDOW) -> None:
+        import pandas as pd
+
+        prices = np.concatenate([steps(number)[:, :2] for number in range(EPISODES)])
+        self.frame = pd.DataFrame(prices, columns=["open", "close"])
+        self.frame[column] = np.repeat([f"T{number}" for number in range(EPISODES)], STEPS)
+        self.length = length
+
+    def __len__(self) -> int:
+        return len(self.frame) - self.length + 1  # culprit
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        first = range(len(self))[index]
+        return torch.tensor(self.frame[["open", "close"]].iloc[first : first + self.length].to_numpy())  # culprit
+
+
+def bad_table() -> DataLoader[Any]:
+    """Windows run on from one share into the next."""
+    return loader(Tickers("ticker"))
+
+
+def good_days() -> DataLoader[Any]:
+    """Windows run on from one day into the next, as they should."""
+    return loader(Tickers("day"))
+
+
+def good_long() -> DataLoader[Any]:
+    """Windows are longer than most groups: they are meant to hold several."""
+    return loader(Tickers("session", STEPS + 21))
+
+
+class Files(Dataset[Any]):
+    """Windows over the demonstrations in one HDF5 file."""
+
+    def __init__(self, *, inside: bool) -> None:
+        import h5py
+
+        self.path = FOLDER / "demonstrations.hdf5"
+        if not self.path.exists():
+            with h5py.File(self.path, "w") as file:
+                for number in range(EPISODES):
+                    file[f"data/demo_{number}/obs"] = steps(number)
+        self.per_demo = STEPS - WINDOW + 1 if inside else STEPS  # culprit
+
+    def __len__(self) -> int:
+        return EPISODES * self.per_demo - (WINDOW if self.per_demo == STEPS else 0)
+
+    def __getitem__(self, index: int) -> Any:
+        import h5py
+
+        number, first = divmod(range(len(self))[index], self.per_demo)
+        with h5py.File(self.path, "r") as file:
+            window = file[f"data/demo_{number}/obs"][first : first + WINDOW]
+            if len(window) < WINDOW:
+                following = file[f"data/demo_{number + 1}/obs"]  # culprit
+                window = np.concatenate([window, following[: WINDOW - len(window)]])  # culprit
+        return window
+
+
+def bad_members() -> DataLoader[Any]:
+    """What a demonstration lacks is taken from the next."""
+    return loader(Files(inside=False))
+
+
+def good_members() -> DataLoader[Any]:
+    """No window leaves its demonstration."""
+    return loader(Files(inside=True))

@@ -1,0 +1,107 @@
+"""DG527 shifted-rows: leaves that belong together come from different rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader, Dataset
+
+ROWS, WINDOW = 500, 12
+
+
+class Series(Dataset[Any]):
+    """Windows of values, and the time of each value."""
+
+    shift = 0
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(3)
+        self.values = random.random((ROWS, 4), np.float32)
+        self.times = np.arange(ROWS, dtype=np.float32) / 24
+
+    def __len__(self) -> int:
+        return ROWS - WINDOW
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        first = range(len(self))[index]
+        other = first + self.shift  # culprit
+        return {"x": self.values[first : first + WINDOW], "x_mark": self.times[other : other + WINDOW]}  # culprit
+
+
+class Shifted(Series):
+    """Each value has the time of the next one."""
+
+    shift = 1  # culprit
+
+
+def loader(dataset: Dataset[Any]) -> DataLoader[Any]:
+    return DataLoader(dataset, batch_size=16, shuffle=True)
+
+
+def bad() -> DataLoader[Any]:
+    """Times begin one row after the values."""
+    return loader(Shifted())
+
+
+def good() -> DataLoader[Any]:
+    """Values and times come from the same rows."""
+    return loader(Series())
+
+
+class Weighted(Series):
+    """One row, and the weight of the row before."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = range(len(self))[index]
+        return {"value": self.values[row], "value_weight": self.times[row - 1]}  # culprit
+
+
+def bad_weights() -> DataLoader[Any]:
+    """Each row has the weight of another one."""
+    return loader(Weighted())
+
+
+class Steps(Series):
+    """States, and the actions one row later."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        first = range(len(self))[index]
+        return {
+            "state": self.values[first : first + WINDOW],
+            "action": self.times[first + 1 : first + 1 + WINDOW],
+        }
+
+
+def good_undeclared() -> DataLoader[Any]:
+    """States and actions of another row: nothing says that they belong together, and a note names the offset."""
+    return loader(Steps())
+
+
+class NextStates(Series):
+    """A state and the next one."""
+
+    def __len__(self) -> int:
+        return len(self.values) - 1
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = range(len(self))[index]
+        return {"obs": self.values[row], "next_obs": self.values[row + 1]}
+
+
+def good_next_states() -> DataLoader[Any]:
+    """The next state is meant to come from the next row."""
+    return loader(NextStates())
+
+
+class Pieces(Series):
+    """Values of a window, and the times of those in its middle, which are to be predicted."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        first = range(len(self))[index]
+        return {"x": self.values[first : first + WINDOW], "x_time": self.times[first + 3 : first + WINDOW - 3]}
+
+
+def good_part() -> DataLoader[Any]:
+    """Times of a part of the window: positions are others."""
+    return loader(Pieces())

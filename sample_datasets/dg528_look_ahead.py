@@ -1,0 +1,174 @@
+"""DG528 look-ahead: an input depends on the rows that are to be predicted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+ROWS, PAST, NEXT = 410, 24, 8
+
+
+def series(columns: int = 3) -> np.ndarray:
+    """A random walk: (ROWS, columns), float32."""
+    return np.random.default_rng(7).normal(size=(ROWS, columns)).cumsum(0).astype(np.float32)
+
+
+class Windows(Dataset[Any]):
+    """The past of three series, and the future of the last one."""
+
+    def __init__(self) -> None:
+        self.values = series()
+
+    def __len__(self) -> int:
+        return ROWS - PAST - NEXT + 1
+
+    def __getitem__(self, index: int) -> Any:
+        first = range(len(self))[index]
+        return self.pair(first, first + PAST)
+
+    def pair(self, first: int, end: int) -> Any:
+        """Input and target of a window whose future begins in this row."""
+        return self.values[first:end], self.values[end : end + NEXT, -1]
+
+
+def loader(dataset: Dataset[Any]) -> DataLoader[Any]:
+    return DataLoader(dataset, batch_size=16, shuffle=True)
+
+
+class OneTooLate(Windows):
+    """The target begins one row too early."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return self.values[first:end], self.values[end - 1 : end - 1 + NEXT, -1]  # culprit
+
+
+def bad() -> DataLoader[Any]:
+    """The last row of the input is the first one of the target."""
+    return loader(OneTooLate())
+
+
+def good() -> DataLoader[Any]:
+    """The target begins where the input ends."""
+    return loader(Windows())
+
+
+class LastValue(Windows):
+    """The value of the last row is to be predicted."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return {"x": self.values[first:end], "y": self.values[end - 1, -1]}  # culprit
+
+
+def bad_last_value() -> DataLoader[Any]:
+    """The only value of the target stands in the input."""
+    return loader(LastValue())
+
+
+class Normalized(Windows):
+    """Input and target are standardised together."""
+
+    def pair(self, first: int, end: int) -> Any:
+        window = self.values[first : end + NEXT]  # culprit
+        window = (window - window.mean(0)) / window.std(0)  # culprit
+        return {"past": window[:PAST], "future": window[PAST:, -1]}
+
+
+def bad_normalized() -> DataLoader[Any]:
+    """Mean and deviation of the input are those of the target, too."""
+    return loader(Normalized())
+
+
+class Smoothed(Windows):
+    """A rolling mean over five rows, two of which are later."""
+
+    def pair(self, first: int, end: int) -> Any:
+        import pandas as pd
+
+        table = pd.DataFrame(self.values[first : end + NEXT])
+        smooth = table.rolling(5, center=True, min_periods=1).mean().to_numpy(np.float32)  # culprit
+        return smooth[:PAST], self.values[end : end + NEXT, -1]
+
+
+def bad_smoothed() -> DataLoader[Any]:
+    """The last rows of the input are means over rows of the target."""
+    return loader(Smoothed())
+
+
+class Returns(Windows):
+    """The past, and by how much the last series changes until a later row."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return self.values[first:end], self.values[end + NEXT - 1, -1] - self.values[end - 1, -1]
+
+
+def good_returns() -> DataLoader[Any]:
+    """The target is a difference to the last row of the input, which is known."""
+    return loader(Returns())
+
+
+class NextValues(Windows):
+    """At each position, the next value is to be predicted."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return {"input": self.values[first:end], "labels": self.values[first + 1 : end + 1]}
+
+
+def good_next_values() -> DataLoader[Any]:
+    """Input and target are one window, shifted by one, as for a causal model."""
+    return loader(NextValues())
+
+
+class Overlapping(Windows):
+    """The target begins with the last rows of the input, with which a decoder starts."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return self.values[first:end], self.values[end - PAST // 2 : end + NEXT]
+
+
+def good_decoder_start() -> DataLoader[Any]:
+    """Half of the input is in the target on purpose."""
+    return loader(Overlapping())
+
+
+class Covariates(Windows):
+    """Past and future of a series, and columns that are known beforehand."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return {
+            "past_target": self.values[first:end, -1],
+            "feat_dynamic_real": self.values[first : end + NEXT, :2],
+            "future_target": self.values[end : end + NEXT, -1],
+        }
+
+
+def good_covariates() -> DataLoader[Any]:
+    """Other columns of the rows of the target are known beforehand."""
+    return loader(Covariates())
+
+
+class Labelled(Windows):
+    """Windows with the class of their last row, which is no feature."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return self.values[first:end, :2], int(self.values[end - 1, 2] > 0)
+
+
+def good_labelled() -> DataLoader[Any]:
+    """The class of the last row is another column."""
+    return loader(Labelled())
+
+
+class Restored(Windows):
+    """Windows with noise, which is to be removed."""
+
+    def pair(self, first: int, end: int) -> Any:
+        window = torch.from_numpy(self.values[first:end])
+        return window + torch.randn_like(window), window
+
+
+def good_restored() -> DataLoader[Any]:
+    """The target is all of the input."""
+    return loader(Restored())

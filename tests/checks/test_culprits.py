@@ -1,0 +1,267 @@
+"""Findings point at the line to change: in samples, a line that is marked with `# culprit`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler
+
+from dataguard.checks import CATALOGUE
+from dataguard.core.model import Check, Finding
+from dataguard.engine import scan
+from dataguard.lab.culprit.construction import Blamed, place_of_part, selects
+from dataguard.lab.culprit.drawing_part import line_of_own_part, steps_that_draw
+from dataguard.lab.culprit.source_flow import left_over, selection
+from dataguard.settings.settings import Settings
+from tests.support.recordings import Recording, recordings, verdict_of
+
+ROOT = Path(__file__).parents[2]
+MARK = "# culprit"
+FOLLOWED = (
+    *("DG101", "DG102", "DG103", "DG107", "DG108"),
+    *("DG201", "DG202", "DG203", "DG204", "DG205", "DG206", "DG209", "DG210", "DG302", "DG303", "DG306", "DG307"),
+    *("DG308", "DG312", "DG411"),
+    *("DG401", "DG402", "DG403", "DG406", "DG407", "DG409", "DG410", "DG412"),
+    *("DG421", "DG422", "DG423", "DG424", "DG425", "DG426", "DG427"),
+    *("DG502", "DG505", "DG506", "DG507", "DG511", "DG512", "DG514", "DG517", "DG518", "DG519"),
+    *("DG521", "DG523", "DG524", "DG525", "DG526", "DG527", "DG528"),
+)
+"""Checks whose findings point at a line to change."""
+MISSED = {
+    "DG410-bad_twice": "labels two tokens on are not followed: the place is the dataset's",
+    "DG517-bad_entropy_once.val": "the number is drawn at the first read, so that no two reads of a process differ",
+    "DG525-bad_keys": "keys of HDF5 are sorted in `__getitem__`: no list of files shows the line",
+}
+"""Faces whose place is another one, and why."""
+FINDINGS = [
+    pytest.param(check, recording, id=f"{check.code}-{name}")
+    for check in CATALOGUE
+    if check.code in FOLLOWED
+    for name, recording in recordings(check.stem).items()
+    if name.startswith("bad") and f"{check.code}-{name}" not in MISSED
+]
+
+
+@pytest.mark.parametrize(("check", "recording"), FINDINGS)
+def test_a_finding_points_at_the_marked_line(check: Check, recording: Recording) -> None:
+    for finding in verdict_of(check.judge, recording.lab).findings:
+        assert MARK in line_of(finding, "/project")
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize(
+    "face",
+    [
+        *(
+            "dg101_cloned_worker_rng:bad_module",
+            "dg101_cloned_worker_rng:bad_cv2",
+            "dg108_cloned_rank_rng:bad_generator",
+        ),
+        *("dg306_shifting_label:bad", "dg308_aliased_samples:bad_ring", "dg411_overwritten_batch:bad_alone"),
+        *("dg312_substituted_sample:bad_black", "dg312_substituted_sample:bad_endless"),
+        *(f"dg512_desynced_target:{name}" for name in ("bad_form", "bad_points", "bad_pair_crop", "bad_shrunk")),
+    ],
+)
+def test_a_scan_finds_the_marked_line(face: str) -> None:
+    report = scan(f"sample_datasets.{face}", Settings(select=(face[:5].upper(),), samples=32))
+    (finding,) = report.results[0].findings
+    assert MARK in line_of(finding, str(ROOT))
+
+
+SAMPLES = import_module("sample_datasets.dg204_lost_samples")
+
+
+@pytest.mark.parametrize(
+    ("stem", "face"),
+    [
+        *(("dg201_unsharded_workers", face) for face in ("bad_batched", "bad_rank_only", "bad_split_in_init")),
+        *(("dg201_unsharded_workers", face) for face in ("bad_filled", "bad_windows", "bad_texts")),
+        ("dg204_lost_samples", "bad_ranks"),
+    ],
+)
+def test_the_selection_of_a_stream_is_found_in_its_source(stem: str, face: str) -> None:
+    make = getattr(import_module(f"sample_datasets.{stem}"), face)
+    place = selection((make(0, 2) if face == "bad_ranks" else make()).dataset)
+    assert place
+    assert MARK in source_at(Path(place[0]), place[1])
+
+
+def test_a_sampler_selects_before_it_shuffles() -> None:
+    samplers = [
+        SAMPLES.bad_dealt(0, 2).batch_sampler,
+        SAMPLES.bad_cut_first(0, 2).sampler,
+        SAMPLES.bad_cut_to_batches().sampler,
+    ]
+    for sampler in samplers:
+        place = selection(sampler, first=True)
+        assert place
+        assert MARK in source_at(Path(place[0]), place[1])
+
+
+class Whole(IterableDataset[int]):
+    """Yields all that it holds, in each worker."""
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(8)  # culprit
+
+
+class Around(IterableDataset[int]):
+    """Buffers another stream."""
+
+    def __init__(self, inner: IterableDataset[int]) -> None:
+        self.inner = inner
+
+    def __iter__(self) -> Iterator[int]:
+        for number in self.inner:
+            yield number + 1
+
+
+class InParts(IterableDataset[int]):
+    """Gives equal parts to two workers."""
+
+    def __iter__(self) -> Iterator[int]:
+        part = 9 // 2  # culprit
+        begin = part
+        yield from range(begin, begin + part)
+
+
+@pytest.mark.parametrize("stream", [Around(Whole()), InParts()], ids=["inner", "rounded"])
+def test_a_stream_loses_samples_where_it_selects(stream: IterableDataset[int]) -> None:
+    place = selection(stream)
+    assert place
+    assert MARK in source_at(Path(place[0]), place[1])
+
+
+def test_a_buffer_is_left_over_unless_it_is_drained() -> None:
+    place = left_over(SAMPLES.bad_undrained_few().dataset)
+    assert place
+    assert MARK in source_at(Path(place[0]), place[1])
+    assert left_over(SAMPLES.good().dataset) is left_over(SAMPLES.good_mixed().dataset) is None
+
+
+class Rows(Dataset[Any]):
+    """Rows of a list."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self.rows = rows
+
+    def __getitem__(self, index: int) -> int:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def made(rows: Sequence[int], **settings: Any) -> DataLoader[Any]:
+    return DataLoader(Rows(rows), **settings)
+
+
+def literal() -> DataLoader[Any]:
+    return made([1, 2, 3], drop_last=True)  # culprit
+
+
+def listed_before() -> DataLoader[Any]:
+    rows = [1, 2, 3]  # culprit
+    return made(rows)
+
+
+def subset() -> DataLoader[Any]:
+    data = Rows(range(8))
+    return DataLoader(data, sampler=SubsetRandomSampler(range(3)))  # culprit
+
+
+@pytest.mark.parametrize(
+    ("factory", "path", "blamed"),
+    [
+        (literal, "dataset", selects),
+        (literal, "loader", lambda name, _: name == "drop_last"),
+        (listed_before, "dataset", selects),
+        (subset, "batch_sampler.sampler", selects),
+    ],
+)
+def test_a_part_is_shown_where_its_arguments_are_decided(
+    factory: Callable[[], DataLoader[Any]], path: str, blamed: Blamed
+) -> None:
+    found = place_of_part(factory, factory, lambda _: [path], blamed)
+    assert found
+    assert found[0] == path
+    assert MARK in source_at(Path(found[1][0]), found[1][1])
+
+
+class Times:
+    """Multiplies by a random number."""
+
+    def __init__(self, most: float) -> None:
+        self.most = most
+
+    def __call__(self, value: float) -> float:
+        return value * random.uniform(0, self.most)
+
+
+class Steps:
+    """A pipeline."""
+
+    def __init__(self, steps: Sequence[Any]) -> None:
+        self.steps = steps
+
+    def __call__(self, value: float) -> float:
+        for step in self.steps:
+            value = step(value)
+        return value
+
+
+class Changed(Rows):
+    """Rows that are transformed."""
+
+    def __init__(self, transform: Any) -> None:
+        super().__init__(range(8))
+        self.transform = transform
+
+    def __getitem__(self, index: int) -> Any:
+        return self.transform(super().__getitem__(index))
+
+
+def own_step() -> tuple[DataLoader[Any], DataLoader[Any]]:
+    steps = [abs, Times(2)]  # culprit
+    return DataLoader(Changed(Steps(steps))), DataLoader(Changed(Times(3)))
+
+
+def shared_step() -> tuple[DataLoader[Any], DataLoader[Any]]:
+    step = Times(2)
+    pipeline = Steps([abs, step])  # culprit
+    return DataLoader(Changed(pipeline)), DataLoader(Changed(Steps([step])))
+
+
+def shared_transform() -> tuple[DataLoader[Any], DataLoader[Any]]:
+    transform = Times(2)
+    evaluation = Changed(transform)  # culprit
+    return DataLoader(evaluation), DataLoader(Changed(transform))
+
+
+@pytest.mark.parametrize("factory", [own_step, shared_step, shared_transform])
+def test_a_random_step_is_shown_where_evaluation_gets_it(
+    factory: Callable[[], tuple[DataLoader[Any], DataLoader[Any]]],
+) -> None:
+    loader, _ = factory()
+    steps = steps_that_draw(loader.dataset, "dataset.transform", lambda: loader.dataset[3], random.getstate)
+    place = line_of_own_part(lambda: factory()[0], factory, ["dataset", *steps])
+    assert place
+    assert MARK in source_at(Path(place[0]), place[1])
+
+
+def line_of(finding: Finding, root: str) -> str:
+    """The line of the sample's source that a finding points at."""
+    assert finding.at is not None
+    assert finding.at.file
+    assert finding.at.line
+    source = ROOT / Path(finding.at.file).relative_to(root)
+    return source_at(source, finding.at.line)
+
+
+def source_at(file: Path, line: int) -> str:
+    return file.read_text(encoding="utf-8").splitlines()[line - 1]

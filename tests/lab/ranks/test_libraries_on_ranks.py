@@ -1,0 +1,50 @@
+"""Ranks of loaders that a library shares out between them, without an option."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+import dataguard
+from dataguard.core.model import Status
+from dataguard.lab.reading import rank_queries
+from dataguard.lab.reading.rank_queries import RankState
+from dataguard.settings.settings import Settings
+
+CODES = ("DG202", "DG203", "DG204", "DG210")
+FAILED = {("DG204", "asked_wrong"), ("DG210", "prepared_val")}
+
+
+def test_a_remembered_rank_is_seen_to_be_asked_if_its_library_is_imported_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = (
+        "class State:\n    shared = {}\n    def __init__(self):\n        self.__dict__, self.rank = self.shared, 0\n"
+    )
+    (tmp_path / "late_library.py").write_text(library, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    state = RankState("late_library", "State", "shared", frozenset({"rank"}), frozenset())
+    monkeypatch.setattr(rank_queries, "RANK_STATES", (state,))
+    monkeypatch.setattr(rank_queries, "_MODULES", frozenset({"late_library"}))
+    with rank_queries.rank_queries() as asked:
+        made = importlib.import_module("late_library").State()
+        assert not asked
+        assert made.rank == 0
+    assert [location.what for location in asked] == ["State.rank"]
+    made.rank  # noqa: B018 - nobody watches any more
+    assert len(asked) == 1
+
+
+@pytest.mark.scan
+def test_what_accelerate_makes_of_a_loader_is_what_ranks_read() -> None:
+    pytest.importorskip("accelerate")
+    report = dataguard.scan("tests.loaders.accelerated:named", Settings(select=CODES))
+    by_case = {(result.code, result.loader.removeprefix("named.")): result for result in report.results}
+    assert {case for case, result in by_case.items() if result.status is Status.FAILED} == FAILED, report.failed
+    for name in ("asked", "prepared"):
+        for code in CODES[:3]:
+            assert by_case[code, name].status is Status.PASSED, by_case[code, name]
+            assert by_case[code, name].exercised["ranks"] == 2
+    assert "rank 0 reads for all ranks" in (by_case["DG202", "dispatched"].reason or "")

@@ -1,0 +1,61 @@
+"""Loaders after public stacks: their tokens are recognised without a contract, and what is planted is found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dataguard.checks import CATALOGUE
+from dataguard.core.model import Finding, NotApplicable, NotTested, Undecided
+from dataguard.lab.tokens.token_observations import TokenReads
+from tests.loaders import token_stacks
+from tests.loaders.token_reads import tokens_of
+from tests.loaders.token_stacks import STACKS
+
+CHECKS = [check for check in CATALOGUE if check.code == "DG410" or "DG421" <= check.code <= "DG429"]
+UNFOUND = {"sasrec": "labels that are the tokens themselves suit a model that shifts them"}
+"""Stacks whose planted bug is not found, and why."""
+
+
+@cache
+def read(name: str, planted: bool) -> TokenReads | None:
+    if name == "nanochat":
+        pytest.importorskip("tiktoken")
+    return tokens_of(partial(getattr(token_stacks, name), planted), {})
+
+
+def judged(reads: TokenReads, contract: Mapping[str, Any]) -> dict[str, list[Finding]]:
+    """The findings of all checks of tokens, without lines."""
+    tokens = SimpleNamespace(
+        read=reads, **dict.fromkeys(("line", "line_of_tokens", "line_of_empty", "line_of_storage"), lambda *_: None)
+    )
+    settings = SimpleNamespace(contract=contract, model=None)
+    lab: Any = SimpleNamespace(
+        tokens=tokens, settings=settings, facts=SimpleNamespace(role="train"), model=SimpleNamespace(vocabulary=None)
+    )
+    findings: dict[str, list[Finding]] = {}
+    for check in CHECKS:
+        try:
+            findings[check.code] = list(check.judge(lab))
+        except (NotApplicable, NotTested, Undecided):
+            continue
+    return {code: found for code, found in findings.items() if found}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_tokens_are_recognized_and_healthy_loaders_pass(name: str) -> None:
+    reads = read(name, planted=False)
+    assert reads is not None
+    assert judged(reads, {}) == {}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_what_is_planted_is_found(name: str) -> None:
+    code, contract = STACKS[name]
+    reads = tokens_of(partial(getattr(token_stacks, name), True), contract) if contract else read(name, planted=True)
+    assert reads is not None
+    assert list(judged(reads, contract)) == ([] if name in UNFOUND else [code])
