@@ -180,9 +180,9 @@ def _items(collection: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _is_map_dataset(value: Any) -> bool:
-    """Whether a DataLoader accepts it as a dataset: anything with `__len__` and `__getitem__`."""
+    """Whether a DataLoader accepts it as a dataset: anything with `__len__` and `__getitem__`, but no text."""
     kind = type(value)
-    is_instance = not isinstance(value, type) and not is_container(value)
+    is_instance = not isinstance(value, type | str | bytes) and not is_container(value)
     return is_instance and hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _gathers_loaders(value)
 
 

@@ -304,7 +304,7 @@ class TestLeavingNothing:
         """torch names it after the process, as it does in containers that share the memory but not the PIDs."""
 
         def work() -> None:
-            with file.with_name(f"torch_{os.getpid()}_1_0").open("a+b") as shared:
+            with (shm_cleanup.SHARED_MEMORY / f"torch_{os.getpid()}{rest}").open("a+b") as shared:
                 shared.write(bytes(64))
                 shared.flush()
                 memory = mmap.mmap(shared.fileno(), 64) if evidence == "mapped" else None
@@ -317,14 +317,12 @@ class TestLeavingNothing:
                     os._exit(1)
                 time.sleep(1000 if memory or evidence == "open" else 0)
 
-        file = shm_cleanup.SHARED_MEMORY / "torch"
-        before = shm_cleanup.names()
+        rest = f"_{os.getpid()}_{evidence}"  # the tests that run beside have names of their own
         folder = tmp_path / "observation"
         folder.mkdir()
         with contextlib.suppress(DataguardError):
             run(work, folder, timeout=0.3)
-        # Not those of a test that runs beside.
-        left = {name for name in shm_cleanup.names() - before if name.startswith(file.name)}
+        left = {name for name in shm_cleanup.names() if name.endswith(rest)}
         listed = shm_cleanup.left_in(tmp_path)
         for name in left:
             (shm_cleanup.SHARED_MEMORY / name).unlink()

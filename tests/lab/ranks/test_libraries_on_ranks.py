@@ -11,7 +11,6 @@ import dataguard
 from dataguard.core.model import Status
 from dataguard.lab.reading import rank_queries
 from dataguard.lab.reading.rank_queries import RankState
-from dataguard.settings.settings import Settings
 
 CODES = ("DG202", "DG203", "DG204", "DG210")
 FAILED = {("DG204", "asked_wrong"), ("DG210", "prepared_val")}
@@ -40,7 +39,7 @@ def test_a_remembered_rank_is_seen_to_be_asked_if_its_library_is_imported_late(
 @pytest.mark.scan
 def test_what_accelerate_makes_of_a_loader_is_what_ranks_read() -> None:
     pytest.importorskip("accelerate")
-    report = dataguard.scan("tests.loaders.accelerated:named", Settings(select=CODES))
+    report = dataguard.scan("tests.loaders.accelerated:named", select=CODES)
     by_case = {(result.code, result.loader.removeprefix("named.")): result for result in report.results}
     assert {case for case, result in by_case.items() if result.status is Status.FAILED} == FAILED, report.failed
     for name in ("asked", "prepared"):
