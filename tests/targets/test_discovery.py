@@ -26,9 +26,9 @@ class Pair(NamedTuple):
     val: Any
 
 
-class Split(Enum):
-    TRAIN = 1
-    VAL = 2
+class Split(str, Enum):
+    TRAIN = "train"
+    VAL = "val"
 
 
 class Prefetch:
@@ -126,6 +126,7 @@ PRODUCTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "dict in tuple": (lambda: ({"train": loader(), "val": loader()}, 10), ["train", "val"]),
     "datasets in tuple": (lambda: (Ten(), Plain()), ["train", "val"]),
     "dataset and tensors": (lambda: (Ten(), torch.zeros(3), numpy.zeros(3), range(3), "abc"), ["make"]),
+    "dataset and text": (lambda: {"data": Ten(), "split": Split.TRAIN}, ["data"]),
     "dataset and module": (lambda: (Ten(), torch.nn.Sequential(torch.nn.ReLU())), ["make"]),
     "namedtuple": (lambda: Pair(loader(), loader()), ["train", "val"]),
     "namedtuple of one": (lambda: Pair(loader(), None), ["train"]),
