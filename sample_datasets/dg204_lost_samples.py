@@ -172,6 +172,42 @@ def bad_weights_of_classes() -> DataLoader[Any]:
     return DataLoader(Pictures(32), sampler=WeightedRandomSampler(CLASS_WEIGHTS, 32), batch_size=4)  # culprit
 
 
+class Refilled(Sampler[list[int]]):
+    """Shuffled batches in one list, which a `copied` sampler yields copies of."""
+
+    def __init__(self, *, copied: bool) -> None:
+        self.copied = copied
+
+    def __iter__(self) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for index in torch.randperm(48).tolist():
+            batch.append(index)
+            if len(batch) == 4 and self.copied:
+                yield [*batch]
+            elif len(batch) == 4:
+                yield batch  # culprit
+            if len(batch) == 4:
+                batch.clear()
+
+    def __len__(self) -> int:
+        return 12
+
+
+def bad_refilled() -> DataLoader[Any]:
+    """A worker receives what the list holds when it is sent, which is often a later batch."""
+    return DataLoader(Pictures(48), batch_sampler=Refilled(copied=False), num_workers=2)
+
+
+def good_refilled() -> DataLoader[Any]:
+    """Without workers, each batch is read before the next one is drawn."""
+    return DataLoader(Pictures(48), batch_sampler=Refilled(copied=False))
+
+
+def good_refilled_copy() -> DataLoader[Any]:
+    """Workers receive copies of the list."""
+    return DataLoader(Pictures(48), batch_sampler=Refilled(copied=True), num_workers=2)
+
+
 def good() -> DataLoader[Any]:
     """Samples are shared out once."""
     return loader(Stream())

@@ -231,6 +231,14 @@ def unlimited(statement: Statement) -> str | None:
     return statement.edited(*_one(edits))
 
 
+def yielding_copy(statement: Statement) -> str | None:
+    """With a new list of what is yielded."""
+    value = statement.tree.value if isinstance(statement.tree, ast.Expr) else None
+    if not isinstance(value, ast.Yield) or not isinstance(value.value, ast.Name | ast.Attribute):
+        return None
+    return statement.edited((value.value, f"list({ast.unparse(value.value)})"))
+
+
 _LISTINGS = ("glob", "iglob", "rglob", "iterdir", "listdir", "scandir")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.rewrites import rewritten, uncut
+from dataguard.checks.common.rewrites import rewritten, uncut, yielding_copy
 from dataguard.checks.streams.lost_samples import CUT, NO_RANK, Loss, dealt_losses, excused, lost_at, streamed_losses
-from dataguard.core.incident import Incident
+from dataguard.core.incident import Incident, observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
     Symptom: part of the data is never trained on, or never evaluated, without any error.
     Cause: samples are sharded twice; a share is rounded down; each rank shuffles with another seed, the samples or the
         list of its dataset, before it takes its share; each worker of a stream drops its own last batch; a sampler cuts
-        off a rest and then shuffles; `WeightedRandomSampler` gets one weight per class instead of one per sample; or
-        `__getitem__` raises StopIteration, as a bare `next()` does, which torch takes for the end of the epoch.
+        off a rest and then shuffles; a batch sampler yields one list and fills it again; `WeightedRandomSampler` gets
+        one weight per class instead of one per sample; or `__getitem__` raises StopIteration, as a bare `next()` does,
+        which torch takes for the end of the epoch.
     Fix: shard in one place, with `islice(source, rank * workers + worker, None, ranks * workers)`; shuffle with one
         seed for all ranks; give the sampler `class_weights[labels]`; raise an error other than StopIteration.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset
@@ -31,6 +32,9 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
         yield _cut_short(lab, lab.stops[0])
         return Coverage({})
     exercised: dict[str, int] = {}
+    if lab.facts.kind != "stream" and lab.facts.num_workers and _refills(lab):
+        yield _refilled(lab)
+        return Coverage({"workers": lab.facts.num_workers})
     losses = streamed_losses(lab, exercised) if lab.facts.kind == "stream" else dealt_losses(lab, exercised)
     for loss, where in losses:
         if loss.samples and not excused(loss, lab.facts, exercised.get("ranks", 1)):
@@ -65,6 +69,29 @@ def _fix(lab: Lab, at: Location | None, outcome: str) -> str | None:
     if lab.facts.drop_last and (whole := rewritten(lab, at, uncut)):
         return whole
     return "share samples once, among the workers of all ranks" if lab.facts.kind == "stream" else None
+
+
+def _refills(lab: Lab) -> bool:
+    """Whether the sampler yields one list for all batches. Where its order cannot be drawn, other checks say so."""
+    orders = observed_or_none(lambda: lab.streams.orders)
+    return orders is not None and orders.refills
+
+
+def _refilled(lab: Lab) -> Finding:
+    """A thread of the queue pickles a list some time after it was sent, when it may hold a later batch."""
+    at = lab.places.yielded_batch or lab.places.sampler
+    return Finding(
+        message="the batch sampler refills the list that it yielded before workers receive it: some batches are lost, "
+        "others are read several times",
+        evidence=without_empty(
+            {
+                "fix here": rewritten(lab, at, yielding_copy) or "yield a new list for each batch",
+                "workers": lab.facts.num_workers,
+                "batches at risk": f"the first {lab.facts.num_workers * (lab.facts.prefetch or 1)} of each epoch",
+            }
+        ),
+        at=at,
+    )
 
 
 def _cut_short(lab: Lab, stop: Incident) -> Finding:

@@ -45,9 +45,10 @@ class Schedule:
         return getattr(self.inner, name)
 
 
-def drawn(sampler: Any) -> Iterator[Any]:
+def drawn(sampler: Any, *, as_is: bool = False) -> Iterator[Any]:
     """What an index sampler of the user yields, which may be any object: it is never compared or tested.
 
+    Lists are copied unless they are wanted `as_is`, because a sampler may fill the same one again.
     Raises LoaderRaised if the sampler raises or cannot be iterated.
     """
     try:
@@ -61,7 +62,7 @@ def drawn(sampler: Any) -> Iterator[Any]:
             return
         except Exception as error:
             raise LoaderRaised(incident_of(error, "sampler")) from error
-        yield rereadable(entry)
+        yield entry if as_is else rereadable(entry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ def members(batch: Any) -> list[Any]:
 
 
 def rereadable(batch: Any) -> Any:
-    """The batch itself, or a list of its indices if it can be iterated only once."""
-    return list(batch) if hasattr(batch, "__next__") else batch
+    """The batch itself; a list of its indices if it can be iterated only once, or is a list that may change later."""
+    return list(batch) if type(batch) is list or hasattr(batch, "__next__") else batch
 
 
 def streamed(dataset: Any) -> Iterator[Any]:

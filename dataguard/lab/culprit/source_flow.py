@@ -103,6 +103,15 @@ def iteration(thing: Any) -> Place | None:
     return None if method is None else method.at(_yielding(method)[0])
 
 
+def yielded_name(thing: Any) -> Place | None:
+    """Where an object's `__iter__` first yields a variable or an attribute as it is."""
+    method = method_of(type(thing).__mro__, "__iter__")
+    if method is None:
+        return None
+    named = (node for node in method.nodes(ast.Yield) if isinstance(node.value, ast.Name | ast.Attribute))
+    return next(map(method.at, named), None)
+
+
 def returned(thing: Any, names: tuple[str, ...]) -> Place | None:
     """Where the first of these methods returns, of those that the class which has any of them last defines."""
     classes = type(thing).__mro__

@@ -108,6 +108,11 @@ class CulpritPlaces:
         finds: list[FindPlace] = [source_flow.iteration, partial(source_flow.defined, name="set_epoch")]
         return self._in_source("order", finds, self._order_of)
 
+    @property
+    def yielded_batch(self) -> Location | None:
+        """Where the sampler's own `__iter__` yields an object that it holds."""
+        return self._in_source("yielded batch", [source_flow.yielded_name], self._order_of) or self.order
+
     def length(self, where: str | None = None) -> Location | None:
         """Where `__len__` returns: of the dataset at a path, or of what decides the number of batches."""
         find = partial(source_flow.returned, names=("__len__",))

@@ -11,7 +11,7 @@ from typing import Any
 from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.index_schedules import Schedule, drawn, endless_after
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.records import members
+from dataguard.lab.core.records import members, plain_index
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.targets.discovery import iterated
 from dataguard.targets.variants import Loader
@@ -57,7 +57,8 @@ class Recorded(Schedule):
     Without one, a loader that repeats its sampler forever would wait for it. Without automatic batching there is no
     entry that is empty, and nothing is yielded.
 
-    `whole`: it ended before `most` indices. After `kept` indices, batches are only counted; `count` is how many there
+    `whole`: it ended before `most` indices. `refills`: a batch is the same object as the one before, with other
+    indices. After `kept` indices, batches are only counted; `count` is how many there
     were in all. Once iterated, it is in `begun`: a factory may build other loaders, which are not.
     """
 
@@ -68,15 +69,18 @@ class Recorded(Schedule):
         self.batched = batched
         self.kept = most if kept is None else kept
         self.batches: list[tuple[Any, ...]] = []
-        self.whole, self.count = False, 0
+        self.whole, self.refills, self.count = False, False, 0
 
     def __iter__(self) -> Iterator[Any]:
         self.batches, self.whole, self.count = [], False, 0
         if not any(recorder is self for recorder in self.begun):
             self.begun.append(self)
-        indices = 0
-        for entry in drawn(self.inner):
-            batch = members(entry) if self.batched else (entry,)
+        indices, before, held = 0, None, [None]
+        for entry in drawn(self.inner, as_is=True):
+            batch = members(entry) if self.batched else [entry]
+            if self.batched and entry is before and list(map(plain_index, batch)) != list(map(plain_index, held)):
+                self.refills = True
+            before, held = entry, batch
             if indices < self.kept:
                 self.batches.append(tuple(batch))
             indices += len(batch)

@@ -45,7 +45,8 @@ class Orders:
     `marks` are digests of the custom index objects of each epoch, which are None in `epochs`. In `advanced`, generators
     skipped some numbers after each constant seed, and those that the sampler holds before the epoch; `reset` are the
     paths of those that it then left in the same state as before, so that it seeds them in each epoch. `batches` counts
-    those planned in each epoch; `whole`: all epochs were drawn to their end.
+    those planned in each epoch; `whole`: all epochs were drawn to their end. `refills`: the sampler yields one object
+    for all batches, and changes it.
     """
 
     epochs: tuple[tuple[Index, ...], ...]
@@ -55,6 +56,7 @@ class Orders:
     batches: tuple[int, ...]
     whole: bool
     reset: tuple[str, ...] = ()
+    refills: bool = False
 
     @property
     def replayed(self) -> bool:
@@ -92,7 +94,7 @@ def draw_orders(build: Callable[..., Loader], length: int | None) -> Orders:
         batches.append(sum(schedule.count for schedule in recorded))
         whole = whole and all(schedule.whole for schedule in recorded)
         if not whole:  # it never ends, and may not survive being stopped
-            return Orders((drawn,), (objects,), (), drawn, (batches[0],), whole)
+            return Orders((drawn,), (objects,), (), drawn, (batches[0],), whole, refills=recorded[0].refills)
     constant = (seed for seed in seeds[0] if all(seed in given for given in seeds))
     orders = Orders(tuple(epochs), tuple(marks), tuple(constant), (), tuple(batches), whole)
     held = _held(recorded[0]) if orders.replayed and not orders.ascending else []
@@ -101,7 +103,7 @@ def draw_orders(build: Callable[..., Loader], length: int | None) -> Orders:
         skip(source.generator, SKIPPED_NUMBERS)
     advanced, _, _ = _draw(loader, recorded, watch, EPOCHS - 1, SKIPPED_NUMBERS)
     reset = tuple(source.path for source, state in zip(held, left, strict=True) if source.state() == state)
-    return replace(orders, advanced=advanced, reset=reset)
+    return replace(orders, advanced=advanced, reset=reset, refills=any(schedule.refills for schedule in recorded))
 
 
 def line_of_reset(build: Callable[..., Loader], length: int | None, path: str) -> Place | None:
