@@ -329,7 +329,7 @@ def _held(
 ) -> tuple[dict[str, array[int]], bool]:
     """The row or rows in memory that each sample depends on: their content and address; and whether they are rich."""
     place: dict[Index, int] = {index: number for number, index in enumerate(indices)}
-    stores = {store.path: store for store in held_stores(dataset)}
+    stores = {store.path: store for store in held_stores(dataset, origins.axes)}
     best: list[Entry] = []
     for path, count in origins.sources.items():
         rows = {
