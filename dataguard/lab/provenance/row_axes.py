@@ -136,13 +136,10 @@ class _AxisFinder:
         for number, places in enumerate(family):
             with contextlib.suppress(Exception), store.changed(places):  # of what refuses it, nothing is known
                 for index in samples:
-                    after = self._values(index)
-                    if after is None:
+                    if (after := self._values(index)) is None:
                         found[index] = {}
                     for path, pattern in found[index].items():
-                        pattern |= (
-                            differs(self._before[index][path], (after or {}).get(path)).astype(np.int64) << number
-                        )
+                        pattern[differs(self._before[index][path], (after or {}).get(path))] |= 1 << number
         return found
 
     def _values(self, index: Index) -> Values | None:

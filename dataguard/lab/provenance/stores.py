@@ -152,7 +152,7 @@ def _listed(path: str, value: Sequence[Any], axis: int) -> Store | None:
 
 
 def _joined(path: str, parts: Sequence[Any], axis: int) -> Store | None:
-    """Arrays that are alike but for their number of rows, as one source; `axis` is that of their rows if all are alike."""
+    """Arrays that are alike but for their number of rows, as one source; `axis` is that of rows if all are alike."""
     if not 1 < len(parts) <= MOST_PARTS or not all(issubclass(type(part), np.ndarray | torch.Tensor) for part in parts):
         return None
     arrays = [_memory_of(part) for part in parts]

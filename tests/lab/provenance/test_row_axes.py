@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -71,13 +72,7 @@ CASES: dict[str, tuple[Make, Any, int]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_the_axis_of_the_rows(name: str) -> None:
     make, held, axis = CASES[name]
-    held = (
-        [one.copy() for one in held]
-        if isinstance(held, list)
-        else held.clone()
-        if torch.is_tensor(held)
-        else held.copy()
-    )
+    held = copy.deepcopy(held)
     before = repr(held)
     dataset = Held(make, x=held)
 
