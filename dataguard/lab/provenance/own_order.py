@@ -82,7 +82,7 @@ def _read_from(reader: Reader, log: ReadLog, indices: Sequence[Index]) -> list[_
 
 
 def _source(units: Sequence[Read]) -> _Source:
-    return _Source(shown(units[0].source, units[0].rows), _place(units[0]), frozenset(units))
+    return _Source(shown(units[0].name, units[0].rows), _place(units[0]), frozenset(units))
 
 
 def _place(unit: Read) -> tuple[object, ...]:

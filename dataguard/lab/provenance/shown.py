@@ -79,7 +79,7 @@ def _of_reads(leaf: LeafReads) -> str:
     sources: dict[str, list[int | str]] = {}
     for read in leaf.reads:
         if read is not None:
-            sources.setdefault(read.source, []).extend(read.rows)
+            sources.setdefault(read.name, []).extend(read.rows)
     words = [f"{_short(source)}{listed(source, rows)}" for source, rows in sources.items()]
     return "; ".join(_few(words)) + (" and others" if None in leaf.reads else "")
 
@@ -89,7 +89,7 @@ def _of_rows(leaf: LeafRows) -> str:
 
 
 def _of_read(read: Read) -> str:
-    return f"{_short(read.source)}{listed(read.source, read.rows)}"
+    return f"{_short(read.name)}{listed(read.source, read.rows)}"
 
 
 def _few(words: Sequence[str]) -> list[str]:

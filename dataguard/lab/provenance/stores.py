@@ -22,6 +22,7 @@ from dataguard.lab.core.object_graph import attributes_of
 from dataguard.lab.core.source_location import is_own
 from dataguard.lab.provenance.arrow_rows import rows_of_table
 from dataguard.lab.provenance.memory import forget_regions, own_memory
+from dataguard.lab.provenance.origins import along
 from dataguard.lab.provenance.row_changes import Columns, Entries, Exchanged, NamedRows, Numbers, Rows, Store, rows_in
 
 FEWEST_ROWS = 8
@@ -99,7 +100,7 @@ def store_of(path: str, value: Any, axis: int = 0) -> Store | None:
 def _store_of(path: str, value: Any, axis: int) -> Store | None:
     kind = type(value)
     if issubclass(kind, np.ndarray | torch.Tensor):
-        return _stored(_along(path, axis), _array(value, axis))
+        return _stored(along(path, axis), _array(value, axis))
     if issubclass(kind, list | tuple):
         return _listed(path, _entries(value), axis)
     if issubclass(kind, dict):
@@ -113,11 +114,6 @@ def _store_of(path: str, value: Any, axis: int) -> Store | None:
     if _is_of(value, "datasets", "Dataset"):  # its indices choose rows, and are none
         return _stored(path, rows_of_table(value._data.table, MOST_BYTES))
     return None
-
-
-def _along(path: str, axis: int) -> str:
-    """The path of an array whose rows are along an axis, such as `dataset.x[:, *]`."""
-    return f"{path}[{':, ' * axis}*]" if axis else path
 
 
 def _are_numbered(names: Iterable[Any]) -> bool:
@@ -166,7 +162,7 @@ def _joined(path: str, parts: Sequence[Any], axis: int) -> Store | None:
         return None
     axis = unlike[0] if unlike else axis
     rows = rows_in([np.moveaxis(array, axis, 0) for array in known])
-    return _stored(_along(path, axis), rows, rows.starts[:-1]) if isinstance(rows, Numbers | Exchanged) else None
+    return _stored(along(path, axis), rows, rows.starts[:-1]) if isinstance(rows, Numbers | Exchanged) else None
 
 
 def _array(value: Any, axis: int) -> Rows | None:

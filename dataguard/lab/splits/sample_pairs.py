@@ -190,7 +190,7 @@ def read_contents(build: Callable[[], Loader], folder: Path, indices: Sequence[I
 def unit_of(read: Read) -> str:
     """The source and rows of a read as text."""
     rows = f"[{','.join(map(str, read.rows))}]" if read.rows else ""
-    return f"{read.source}{rows}{read.part}"
+    return f"{read.name}{rows}{read.part}"
 
 
 def names_of(read: Read) -> Iterator[str]:

@@ -54,7 +54,7 @@ RICH_ROWS = 8
 MOST_NAMES = 500_000
 """Datasets with more indices are not looked through for names: a limit of memory, as each is a Python object."""
 
-_ROWS = re.compile(r"::.*|\[[\d,]+\].*", re.DOTALL)
+_ROWS = re.compile(r"::.*|(\[(:, )+\*\])?\[[\d,]+\].*", re.DOTALL)
 """What follows the path of a file in a unit."""
 
 Unit = str

@@ -249,6 +249,26 @@ def hdf5(folder: Path) -> Any:
 
 
 @case
+def columns_of_hdf5(folder: Path) -> Any:
+    with h5py.File(folder / "all.h5", "w") as file:
+        file["x"] = VALUES.T
+        file["y"] = PIXELS.transpose(1, 2, 3, 0)
+
+    def make(_: Any, index: int) -> Any:
+        with h5py.File(folder / "all.h5") as file:
+            return file["x"][:, index : index + 6], file["y"][..., index]
+
+    return Made(make), [("all.h5::/x[:, *]", tuple(range(5, 11)), True), ("all.h5::/y[:, :, :, *]", (5,), True)]
+
+
+@case
+def columns_of_a_mapped_array(folder: Path) -> Any:
+    np.save(folder / "all.npy", VALUES.T)
+    rows = np.load(folder / "all.npy", mmap_mode="r")
+    return Made(lambda _, index: np.array(rows[:, index : index + 6])), [("all.npy[:, *]", tuple(range(5, 11)), True)]
+
+
+@case
 def zarr(folder: Path) -> Any:
     zarr = pytest.importorskip("zarr")
     group = zarr.open_group(str(folder / "all.zarr"), mode="w")
@@ -532,11 +552,11 @@ def test_what_a_sample_is_read_from(name: str, observed: dict[str, tuple[SampleR
         pytest.skip("not installed")
     sample, expected = observed[name]
     assert isinstance(sample, SampleReads), sample
-    reads = [(read.source, read.rows, read.changeable) for read in sample.reads]
+    reads = [(read.name, read.rows, read.changeable) for read in sample.reads]
     assert (sorted(reads, key=str) if "threads" in name else reads) == expected
     units = {(source, row) for source, rows, changeable in expected if changeable for row in rows or (None,)}
     found = {
-        (read.source, row)
+        (read.name, row)
         for leaf in sample.leaves
         for read in leaf.reads
         if read is not None
