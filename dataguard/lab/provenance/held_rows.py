@@ -14,6 +14,7 @@ from dataguard.core.model import DataguardError, Undecided
 from dataguard.lab.core.records import Index, plain_index
 from dataguard.lab.process.write_protection import WriteRefused
 from dataguard.lab.provenance.boundaries import GroupSearch, find_crossings
+from dataguard.lab.provenance.column_shifts import find_shifts
 from dataguard.lab.provenance.origins import RowOrigins
 from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.rows_changed import RowTracer
@@ -44,6 +45,7 @@ class Questions:
     target: str | None
     known_future: tuple[str, ...]
     group: str | None
+    aligned: tuple[str, ...]
     rows: bool
     in_windows: bool
     groups: bool
@@ -76,7 +78,7 @@ def find_held_rows(build: Callable[..., Loader], folder: Path, asked: Questions)
     axes = _answer(lambda: _axes(reader, asked.indices) if asked.rows else FIRST_AXES)
     groups = _answer(lambda: find_crossings(reader, found(order), asked.group, found(axes), affordable=asked.groups))
     return HeldRows(
-        _answer(lambda: find_rows(reader, asked.indices, found(axes)) if asked.rows else None),
+        _answer(lambda: find_rows(reader, asked.indices, found(axes), asked.aligned) if asked.rows else None),
         _answer(
             lambda: find_windows(
                 reader, asked.windows, asked.target, asked.known_future, asked.in_windows, axes=found(axes)
@@ -109,8 +111,10 @@ def _axes(reader: Reader, indices: Sequence[Index]) -> Axes:
     return find_axes(reader.read, reader.dataset, indices)
 
 
-def find_rows(reader: Reader, indices: Sequence[Index], axes: Axes | None = None) -> RowOrigins:
-    """Change the rows that a dataset holds, along these axes, and read samples again."""
+def find_rows(
+    reader: Reader, indices: Sequence[Index], axes: Axes | None = None, aligned: Sequence[str] = ()
+) -> RowOrigins:
+    """Change the rows that a dataset holds, along these axes, and read samples again; compare `aligned` leaves."""
     axes = _axes(reader, indices) if axes is None else axes
     stores = held_stores(reader.dataset, axes)
     tracer = RowTracer(reader.read, stores)
@@ -121,4 +125,5 @@ def find_rows(reader: Reader, indices: Sequence[Index], axes: Axes | None = None
         {store.path: store.count for store in stores if store.path in used},
         {store.path: store.columns for store in stores if store.path in used},
         axes,
+        find_shifts(samples, {store.path: store for store in stores}, aligned),
     )

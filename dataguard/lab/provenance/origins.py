@@ -140,12 +140,14 @@ class RowOrigins:
     """The rows of some samples, the number of rows of each source by its path, and the names of columns of tables.
 
     `axes` are those of the rows of arrays, by the path at which they are held, where that is not the first axis.
+    `shifts`: by how many rows the values that a leaf comes from are those of another one, by the paths of both.
     """
 
     samples: tuple[SampleRows, ...]
     sources: Mapping[str, int] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
+    shifts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
