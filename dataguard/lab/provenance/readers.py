@@ -374,7 +374,8 @@ def _frame_range(sources: OpenSources, call: Call) -> Read | None:
 def _played(sources: OpenSources, call: Call) -> Read | None:
     """Frames or samples of sound by time, as text of seconds."""
     video, start = sources.read_of_object(call.own), call.given(0, "seconds", "start_seconds")
-    return None if video is None else Read(video.source, () if start is None else (f"{float(start):.6f} s",))
+    starts = () if start is None else np.atleast_1d(np.asarray(start, float)).tolist()
+    return None if video is None else Read(video.source, tuple(f"{one:.6f} s" for one in starts))
 
 
 def _next_frame(sources: OpenSources, call: Call) -> Read | None:
@@ -531,6 +532,7 @@ READERS: tuple[KnownFunction, ...] = (
     ),
     *_of_class("torchcodec.decoders", "VideoDecoder", "get_frames_in_range", _frame_range),
     *_methods("torchcodec.decoders", "VideoDecoder", "get_frame_played_at get_frames_played_in_range", _played),
+    *_of_class("torchcodec.decoders", "VideoDecoder", "get_frames_played_at", _played),
     *_methods("torchcodec.decoders", "AudioDecoder", "get_all_samples get_samples_played_in_range", _played),
     *_methods("torchcodec.decoders", "VideoDecoder", "get_all_frames", _played),
     KnownFunction("soundfile", "", "read", _sound),
