@@ -67,6 +67,23 @@ def bad_last_value() -> DataLoader[Any]:
     return loader(LastValue())
 
 
+class Channels(Windows):
+    """Series whose rows are along the second axis."""
+
+    def pair(self, first: int, end: int) -> Any:
+        return self.by_channel[:, first:end], self.by_channel[-1, end - 1 : end - 1 + NEXT]  # culprit
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_channel = self.values.T.copy()
+        del self.values
+
+
+def bad_channels_first() -> DataLoader[Any]:
+    """The last row of the input is the first one of the target, in an array of channels."""
+    return loader(Channels())
+
+
 class Normalized(Windows):
     """Input and target are standardised together."""
 

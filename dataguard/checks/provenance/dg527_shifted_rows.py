@@ -29,7 +29,8 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
 
     Symptom: the model learns less than it could, or to follow instead of to predict: each action is paired with the
         state after it, each value with the time of another one.
-    Cause: two slices of one table begin at different rows, as `[t:t + n]` and `[t + 1:t + 1 + n]`.
+    Cause: two slices of one table begin at different rows, as `[t:t + n]` and `[t + 1:t + 1 + n]`; or a column of it holds
+        the next value of another one.
     Fix: slice both with the same indices. Which leaves belong together is known by names such as `x` and `x_mark`, or
         declared: `[tool.dataguard.contract] aligned = ["state", "action"]`.
     Links: https://minari.farama.org/main/content/dataset_standards/
@@ -48,7 +49,20 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
     offsets = {pair: found for pair in product(paths, paths) if (found := offset_of(rows, *pair)) is not None}
     table = {f"sample{path}": offset for (first, path), offset in offsets.items() if first == _reference(offsets)}
     for first, other in pairs:
-        if offset := offsets.get((first, other), 0):
+        offset, shift = offsets.get((first, other), 0), rows.shifts.get((first, other), 0)
+        if shift and offset + shift:
+            late = offset + shift
+            yield Finding(
+                message=f"sample{other} holds the values of sample{first}, to which it belongs, from rows {abs(late)} "
+                f"{'later' if late > 0 else 'earlier'}",
+                evidence={
+                    "fix here": f"move the columns that sample{other} comes from by {-shift:+d} rows",
+                    "columns": {f"sample{path}": _columns_of(rows, path) for path in (first, other)},
+                },
+                at=lab.places.value(rows.samples[0].index, other) or lab.dataset.location,
+                repro=lab.repro.samples(rows.samples[0].index),
+            )
+        elif offset and not shift:
             yield Finding(
                 message=f"sample{other} comes from rows {abs(offset)} {'later' if offset > 0 else 'earlier'} than "
                 f"sample{first}, to which it belongs",
@@ -76,6 +90,13 @@ def _pairs(paths: Sequence[str], declared: Sequence[str]) -> Iterator[tuple[str,
     for path in paths:
         base, _, suffix = key_of(path).rpartition("_")
         yield from ((one, path) for one in paths if base and suffix in COMPANIONS and key_of(one) == base)
+
+
+def _columns_of(rows: RowOrigins, path: str) -> str:
+    """Where a leaf comes from, with the names of its columns."""
+    leaf = next(leaf for sample in rows.samples for leaf in sample.of(path))
+    names = [rows.columns[leaf.source][column] for column in leaf.columns]
+    return f"{leaf.source}: {', '.join(names)}" if names else leaf.source
 
 
 def _reference(offsets: dict[tuple[str, str], int]) -> str | None:

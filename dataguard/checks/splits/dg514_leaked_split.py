@@ -11,12 +11,12 @@ from dataguard.checks.common.rewrites import cut_at_one_place, rewritten
 from dataguard.checks.common.sample_figures import MOST_SAMPLES
 from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.splits.sample_pairs import NearDuplicates
+    from dataguard.lab.splits.sample_pairs import NearDuplicates, SamplePair
     from dataguard.lab.splits.split_overlap import Comparison
     from dataguard.lab.subject import Subject
 
@@ -113,10 +113,13 @@ def leaked_ranks(lab: Lab, other: Subject) -> Finding | None:
         raise Undecided(f"{shared}, unless their global RNGs have the same seed: give the split a seed of its own")
     return Finding(
         message=f"{shared}: dataset[{index}] of {two} is dataset[{earlier}] of {one} there",
-        evidence={
-            "matched by": "contents of samples, which are one of a kind in both",
-            "fix here": "draw the split from a seed that all ranks share, or on rank 0",
-        },
+        evidence=without_empty(
+            {
+                "matched by": "contents of samples, which are one of a kind in both",
+                "read from": list(seen.files),
+                "fix here": "draw the split from a seed that all ranks share, or on rank 0",
+            }
+        ),
         at=lab.dataset.location,
     )
 
@@ -147,15 +150,23 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, is_all:
     )
     return Finding(
         message=f"dataset[{first.index}] of {two} is dataset[{first.earlier}] of {one}: {count} are in both",
-        evidence={
-            "fix here": fix,
-            "matched by": matched,
-            "confirmed by reading": list(dict.fromkeys(f"{two} {p.index} = {one} {p.earlier}" for p in pairs))[:8],
-            "samples": {one: seen.others, two: seen.samples},
-        },
+        evidence=without_empty(
+            {
+                "fix here": fix,
+                "matched by": matched,
+                "confirmed by reading": list(dict.fromkeys(f"{two} {p.index} = {one} {p.earlier}" for p in pairs))[:8],
+                "read from": list(dict.fromkeys(_files(p) for p in pairs if p.file))[:8],
+                "samples": {one: seen.others, two: seen.samples},
+            }
+        ),
         at=at,
         repro=lab.repro.samples(first.index),
     )
+
+
+def _files(pair: SamplePair) -> str:
+    """The file that both samples are read from, or that and its copy."""
+    return f"{pair.file} = {pair.copy}" if pair.copy else str(pair.file)
 
 
 def _near_duplicates(found: NearDuplicates, other: str) -> str:

@@ -172,8 +172,12 @@ class DatasetObservations:
             listed(listings, backward=files_backward, only=only, calls=calls),
             ordered_sets(sets, backward=sets_backward),
         )
+        backward = files_backward or sets_backward
         return self._subject.observe(
-            key, lambda folder: read_rebuilt(build, folder, indices, places, orders, ReadLog().files, calls)
+            key,
+            lambda folder: read_rebuilt(
+                build, folder, indices, places, orders, ReadLog().files, calls, reversed_order=backward
+            ),
         )
 
     @property

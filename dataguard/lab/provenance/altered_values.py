@@ -22,11 +22,13 @@ Cell = tuple[int, int]
 """The place of a part along each of these axes."""
 
 
-def altered(value: Any, rows: np.ndarray | None, first: int = 0, cell: Cell | None = None) -> Any:
-    """Other values of the same type, shape and range; only in these rows of the first axis, or in a cell, if given.
+def altered(value: Any, rows: np.ndarray | None, first: int = 0, cell: Cell | None = None, *, axis: int = 0) -> Any:
+    """Other values of the same type, shape and range; only in these rows along an axis, or in a cell, if given.
 
     `first`: the number of its first row among all that is read, on which the other values depend.
     """
+    if axis and rows is not None:
+        return np.copy(np.moveaxis(altered(np.moveaxis(value, axis, 0), rows, first), 0, axis), "C", subok=True)
     if isinstance(value, torch.Tensor | np.ndarray) and value.nbytes > MOST_BYTES:
         return value
     if isinstance(value, torch.Tensor):

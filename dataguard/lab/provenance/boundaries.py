@@ -24,6 +24,7 @@ from dataguard.lab.provenance.origins import SEVERAL_ROWS, LeafRows
 from dataguard.lab.provenance.reads_seen import ReadLog, trace_reads
 from dataguard.lab.provenance.row_groups import GroupStore, RowGroups, find_groups, median_length, words_of
 from dataguard.lab.provenance.rows_changed import RowTracer, Values, differs, values_of
+from dataguard.lab.provenance.stores import FIRST_AXES, Axes
 from dataguard.lab.reading.sample_reader import Reader
 
 SPREAD = 16
@@ -142,17 +143,22 @@ def search(order: Sequence[Index], marks: Marks, parts: int = 2) -> _Found:
 
 
 def find_crossings(
-    reader: Reader, drawn: Collection[Index], declared: str | None, *, affordable: bool
+    reader: Reader,
+    drawn: Collection[Index],
+    declared: str | None,
+    axes: Axes = FIRST_AXES,
+    *,
+    affordable: bool,
 ) -> tuple[GroupSearch, ...] | None:
     """Search at the ends of all groups that a dataset holds, and of files; None if there are some, but not the time.
 
-    `drawn` are the indices of an epoch.
+    `drawn` are the indices of an epoch, and `axes` those of the rows of the arrays that the dataset holds.
     """
     order = sorted(one for one in drawn if isinstance(one, int))
     if len(order) < SPREAD:
         return ()
     reader.read(order[0])  # so that what is cached at the first read is held
-    groups = find_groups(reader.dataset, declared)
+    groups = find_groups(reader.dataset, declared, axes)
     if groups and not affordable:
         return None
     found = [_GroupSearcher(reader, one).search(order) for one in groups]

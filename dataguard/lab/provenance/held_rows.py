@@ -14,9 +14,11 @@ from dataguard.core.model import DataguardError, Undecided
 from dataguard.lab.core.records import Index, plain_index
 from dataguard.lab.process.write_protection import WriteRefused
 from dataguard.lab.provenance.boundaries import GroupSearch, find_crossings
+from dataguard.lab.provenance.column_shifts import find_shifts
 from dataguard.lab.provenance.origins import RowOrigins
+from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.rows_changed import RowTracer
-from dataguard.lab.provenance.stores import held_stores
+from dataguard.lab.provenance.stores import FIRST_AXES, Axes, held_stores
 from dataguard.lab.provenance.unread import Reached, find_reached
 from dataguard.lab.provenance.window_rows import Windows, find_windows
 from dataguard.lab.reading.epoch_trace import gate
@@ -43,6 +45,7 @@ class Questions:
     target: str | None
     known_future: tuple[str, ...]
     group: str | None
+    aligned: tuple[str, ...]
     rows: bool
     in_windows: bool
     groups: bool
@@ -72,10 +75,15 @@ def find_held_rows(build: Callable[..., Loader], folder: Path, asked: Questions)
     order = _answer(drawn)
     # In this order, as files that are open or cached already are not read again: the first two look at files as well.
     reached = _answer(lambda: find_reached(reader, found(order), rows=asked.reached))
-    groups = _answer(lambda: find_crossings(reader, found(order), asked.group, affordable=asked.groups))
+    axes = _answer(lambda: _axes(reader, asked.indices) if asked.rows else FIRST_AXES)
+    groups = _answer(lambda: find_crossings(reader, found(order), asked.group, found(axes), affordable=asked.groups))
     return HeldRows(
-        _answer(lambda: find_rows(reader, asked.indices) if asked.rows else None),
-        _answer(lambda: find_windows(reader, asked.windows, asked.target, asked.known_future, asked.in_windows)),
+        _answer(lambda: find_rows(reader, asked.indices, found(axes), asked.aligned) if asked.rows else None),
+        _answer(
+            lambda: find_windows(
+                reader, asked.windows, asked.target, asked.known_future, asked.in_windows, axes=found(axes)
+            )
+        ),
         groups,
         reached,
     )
@@ -97,11 +105,18 @@ def found(answer: Answer[T]) -> T:
     return answer
 
 
-def find_rows(reader: Reader, indices: Sequence[Index]) -> RowOrigins:
-    """Change the rows that a dataset holds, and read samples again."""
+def _axes(reader: Reader, indices: Sequence[Index]) -> Axes:
     for index in indices[:1]:
         reader.read(index)  # so that what is cached at the first read is held
-    stores = held_stores(reader.dataset)
+    return find_axes(reader.read, reader.dataset, indices)
+
+
+def find_rows(
+    reader: Reader, indices: Sequence[Index], axes: Axes | None = None, aligned: Sequence[str] = ()
+) -> RowOrigins:
+    """Change the rows that a dataset holds, along these axes, and read samples again; compare `aligned` leaves."""
+    axes = _axes(reader, indices) if axes is None else axes
+    stores = held_stores(reader.dataset, axes)
     tracer = RowTracer(reader.read, stores)
     samples = tuple(tracer.trace(index) for index in indices)
     used = {leaf.source for sample in samples for leaf in sample.leaves}
@@ -109,4 +124,6 @@ def find_rows(reader: Reader, indices: Sequence[Index]) -> RowOrigins:
         samples,
         {store.path: store.count for store in stores if store.path in used},
         {store.path: store.columns for store in stores if store.path in used},
+        axes,
+        find_shifts(samples, {store.path: store for store in stores}, aligned),
     )

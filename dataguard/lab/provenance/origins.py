@@ -18,24 +18,36 @@ FILES = "files"
 """The source of samples that are read from files, in place of the path of rows in memory."""
 
 
+def along(source: str, axis: int) -> str:
+    """The name of an array whose rows are along an axis, such as `dataset.x[:, *]` for the second one."""
+    return f"{source}[{':, ' * axis}*]" if axis else source
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """A part of a source that was read: its rows, frames or keys; none if it was read as a whole, or this is unknown.
 
     Of what is read in pieces, such as a video, each piece is a read; of a long piece, such as one of sound, `rows` has
     only the first frame, sample or byte. `changeable`: what a known function returned, which can be exchanged for
-    something else, and not only opened. `part`: what was chosen of each row; empty for all of it.
+    something else, and not only opened. `part`: what was chosen of each row; empty for all of it. `axis`: that of the
+    rows, and of those of what was returned.
     """
 
     source: str
     rows: tuple[int | str, ...] = ()
     changeable: bool = False
     part: str = ""
+    axis: int = 0
 
     @property
     def units(self) -> tuple[Read, ...]:
         """A read for each row; itself if its rows are not known."""
         return tuple(replace(self, rows=(row,)) for row in self.rows) or (self,)
+
+    @property
+    def name(self) -> str:
+        """The source, and the axis of its rows."""
+        return along(self.source, self.axis)
 
     @property
     def file(self) -> str | None:
@@ -125,11 +137,17 @@ class SampleRows:
 
 @dataclass(frozen=True, slots=True)
 class RowOrigins:
-    """The rows of some samples, the number of rows of each source by its path, and the names of columns of tables."""
+    """The rows of some samples, the number of rows of each source by its path, and the names of columns of tables.
+
+    `axes` are those of the rows of arrays, by the path at which they are held, where that is not the first axis.
+    `shifts`: by how many rows the values that a leaf comes from are those of another one, by the paths of both.
+    """
 
     samples: tuple[SampleRows, ...]
     sources: Mapping[str, int] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    axes: Mapping[str, int] = field(default_factory=dict)
+    shifts: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.file_names import FileName, shown
 from dataguard.lab.provenance.origins import FILES, OwnOrder, Read
 from dataguard.lab.provenance.reads_seen import ReadLog, merged
+from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.rows_changed import RowTracer, values_of
 from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
@@ -81,7 +82,7 @@ def _read_from(reader: Reader, log: ReadLog, indices: Sequence[Index]) -> list[_
 
 
 def _source(units: Sequence[Read]) -> _Source:
-    return _Source(shown(units[0].source, units[0].rows), _place(units[0]), frozenset(units))
+    return _Source(shown(units[0].name, units[0].rows), _place(units[0]), frozenset(units))
 
 
 def _place(unit: Read) -> tuple[object, ...]:
@@ -92,7 +93,8 @@ def _place(unit: Read) -> tuple[object, ...]:
 
 def _rows_of(reader: Reader, indices: Sequence[Index]) -> list[_Sources]:
     """The rows in memory that the largest leaf of each sample that depends on any comes from."""
-    stores = {store.path: store for store in held_stores(reader.dataset)}
+    axes = find_axes(reader.read, reader.dataset, indices)
+    stores = {store.path: store for store in held_stores(reader.dataset, axes)}
     tracer = RowTracer(reader.read, list(stores.values()))
     found: list[_Sources] = []
     for index in indices:

@@ -153,6 +153,7 @@ class Provenance:
             target=contract.get("target"),
             known_future=tuple(names_in(contract.get("known_future", ()))),
             group=contract.get("group"),
+            aligned=tuple(names_in(contract.get("aligned", ()))),
             rows=takes_little(ROW_READS * len(indices)),
             in_windows=takes_little(WINDOW_SAMPLES * WINDOW_READS),
             groups=takes_little(SEARCH_READS),

@@ -7,7 +7,7 @@ that is not listed here, and opens files in native code, is not seen at all.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -84,6 +84,23 @@ def rows_of(selection: Any, count: int) -> tuple[int, ...]:
     except (IndexError, TypeError, ValueError):
         return ()
     return tuple(numbers.tolist()) if numbers.ndim == 1 and len(numbers) <= MOST_ROWS else ()
+
+
+def rows_along(selection: Any, shape: Sequence[int]) -> tuple[int, tuple[int, ...], tuple[Any, ...]]:
+    """The first axis of which a selection does not choose all, the rows along it, and what it chooses of later axes.
+
+    The first axis, if it chooses all of every axis.
+    """
+    parts = selection if isinstance(selection, tuple) else (selection,)
+    dots = next((number for number, part in enumerate(parts) if part is Ellipsis), None)
+    if dots is not None:
+        left_out = (slice(None),) * (len(shape) - len(parts) + 1)
+        parts = (*parts[:dots], *left_out, *parts[dots + 1 :])
+    if not any(part is None for part in parts):
+        for axis, (part, count) in enumerate(zip(parts, shape, strict=False)):
+            if not isinstance(part, slice) or range(count)[part] != range(count):
+                return axis, rows_of(part, count), parts[axis + 1 :]
+    return 0, rows_of(parts, shape[0]) if parts else (), parts[1:]
 
 
 def _key(value: Any) -> int | str:
@@ -166,18 +183,17 @@ def _member(sources: OpenSources, call: Call) -> Read | None:
 def _hdf5(sources: OpenSources, call: Call) -> Read | None:
     del sources
     array, path = call.own, path_of(call.own.file.filename)
-    selection = call.given(0, "args")
-    rows = rows_of(selection, len(array)) if array.shape else ()
-    inner = selection[1:] if isinstance(selection, tuple) else ()
-    part = "" if all(one in (slice(None), Ellipsis) for one in inner) else repr(inner)
-    return None if path is None else Read(f"{path}::{array.name}", rows, part=part)
+    axis, rows, inner = rows_along(call.given(0, "args"), array.shape) if array.shape else (0, (), ())
+    part = "" if all(isinstance(one, slice) and one == slice(None) for one in inner) else repr(inner)
+    return None if path is None else Read(f"{path}::{array.name}", rows, part=part, axis=axis)
 
 
 def _hdf5_filled(sources: OpenSources, call: Call) -> Read | None:
     del sources
     array, selection = call.own, call.given(1, "source_sel")
     path = path_of(array.file.filename)
-    return None if path is None else Read(f"{path}::{array.name}", rows_of(selection, len(array)))
+    axis, rows, _ = rows_along(selection, array.shape)
+    return None if path is None else Read(f"{path}::{array.name}", rows, axis=axis)
 
 
 def _zarr(sources: OpenSources, call: Call) -> Read | None:
@@ -189,7 +205,8 @@ def _zarr(sources: OpenSources, call: Call) -> Read | None:
     if known is None:
         return None
     name = f"::{array.path}" if folder and array.path else ""
-    return Read(f"{known.source}{name}", rows_of(selection, array.shape[0]) if array.shape else ())
+    axis, rows, _ = rows_along(selection, array.shape) if array.shape else (0, (), ())
+    return Read(f"{known.source}{name}", rows, axis=axis)
 
 
 def _mapped(sources: OpenSources, call: Call) -> Read | None:
@@ -198,7 +215,8 @@ def _mapped(sources: OpenSources, call: Call) -> Read | None:
     array, path = call.own, path_of(call.own.filename)
     if path is None or isinstance(array.base, np.ndarray) or not array.ndim:
         return None
-    return Read(path, rows_of(call.given(0, "index"), len(array)))
+    axis, rows, _ = rows_along(call.given(0, "index"), array.shape)
+    return Read(path, rows, axis=axis)
 
 
 # Databases
@@ -356,7 +374,8 @@ def _frame_range(sources: OpenSources, call: Call) -> Read | None:
 def _played(sources: OpenSources, call: Call) -> Read | None:
     """Frames or samples of sound by time, as text of seconds."""
     video, start = sources.read_of_object(call.own), call.given(0, "seconds", "start_seconds")
-    return None if video is None else Read(video.source, () if start is None else (f"{float(start):.6f} s",))
+    starts = () if start is None else np.atleast_1d(np.asarray(start, float)).tolist()
+    return None if video is None else Read(video.source, tuple(f"{one:.6f} s" for one in starts))
 
 
 def _next_frame(sources: OpenSources, call: Call) -> Read | None:
@@ -513,6 +532,7 @@ READERS: tuple[KnownFunction, ...] = (
     ),
     *_of_class("torchcodec.decoders", "VideoDecoder", "get_frames_in_range", _frame_range),
     *_methods("torchcodec.decoders", "VideoDecoder", "get_frame_played_at get_frames_played_in_range", _played),
+    *_of_class("torchcodec.decoders", "VideoDecoder", "get_frames_played_at", _played),
     *_methods("torchcodec.decoders", "AudioDecoder", "get_all_samples get_samples_played_in_range", _played),
     *_methods("torchcodec.decoders", "VideoDecoder", "get_all_frames", _played),
     KnownFunction("soundfile", "", "read", _sound),

@@ -211,7 +211,7 @@ class ReadLog:
                 known = self._sources.passed(part)
                 if known is not None:
                     self._passed_on.update(known.units)
-        count = _count(values)
+        count = _count(values, read.axis)
         if reader.rowwise and not read.rows and isinstance(values, np.ndarray | torch.Tensor) and values.ndim:
             read = replace(read, rows=tuple(range(count)) if count <= MOST_READS else ())
         self.note(read)
@@ -230,7 +230,9 @@ class ReadLog:
         if self._changing is None or not units:  # what was not read before is no unit
             return values
         own = self._changing[(self._changing >= units.start) & (self._changing < units.stop)] - units.start
-        return altered(values, own if by_row else None, units.start, self._cell) if len(own) else values
+        if not len(own):
+            return values
+        return altered(values, own if by_row else None, units.start, self._cell, axis=read.axis)
 
     def _pieces(self, pieces: Any, read: Read) -> Any:
         """Pass on the frames of a video: those that the user's code takes pixels from are read."""
@@ -325,10 +327,10 @@ def _distances(value: np.ndarray, axis: int) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(np.abs(one - other).mean()) for other in positions) for one in positions)
 
 
-def _count(values: Any) -> int:
+def _count(values: Any, axis: int = 0) -> int:
     """How many rows values have; -1 if they have none."""
     if isinstance(values, np.ndarray | torch.Tensor):
-        return len(values) if values.ndim else -1
+        return values.shape[axis] if values.ndim > axis else -1
     if isinstance(values, Mapping):
         counts = {_count(value) for value in values.values()}
         return counts.pop() if len(counts) == 1 else -1

@@ -162,7 +162,7 @@ def _changed(value: Any, rows: np.ndarray | None, read: Read, own: frozenset[Rea
         return altered(value, None)
     inner = [row for row, unit in enumerate(read.units) if unit in own]
     if inner:
-        return altered(value, np.array(inner))
+        return altered(value, np.array(inner), axis=read.axis)
     return value if rows is None else with_columns(value, lambda column, _: _moved_far(column, rows))
 
 

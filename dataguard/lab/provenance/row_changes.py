@@ -74,6 +74,9 @@ class Store(Changeable, Protocol):
     def entry(self, row: int) -> Entry:
         """One row."""
 
+    def column(self, number: int) -> np.ndarray | None:
+        """The values of a column, or of all rows if each is one value: (rows,); None of anything else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -336,6 +339,11 @@ class Entries:
         return Entry(content, id(entry))
 
     @property
+    def values(self) -> np.ndarray | None:
+        """All entries, if they are numbers: (entries,); None otherwise."""
+        return np.array(self._entries) if self._number else None
+
+    @property
     def numbers(self) -> np.ndarray | None:
         """The floats of all entries, with this shape: (entries, floats); None if they have unlike many."""
         found = [_floats(entry) for entry in self._entries]
@@ -380,6 +388,10 @@ class NamedRows:
         """One row."""
         return entry_of(self._rows, row)
 
+    def column(self, number: int) -> np.ndarray | None:
+        """The values of a column, or of all rows if each is one value: (rows,); None of anything else."""
+        return column_of(self._rows, number)
+
 
 class Columns:
     """Columns of a table, some of which are held together, and their names."""
@@ -402,6 +414,14 @@ class Columns:
                 first += width
             yield
 
+    def column(self, number: int) -> np.ndarray | None:
+        """The values of a column: (rows,); None of anything but numbers, times and strings of a fixed size."""
+        for part, width in self._parts:
+            if number < width:
+                return column_of(part, number)
+            number -= width
+        return None
+
     def entry(self, row: int) -> Entry:
         """One row."""
         parts = [entry_of(part, row) for part, _ in self._parts]
@@ -422,6 +442,17 @@ def numbers_of(rows: Rows) -> np.ndarray | None:
     if isinstance(rows, Columns):
         return rows.numbers
     return rows.numbers if isinstance(rows, Entries) else None
+
+
+def column_of(rows: Rows, number: int) -> np.ndarray | None:
+    """The values of a column, or of all rows if each is one value: (rows,); None of anything else."""
+    if isinstance(rows, Columns):
+        return rows.column(number)
+    if isinstance(rows, Entries):
+        return rows.values
+    if not isinstance(rows, Numbers | Exchanged) or (not rows.columns and rows.arrays[0][:1].size != 1):
+        return None
+    return np.concatenate([array.reshape(len(array), -1)[:, number] for array in rows.arrays])
 
 
 def entry_of(rows: Rows, row: int) -> Entry:

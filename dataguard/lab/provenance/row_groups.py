@@ -17,7 +17,7 @@ import torch
 
 from dataguard.lab.core.records import key_of
 from dataguard.lab.provenance.row_changes import Changeable
-from dataguard.lab.provenance.stores import FEWEST_ROWS, MOST_ENTRIES, held_values
+from dataguard.lab.provenance.stores import FEWEST_ROWS, FIRST_AXES, MOST_ENTRIES, Axes, held_values
 
 GROUP_WORDS = frozenset(
     [
@@ -113,9 +113,9 @@ def names_group(name: str, declared: str | None) -> bool:
     return name == declared or words == ["unique", "id"] or (bool(own) and own <= GROUP_WORDS)
 
 
-def find_groups(dataset: Any, declared: str | None) -> list[RowGroups]:
-    """The groups of rows that a dataset holds: named ones first."""
-    held = list(held_values(dataset))
+def find_groups(dataset: Any, declared: str | None, axes: Axes = FIRST_AXES) -> list[RowGroups]:
+    """The groups of rows that a dataset holds, along these axes of arrays: named ones first."""
+    held = list(held_values(dataset, axes))
     columns = [column for path, value, _ in held for column in _columns(path, value, declared)]
     named: list[tuple[str, np.ndarray]] = []
     flags: list[tuple[str, str, np.ndarray]] = []

@@ -125,8 +125,8 @@ class RowTracer:
         There are none if reading raises, or if too many blocks matter.
         """
         rows, reaches = np.arange(store.count), None
-        while reaches is None or len(rows) > NARROW_ROWS or store.bytes * len(rows) / store.count > NARROW_BYTES:
-            large = len(rows) > NARROW_ROWS or store.bytes * len(rows) / store.count > NARROW_BYTES
+        while reaches is None or is_large(store, len(rows)):
+            large = is_large(store, len(rows))
             matter, found = [], {path: np.zeros(value.shape, bool) for path, value in self._base.items()}
             for block in np.array_split(rows, BLOCKS) if large and len(rows) > BLOCKS else [rows]:
                 changed = self._changed(store, block)
@@ -168,6 +168,11 @@ class RowTracer:
                 if changed.any():
                     found.setdefault(path, []).append(column)
         return {path: tuple(columns) for path, columns in found.items()}
+
+
+def is_large(store: Changeable, rows: int) -> bool:
+    """Whether so many rows are too many, or too large, to be changed again and again."""
+    return rows > NARROW_ROWS or store.bytes * rows / store.count > NARROW_BYTES
 
 
 def _same(one: np.ndarray | None, other: np.ndarray) -> bool:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.loader_facts import length_of
 from dataguard.lab.provenance.origins import LeafReads, LeafRows, Read, SampleRows
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
+from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.rows_changed import RowTracer
 from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
@@ -19,6 +22,8 @@ MOST_SECONDS = 2.0
 """How long the reads may take that find the sources of a sample: a user waits for them."""
 TRACING_READS, ROW_READS = 30, 150
 """About how many reads find the file, and the row in memory, of each position."""
+COMPARED = 3
+"""Other samples that are read to see along which axis the rows of an array are."""
 MOST_LISTED = 4
 """Rows and sources that are listed: more do not fit on a line."""
 
@@ -46,7 +51,9 @@ def find_sources(reader: Reader, index: Any) -> Sources:
             found.append((f"sample{leaf.path}", _of_reads(leaf)))
             named |= {read.source for read in leaf.reads if read is not None}
     if seconds * ROW_READS <= MOST_SECONDS:
-        rows = RowTracer(reader.read, held_stores(reader.dataset)).trace(index).leaves
+        others = evenly(range(length_of(reader.dataset) or 0), COMPARED) if isinstance(index, int) else []
+        axes = find_axes(reader.read, reader.dataset, [index, *others])
+        rows = RowTracer(reader.read, held_stores(reader.dataset, axes)).trace(index).leaves
         found += [(f"sample{leaf.path}", _of_rows(leaf)) for leaf in rows]
     return (*found, *(("", words) for words in _of_all([read for read in reads if read.source not in named])))
 
@@ -72,7 +79,7 @@ def _of_reads(leaf: LeafReads) -> str:
     sources: dict[str, list[int | str]] = {}
     for read in leaf.reads:
         if read is not None:
-            sources.setdefault(read.source, []).extend(read.rows)
+            sources.setdefault(read.name, []).extend(read.rows)
     words = [f"{_short(source)}{listed(source, rows)}" for source, rows in sources.items()]
     return "; ".join(_few(words)) + (" and others" if None in leaf.reads else "")
 
@@ -82,7 +89,7 @@ def _of_rows(leaf: LeafRows) -> str:
 
 
 def _of_read(read: Read) -> str:
-    return f"{_short(read.source)}{listed(read.source, read.rows)}"
+    return f"{_short(read.name)}{listed(read.source, read.rows)}"
 
 
 def _few(words: Sequence[str]) -> list[str]:

@@ -58,5 +58,5 @@ def _described(reads: Sequence[Read]) -> dict[str, str]:
     """What a sample is read from: a name for readers, and all of it."""
     if not reads:
         return {}
-    name = shown(reads[0].source, reads[0].rows)
-    return {"file": name, SOURCE: "\n".join(f"{read.source}{read.rows}{read.part}" for read in reads)}
+    name = shown(reads[0].name, reads[0].rows)
+    return {"file": name, SOURCE: "\n".join(f"{read.name}{read.rows}{read.part}" for read in reads)}

@@ -10,8 +10,9 @@ import contextlib
 import re
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from dataguard.lab.core.object_graph import attributes_of
 from dataguard.lab.core.source_location import is_own
 from dataguard.lab.provenance.arrow_rows import rows_of_table
 from dataguard.lab.provenance.memory import forget_regions, own_memory
+from dataguard.lab.provenance.origins import along
 from dataguard.lab.provenance.row_changes import Columns, Entries, Exchanged, NamedRows, Numbers, Rows, Store, rows_in
 
 FEWEST_ROWS = 8
@@ -41,14 +43,18 @@ _WITHOUT_NUMPY = {
     if (kind := getattr(torch, name, None)) is not None
 }
 """Types that numpy does not have, and types of the same size."""
+Axes: TypeAlias = Mapping[str, int]
+"""The axis of the rows of arrays, by the path at which a dataset holds them, where it is not the first one."""
+FIRST_AXES: Axes = MappingProxyType({})
+"""The rows of all arrays are along their first axis."""
 
 
-def held_stores(dataset: Any) -> list[Store]:
+def held_stores(dataset: Any, axes: Axes = FIRST_AXES) -> list[Store]:
     """What a dataset, and the datasets and objects in it, hold for each of several rows, nearest first."""
-    return [store for _, _, store in held_values(dataset) if store is not None]
+    return [store for _, _, store in held_values(dataset, axes) if store is not None]
 
 
-def held_values(dataset: Any) -> Iterator[tuple[str, Any, Store | None]]:
+def held_values(dataset: Any, axes: Axes = FIRST_AXES) -> Iterator[tuple[str, Any, Store | None]]:
     """What a dataset, and the datasets and objects in it, hold: the path, the value, and its rows if it has some."""
     forget_regions()
     seen: set[int] = set()
@@ -60,7 +66,7 @@ def held_values(dataset: Any) -> Iterator[tuple[str, Any, Store | None]]:
         seen.add(id(value))
         store = None
         with contextlib.suppress(Exception):  # an object of another version of a library, or one that raises
-            store = _store_of(path, value)
+            store = _store_of(path, value, axes.get(path, 0))
         yield path, value, store
         if store is None and depth < DEEPEST:
             queue.extend((f"{path}{step}", child, depth + 1) for step, child in _children(value))
@@ -85,20 +91,20 @@ def _entries(value: Any) -> Sequence[Any]:
     return list(list.__iter__(value)) if issubclass(type(value), list) else list(tuple.__iter__(value))
 
 
-def store_of(path: str, value: Any) -> Store | None:
-    """The rows of an array, table or list; None of anything else, and of what cannot be changed."""
+def store_of(path: str, value: Any, axis: int = 0) -> Store | None:
+    """The rows of an array along an axis, of a table or list; None of anything else, and of what cannot be changed."""
     forget_regions()
-    return _store_of(path, value)
+    return _store_of(path, value, axis)
 
 
-def _store_of(path: str, value: Any) -> Store | None:
+def _store_of(path: str, value: Any, axis: int) -> Store | None:
     kind = type(value)
     if issubclass(kind, np.ndarray | torch.Tensor):
-        return _stored(path, _array(value))
+        return _stored(along(path, axis), _array(value, axis))
     if issubclass(kind, list | tuple):
-        return _listed(path, _entries(value))
+        return _listed(path, _entries(value), axis)
     if issubclass(kind, dict):
-        return _joined(f"{path}[*]", list(dict.values(value))) if _are_numbered(dict.keys(value)) else None
+        return _joined(f"{path}[*]", list(dict.values(value)), axis) if _are_numbered(dict.keys(value)) else None
     if _is_of(value, "pandas", "DataFrame") or _is_of(value, "pandas", "Series"):
         return _stored(path, _pandas_table(value))
     if _is_of(value, "pyarrow", "Table"):
@@ -125,7 +131,7 @@ def _stored(path: str, rows: Rows | None, starts: tuple[int, ...] = ()) -> Store
     return NamedRows(path, rows, starts) if rows is not None and rows.count >= FEWEST_ROWS else None
 
 
-def _listed(path: str, value: Sequence[Any]) -> Store | None:
+def _listed(path: str, value: Sequence[Any], axis: int) -> Store | None:
     if not value:
         return None
     kinds = {type(entry) for entry in value[:MOST_CHILDREN]}
@@ -133,7 +139,7 @@ def _listed(path: str, value: Sequence[Any]) -> Store | None:
         shapes = {tuple(entry.shape) for entry in value[:MOST_CHILDREN]}
         # Equal ones in a tuple are different columns, as in a TensorDataset.
         if len(shapes) > 1 or (type(value) is list and len(value) < FEWEST_ROWS):
-            return _joined(f"{path}[*]", value)
+            return _joined(f"{path}[*]", value, axis)
     if type(value) is not list or not FEWEST_ROWS <= len(value) <= MOST_ENTRIES:
         return None
     if any(callable(entry) or issubclass(type(entry), Dataset) for entry in value[:MOST_CHILDREN]):
@@ -141,20 +147,26 @@ def _listed(path: str, value: Sequence[Any]) -> Store | None:
     return _stored(path, Entries(value))
 
 
-def _joined(path: str, parts: Sequence[Any]) -> Store | None:
-    """Arrays that are alike but for their number of rows, as one source."""
+def _joined(path: str, parts: Sequence[Any], axis: int) -> Store | None:
+    """Arrays that are alike but for their number of rows, as one source; `axis` is that of rows if all are alike."""
     if not 1 < len(parts) <= MOST_PARTS or not all(issubclass(type(part), np.ndarray | torch.Tensor) for part in parts):
         return None
     arrays = [_memory_of(part) for part in parts]
     known = [array for array in arrays if array is not None]
-    if len(known) < len(arrays) or len({(array.dtype, array.shape[1:]) for array in known}) != 1:
+    if len(known) < len(arrays) or len({(array.dtype, array.ndim) for array in known}) != 1:
         return None
-    rows = rows_in(known)
-    return _stored(path, rows, rows.starts[:-1]) if isinstance(rows, Numbers | Exchanged) else None
+    unlike = [
+        each for each, counts in enumerate(zip(*(array.shape for array in known), strict=True)) if len({*counts}) > 1
+    ]
+    if len(unlike) > 1:
+        return None
+    axis = unlike[0] if unlike else axis
+    rows = rows_in([np.moveaxis(array, axis, 0) for array in known])
+    return _stored(along(path, axis), rows, rows.starts[:-1]) if isinstance(rows, Numbers | Exchanged) else None
 
 
-def _array(value: Any) -> Rows | None:
-    """The rows of an array or tensor; of a structured one, its fields are columns."""
+def _array(value: Any, axis: int) -> Rows | None:
+    """The rows of an array or tensor along an axis; of a structured one, its fields are columns."""
     if isinstance(value, np.ndarray) and value.dtype.names:
         fields = [(name, _memory_of(value[name])) for name in value.dtype.names]
         parts = [
@@ -164,7 +176,9 @@ def _array(value: Any) -> Rows | None:
     if isinstance(value, np.ndarray) and value.dtype == object:
         return _objects(value)
     array = _memory_of(value)
-    return None if array is None else rows_in([array])
+    if array is None or (axis and array.shape != tuple(value.shape)):  # a view of overlapping windows
+        return None
+    return rows_in([np.moveaxis(array, axis, 0)])
 
 
 def _column(array: np.ndarray) -> Rows | None:

@@ -25,6 +25,7 @@ from dataguard.lab.core.object_graph import attributes_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.open_sources import path_of
 from dataguard.lab.provenance.reads_seen import ReadLog
+from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.row_changes import Store
 from dataguard.lab.provenance.rows_changed import RowTracer, values_of
 from dataguard.lab.provenance.stores import held_stores
@@ -150,7 +151,8 @@ def _rows(reader: Reader, path: str, chosen: Sequence[int]) -> Iterator[Reach]:
     """How far the rows of arrays, tables and lists are read, on which the largest leaf of samples depends."""
     first = values_of(reader.read(chosen[0]))
     largest = max(first, key=lambda leaf: first[leaf].nbytes, default=None)
-    stores = [store for store in held_stores(reader.dataset) if store.count <= MOST_ROWS]
+    axes = find_axes(reader.read, reader.dataset, chosen)
+    stores = [store for store in held_stores(reader.dataset, axes) if store.count <= MOST_ROWS]
     tracer = RowTracer(lambda index: reader.read(index), stores)
     spans: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     main: dict[int, Store] = {}

@@ -20,7 +20,7 @@ from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.provenance.row_changes import Changeable
 from dataguard.lab.provenance.row_groups import words_of
 from dataguard.lab.provenance.rows_changed import MOST_TESTED_COLUMNS, RowTracer, Values, differs, values_of
-from dataguard.lab.provenance.stores import held_values
+from dataguard.lab.provenance.stores import FIRST_AXES, Axes, held_values
 from dataguard.lab.reading.sample_reader import Reader
 
 WINDOW_SAMPLES = 3
@@ -113,9 +113,18 @@ def inputs_of(paths: Sequence[str], target: str) -> list[str]:
 
 
 def find_windows(
-    reader: Reader, indices: Sequence[Index], declared: str | None, known_future: Collection[str], affordable: bool
+    reader: Reader,
+    indices: Sequence[Index],
+    declared: str | None,
+    known_future: Collection[str],
+    affordable: bool,
+    *,
+    axes: Axes = FIRST_AXES,
 ) -> Windows:
-    """The rows of the targets and inputs of some samples; nothing if these come from different sources."""
+    """The rows of the targets and inputs of some samples; nothing if these come from different sources.
+
+    `axes` are those of the rows of the arrays that the dataset holds.
+    """
     paths = list(values_of(reader.read(indices[0])))
     target = target_of(paths, declared)
     if target is None:
@@ -123,7 +132,9 @@ def find_windows(
     tracer = RowTracer(reader.read, [])
     found: list[Window] = []
     inputs = inputs_of(paths, target)
-    held = [(value, store) for _, value, store in held_values(reader.dataset) if store and not _are_records(value)]
+    held = [
+        (value, store) for _, value, store in held_values(reader.dataset, axes) if store and not _are_records(value)
+    ]
     for value, store in held[: MOST_SOURCES if affordable else FEW_SOURCES] if inputs else ():
         changed = tracer.changes(indices[0], store, np.arange(store.count))
         matter = {path for path, one in changed.items() if one.any()}

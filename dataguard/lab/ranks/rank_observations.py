@@ -162,7 +162,7 @@ class Ranks:
         seeded = shares.overlap_of(*(ranks._contents(world, same_seed=True) for ranks in both))
         return replace(overlap, seeded=seeded is not None)
 
-    def _contents(self, world: int, *, same_seed: bool = False) -> shares.DatasetContents:
+    def _contents(self, world: int, *, same_seed: bool = False) -> list[shares.DatasetContent]:
         read = partial(shares.dataset_contents, length=MOST_READ)
         build = partial(self._subject.build, same_seed=same_seed)
         return self._on_each(world, ("dataset contents", same_seed), build, read)

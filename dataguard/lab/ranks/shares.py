@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.loader_facts import LoaderFacts, length_of
 from dataguard.lab.core.records import plain_index
+from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
@@ -181,44 +182,62 @@ def content_of(dataset: Any, index: Any, freezer: RngFreezer) -> tuple[bytes, ..
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
-def dataset_contents(build: Callable[..., Loader], length: int) -> tuple[tuple[bytes, ...], ...]:
-    """The digests of each sample of a rank's dataset, at most `length`, with seeded generators."""
+@dataclass(frozen=True, slots=True)
+class DatasetContent:
+    """The digests of each sample of a dataset, and the files that it is read from and most others are not."""
+
+    digests: tuple[tuple[bytes, ...], ...]
+    files: tuple[tuple[str, ...], ...]
+
+
+def dataset_contents(build: Callable[..., Loader], length: int) -> DatasetContent:
+    """The content of a rank's dataset, at most `length` samples, with seeded generators."""
     dataset: Any = build(num_workers=0).dataset
-    freezer = RngFreezer([[SEED]])
-    return tuple(content_of(dataset, index, freezer) for index in range(min(length, len(dataset))))
+    freezer, log = RngFreezer([[SEED]]), ReadLog()
+    digests, files = [], []
+    for index in range(min(length, len(dataset))):
+        with log.files() as found:
+            digests.append(content_of(dataset, index, freezer))
+        files.append(found)
+    times = Counter(file for found in files for file in found)
+    own = (tuple(file for file in found if 2 * times[file] <= len(files)) for found in files)
+    return DatasetContent(tuple(digests), tuple(own))
 
 
 @dataclass(frozen=True, slots=True)
 class RankOverlap:
     """How many samples `of` an evaluation of one rank another rank trains on, though the first rank does not.
 
-    `first` is one of them: its rank and index, and those of the training sample. `seeded`: they are shared with equal
-    global generators on all ranks, too.
+    `first` is one of them: its rank and index, and those of the training sample. `files` are those that some of them
+    are read from. `seeded`: they are shared with equal global generators on all ranks, too.
     """
 
     samples: int
     of: int
     first: tuple[tuple[int, int], tuple[int, int]]
+    files: tuple[str, ...] = ()
     seeded: bool = True
 
 
-DatasetContents = Sequence[Sequence[tuple[bytes, ...]]]
-"""The digests of each sample of a dataset, by rank."""
+NAMED_FILES = 8
+"""Files of an overlap that are named."""
 
 
-def overlap_of(training: DatasetContents, evaluation: DatasetContents) -> RankOverlap | None:
+def overlap_of(training: Sequence[DatasetContent], evaluation: Sequence[DatasetContent]) -> RankOverlap | None:
     """The largest overlap of the evaluation of one rank with the training of another.
 
     Only samples count that are one of a kind in both: blank or repeated ones may be equal by chance.
     """
-    trained, evaluated = list(map(_single, training)), list(map(_single, evaluation))
+    trained, evaluated = ([_single(one.digests) for one in ranks] for ranks in (training, evaluation))
     found = []
     for rank, samples in enumerate(evaluated):
         for other, earlier in enumerate(trained):
             shared = [content for content in samples if content in earlier and content not in trained[rank]]
             if rank != other and shared:
                 first = (rank, samples[shared[0]]), (other, earlier[shared[0]])
-                found.append(RankOverlap(len(shared), len(evaluation[rank]), first))
+                files = dict.fromkeys(file for one in shared for file in evaluation[rank].files[samples[one]])
+                of = len(evaluation[rank].digests)
+                found.append(RankOverlap(len(shared), of, first, tuple(islice(files, NAMED_FILES))))
     return max(found, key=lambda overlap: overlap.samples, default=None)
 
 

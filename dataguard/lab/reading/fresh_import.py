@@ -21,6 +21,7 @@ from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.process.fork_safety import own_files
+from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.epoch_trace import gate, gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.rng_discovery import SEED, seed_global_generators
@@ -62,10 +63,13 @@ def read_rebuilt(
     orders: Iterable[contextlib.AbstractContextManager[None]],
     files_read: Callable[[], contextlib.AbstractContextManager[list[str]]],
     calls: Mapping[Place | None, int],
+    *,
+    reversed_order: bool,
 ) -> Rebuilt:
     """Build the loader and read some samples under these orders, which record the `places` and `calls` of listings.
 
     Few are read if none of them needs an order: nothing depends on it then. `files_read` collects the files of each.
+    In a `reversed_order` no file is written: an index or class list that the factory saves would stay reversed.
     """
     files: list[tuple[str, ...]] = []
 
@@ -78,6 +82,8 @@ def read_rebuilt(
     with contextlib.ExitStack() as stack:
         for order in orders:
             stack.enter_context(order)
+        if reversed_order:
+            forbid_writes()
         reader = Reader(build(), folder)
         answers = [asked(index) for index in indices[:FEWEST_SAMPLES]]
         answers += [asked(index) for index in (indices[FEWEST_SAMPLES:] if any(places) else ())]

@@ -21,6 +21,7 @@ from dataguard.core.incident import Incident, LoaderFailed
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Index, LeafRecord, plain_index, streamed
 from dataguard.lab.process.incidents import FlightRecorder, incident_of
+from dataguard.lab.process.write_protection import WriteRefused, refused_write
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED, seeded
@@ -123,7 +124,9 @@ class Reader:
         try:
             with self._frozen(index, draw):
                 return Answer(plain, leaves_of(source[index]))
-        except Exception as error:  # noqa: BLE001 - any exception is an answer here
+        except Exception as error:
+            if refusal := refused_write(error):
+                raise WriteRefused(refusal) from error
             return Answer(plain, incident=incident_of(error, "sample", plain))
 
     @contextlib.contextmanager

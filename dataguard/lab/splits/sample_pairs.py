@@ -54,7 +54,8 @@ class SamplePair:
     """An index of the earlier split and one of this split, which have something in common.
 
     `same`: their content is equal, and too rich for a coincidence; `identical`: all their leaves are equal, including
-    labels, however small; `file` is a file that both are read from.
+    labels, however small; `file` is a file that both are read from, or that of which the sample of this split reads the
+    `copy`.
     """
 
     earlier: Index
@@ -62,6 +63,7 @@ class SamplePair:
     same: bool
     identical: bool
     file: str | None
+    copy: str | None = None
 
 
 def compare_pairs(
@@ -93,14 +95,20 @@ def compare_pairs(
     compared = {}
     for pair in read_both:
         earlier, index = pair
-        same, source = pair not in unlike, min((one[earlier].reads[name] for name in shared[pair]), default=None)
+        same = pair not in unlike
+        source, copy = min(((one[earlier].reads[name], two[index].reads[name]) for name in shared[pair]), default=_NONE)
         used = [found.get(place, frozenset()) for found, place in zip(parts, pair, strict=True)]
         if not same and all(used):
             both = len(used[0] & used[1])
-            same, source = both > SAME_PARTS * min(map(len, used)), source if both else None
+            same = both > SAME_PARTS * min(map(len, used))
+            source, copy = (source, copy) if both else _NONE
         identical = bool(one[earlier].digests & two[index].digests)
-        compared[pair] = SamplePair(earlier, index, same, identical, source)
+        compared[pair] = SamplePair(earlier, index, same, identical, source, None if copy == source else copy)
     return compared
+
+
+_NONE: tuple[None, None] = (None, None)
+"""The file of a pair that reads none in common, and its copy."""
 
 
 PARTS: tuple[Cell, ...] = tuple((row, column) for row in range(CELLS) for column in range(CELLS))
@@ -190,7 +198,7 @@ def read_contents(build: Callable[[], Loader], folder: Path, indices: Sequence[I
 def unit_of(read: Read) -> str:
     """The source and rows of a read as text."""
     rows = f"[{','.join(map(str, read.rows))}]" if read.rows else ""
-    return f"{read.source}{rows}{read.part}"
+    return f"{read.name}{rows}{read.part}"
 
 
 def names_of(read: Read) -> Iterator[str]:

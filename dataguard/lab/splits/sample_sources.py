@@ -54,7 +54,7 @@ RICH_ROWS = 8
 MOST_NAMES = 500_000
 """Datasets with more indices are not looked through for names: a limit of memory, as each is a Python object."""
 
-_ROWS = re.compile(r"::.*|\[[\d,]+\].*", re.DOTALL)
+_ROWS = re.compile(r"::.*|(\[(:, )+\*\])?\[[\d,]+\].*", re.DOTALL)
 """What follows the path of a file in a unit."""
 
 Unit = str
@@ -329,7 +329,7 @@ def _held(
 ) -> tuple[dict[str, array[int]], bool]:
     """The row or rows in memory that each sample depends on: their content and address; and whether they are rich."""
     place: dict[Index, int] = {index: number for number, index in enumerate(indices)}
-    stores = {store.path: store for store in held_stores(dataset)}
+    stores = {store.path: store for store in held_stores(dataset, origins.axes)}
     best: list[Entry] = []
     for path, count in origins.sources.items():
         rows = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import sys
 import tempfile
@@ -97,6 +98,9 @@ def test_libraries_in_c_write_none_where_the_kernel_can_deny_it(writer: str, fol
 
 
 CACHING = """
+import json
+import os
+
 import numpy as np
 from torch.utils.data import DataLoader, TensorDataset
 import torch
@@ -110,6 +114,14 @@ def images():
     held = np.stack([np.load(f"cached{number}.npy") for number in range(6)])
     return DataLoader(TensorDataset(torch.from_numpy(held.transpose(0, 3, 1, 2))), batch_size=2)
 
+def listed():
+    with open("classes.json", "w") as file:
+        json.dump([name for name in os.listdir() if name.endswith(".png")], file)
+    with open("classes.json") as file:
+        names = json.load(file)
+    return DataLoader([torch.tensor([int(name[0])]) for name in names], batch_size=2)
+
+
 def scaled():
     table = np.loadtxt("table.csv", delimiter=",", dtype=np.float32)
     np.save("mean.npy", table.mean(0))
@@ -120,7 +132,7 @@ def scaled():
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize(("factory", "code"), [("images", "DG505"), ("scaled", "DG521")])
+@pytest.mark.parametrize(("factory", "code"), [("images", "DG505"), ("listed", "DG309"), ("scaled", "DG521")])
 def test_what_a_factory_stores_stays_as_it_was(
     factory: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +151,9 @@ def test_what_a_factory_stores_stays_as_it_was(
     for number in range(6 if factory == "images" else 0):
         stored, usual = np.load(f"cached{number}.npy"), np.asarray(cv2.imread(f"{number}.png"))[..., ::-1]
         assert np.array_equal(stored, usual / np.float32(255))
+    if factory == "listed":
+        assert json.loads(Path("classes.json").read_text()) != [f"{number}.png" for number in reversed(range(6))]
+        assert report.results[0].status is Status.INCONCLUSIVE
     if factory == "scaled":
         assert np.allclose(np.load("mean.npy"), table.mean(0), atol=1e-5)
 

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler
 
 from dataguard.lab.process.isolation import isolated
 from dataguard.lab.provenance.boundaries import GroupSearch, find_crossings
+from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.row_groups import find_groups, names_group
 from dataguard.lab.reading.sample_reader import Reader
 
@@ -70,6 +71,10 @@ def scaled(self: Any, index: int) -> Any:
     return (window(self, index) - self.values.mean(0)) / self.values.std(0)
 
 
+def channels_first(self: Any, index: int) -> Any:
+    return self.values[:, index : index + WINDOW]
+
+
 def unfolded(self: Any, index: int) -> Any:
     return self.windows[index]
 
@@ -104,6 +109,17 @@ FOUND: dict[str, tuple[Callable[[], DataLoader[Any]], bool]] = {
             Held(window, CROSSING, values=values(), episode_data_index={"from": torch.arange(0, ROWS, LENGTH)})
         ),
         True,
+    ),
+    "channels first": (
+        lambda: DataLoader(Held(channels_first, CROSSING, values=values().T.copy(), session=numbers())),
+        True,
+    ),
+    "channels first, within groups": (
+        lambda: DataLoader(
+            Held(channels_first, CROSSING, values=values().T.copy(), session=numbers()),
+            sampler=SubsetRandomSampler(STARTS),
+        ),
+        False,
     ),
     "spectrum": (lambda: DataLoader(Held(spectrum, CROSSING, values=values(), session=numbers())), True),
     "unfolded": (
@@ -160,11 +176,12 @@ def searches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[GroupS
     folder = tmp_path_factory.mktemp("searches")
 
     def search() -> dict[str, Any]:
-        made = {name: make() for name, (make, _) in FOUND.items()}
-        return {
-            name: find_crossings(Reader(loader, folder), set(loader.sampler), None, affordable=True)
-            for name, loader in made.items()
-        }
+        found = {}
+        for name, (make, _) in FOUND.items():
+            reader = Reader(loader := make(), folder)
+            axes = find_axes(reader.read, reader.dataset, [7, 203, 391])
+            found[name] = find_crossings(reader, set(loader.sampler), None, axes, affordable=True)
+        return found
 
     return isolated(search, folder, timeout=100, allowed=100)
 

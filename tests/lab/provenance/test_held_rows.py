@@ -43,7 +43,7 @@ class Broken(Sampler[int]):
 def test_a_question_that_fails_leaves_the_others(tmp_path: Path) -> None:
     made: Any = TensorDataset(torch.rand(32, 4), torch.rand(32, 1))
     loader = DataLoader(made, sampler=Broken())
-    asked = Questions(32, (3, 5), (3, 5), None, (), None, rows=True, in_windows=True, groups=True, reached=True)
+    asked = Questions(32, (3, 5), (3, 5), None, (), None, (), rows=True, in_windows=True, groups=True, reached=True)
 
     def find() -> HeldRows:
         def build(*, reuse: bool = False, **wanted: Any) -> Any:

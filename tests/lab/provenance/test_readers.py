@@ -34,6 +34,7 @@ from dataguard.lab.provenance.origins import SampleReads
 from dataguard.lab.provenance.provenance import find_reads
 from dataguard.lab.provenance.readers import READERS, function_of
 from dataguard.lab.provenance.reads_seen import ReadLog
+from tests.lab.sound.test_decoders import importable
 
 COUNT, INDEX = 12, 5
 """Samples of each dataset, and the one that is looked at."""
@@ -249,6 +250,26 @@ def hdf5(folder: Path) -> Any:
 
 
 @case
+def columns_of_hdf5(folder: Path) -> Any:
+    with h5py.File(folder / "all.h5", "w") as file:
+        file["x"] = VALUES.T
+        file["y"] = PIXELS.transpose(1, 2, 3, 0)
+
+    def make(_: Any, index: int) -> Any:
+        with h5py.File(folder / "all.h5") as file:
+            return file["x"][:, index : index + 6], file["y"][..., index]
+
+    return Made(make), [("all.h5::/x[:, *]", tuple(range(5, 11)), True), ("all.h5::/y[:, :, :, *]", (5,), True)]
+
+
+@case
+def columns_of_a_mapped_array(folder: Path) -> Any:
+    np.save(folder / "all.npy", VALUES.T)
+    rows = np.load(folder / "all.npy", mmap_mode="r")
+    return Made(lambda _, index: np.array(rows[:, index : index + 6])), [("all.npy[:, *]", tuple(range(5, 11)), True)]
+
+
+@case
 def zarr(folder: Path) -> Any:
     zarr = pytest.importorskip("zarr")
     group = zarr.open_group(str(folder / "all.zarr"), mode="w")
@@ -429,6 +450,41 @@ def frames_of_decord(folder: Path) -> Any:
 
 
 @case
+def frames_of_torchcodec(folder: Path) -> Any:
+    decoders = importable("torchcodec.decoders", "no torchcodec, or no FFmpeg")
+    path = video(folder / "a.avi")
+
+    def make(_: Any, index: int) -> Any:
+        decoder = decoders.VideoDecoder(str(path))
+        return {
+            "at": decoder.get_frames_at([index, index + 2]).data,
+            "one": decoder[index + 1],
+            "slice": decoder[index + 3 : index + 5],
+            "range": decoder.get_frames_in_range(index, index + 5, 2).data / 255,
+            "played": decoder.get_frame_played_at(index / 10).data,
+            "times": decoder.get_frames_played_at([index / 10, index / 10 + 0.2]).data,
+            "span": decoder.get_frames_played_in_range(index / 10 + 0.1, index / 10 + 0.3).data,
+        }
+
+    rows: list[tuple[int, ...]] = [(5, 7), (6,), (8, 9), (5, 7, 9)]
+    times = [("0.500000 s",), ("0.500000 s", "0.700000 s"), ("0.600000 s",)]
+    return Made(make), [("a.avi", one, True) for one in [*rows, *times]]
+
+
+@case
+def sound_of_torchcodec(folder: Path) -> Any:
+    decoders = importable("torchcodec.decoders", "no torchcodec, or no FFmpeg")
+    for number in range(COUNT):
+        soundfile.write(folder / f"{number}.wav", np.random.default_rng(number).random(8000) - 0.5, 8000)
+
+    def make(_: Any, index: int) -> Any:
+        first = decoders.AudioDecoder(str(folder / f"{index}.wav")).get_samples_played_in_range(0.25, 0.5)
+        return first.data, decoders.AudioDecoder(str(folder / f"{index + 1}.wav")).get_all_samples().data
+
+    return Made(make), [("5.wav", ("0.250000 s",), True), ("6.wav", (), True)]
+
+
+@case
 def frames_of_pyav(folder: Path) -> Any:
     av = pytest.importorskip("av")
     path = video(folder / "a.avi")
@@ -532,11 +588,11 @@ def test_what_a_sample_is_read_from(name: str, observed: dict[str, tuple[SampleR
         pytest.skip("not installed")
     sample, expected = observed[name]
     assert isinstance(sample, SampleReads), sample
-    reads = [(read.source, read.rows, read.changeable) for read in sample.reads]
+    reads = [(read.name, read.rows, read.changeable) for read in sample.reads]
     assert (sorted(reads, key=str) if "threads" in name else reads) == expected
     units = {(source, row) for source, rows, changeable in expected if changeable for row in rows or (None,)}
     found = {
-        (read.source, row)
+        (read.name, row)
         for leaf in sample.leaves
         for read in leaf.reads
         if read is not None

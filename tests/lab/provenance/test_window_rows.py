@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from dataguard.checks.provenance.dg528_look_ahead import computed_late, held_by
 from dataguard.lab.process.isolation import isolated
+from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.window_rows import Windows, find_windows, inputs_of, target_of
 from dataguard.lab.reading.sample_reader import Reader
 from tests.lab.provenance.test_group_ends import Held
@@ -102,6 +103,17 @@ def nodes(self: Any, index: int) -> Any:
     return past(self, index)[..., 0], self.values[index + PAST - 1, :, 1]
 
 
+def channels_first(self: Any, index: int) -> Any:
+    """Columns of a table whose rows are along its second axis."""
+    end = index + PAST
+    return self.values[:, index:end], self.values[0, end : end + NEXT]
+
+
+def channels_first_too_late(self: Any, index: int) -> Any:
+    end = index + PAST
+    return self.values[:, index:end], self.values[0, end - 1 : end - 1 + NEXT]
+
+
 LABELLED = np.column_stack([PRICES[:, :2], np.arange(ROWS) * 7 % 3])
 SAMPLES: dict[str, tuple[Callable[[Any, int], Any], np.ndarray, bool]] = {
     "direction": (direction, PRICES, False),
@@ -117,6 +129,9 @@ SAMPLES: dict[str, tuple[Callable[[Any, int], Any], np.ndarray, bool]] = {
     "one row": (neighbours, PRICES, False),
     "mixed": (mixed, PRICES, False),
     "wide": (wide, np.random.default_rng(6).random((ROWS, 100), np.float32), False),
+    "channels first": (channels_first, PRICES.T, False),
+    "channels first, one row": (channels_first_too_late, PRICES.T, True),
+    "many channels first": (channels_first_too_late, np.tile(PRICES.T, (8, 1)), True),
     "nodes": (nodes, np.random.default_rng(6).random((ROWS, 4, 2), np.float32), False),
 }
 """What makes samples, the rows of which, and whether an input looks ahead."""
@@ -132,9 +147,12 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Windows]:
             name: DataLoader(Held(sample, ROWS - PAST - NEXT, values=values.copy()))
             for name, (sample, values, _) in SAMPLES.items()
         }
+        readers = {name: Reader(loader, folder) for name, loader in made.items()}
+        indices = [60, 61, 130, 190]
+        axes = {name: find_axes(reader.read, reader.dataset, indices) for name, reader in readers.items()}
         return {
-            name: find_windows(Reader(loader, folder), [60, 61, 130, 190], None, (), affordable=True)
-            for name, loader in made.items()
+            name: find_windows(reader, indices, None, (), affordable=True, axes=axes[name])
+            for name, reader in readers.items()
         }
 
     return isolated(find, folder, timeout=100, allowed=100)
