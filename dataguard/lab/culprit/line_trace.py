@@ -8,12 +8,15 @@ line of the user's code is resolved.
 
 from __future__ import annotations
 
+import ast
 import dis
+import linecache
 import math
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -40,6 +43,8 @@ MOST_SECONDS = 2.0
 """CPU time for which a state is looked at line by line: other processes must not decide what is found."""
 MOST_LOOKS = 4096
 """Looks that are kept: a sample that takes more is made in a loop."""
+MOST_DROPPED = 64
+"""Lines that drop their results and are kept: few that do so handle a sample."""
 QUICK_FACTORY = 1.0
 """Seconds of a factory that is called once more to see where it makes transforms: a finding takes two at most."""
 _CALLS = ("__call__", "forward")
@@ -103,11 +108,17 @@ def numbered(looks: Sequence[Look]) -> dict[tuple[str, int, str, int], Look]:
 class LineTrace:
     """Follows the arrays of the user's code in this disposable process; `roots` lead to its transforms.
 
-    `plain`: numbers and strings are followed as well.
+    `plain`: numbers and strings are followed as well. `dropping`: lines that use no result are kept for `dropped`.
     """
 
     def __init__(
-        self, measure: Measure, roots: Mapping[str, Any], seconds: float = math.inf, *, plain: bool = False
+        self,
+        measure: Measure,
+        roots: Mapping[str, Any],
+        seconds: float = math.inf,
+        *,
+        plain: bool = False,
+        dropping: bool = False,
     ) -> None:
         self.looks: list[Look] = []
         self.is_cut = False
@@ -116,6 +127,8 @@ class LineTrace:
         """The classes of the transforms that were called, by their paths."""
         self._measure = measure
         self._plain = plain
+        self._dropping = dropping
+        self._dropped: list[tuple[str, FrameType, Mapping[str, Any], tuple[Call, ...]]] = []
         self._seconds = seconds
         self._end = math.inf
         self._base: FrameType | None = None
@@ -176,12 +189,35 @@ class LineTrace:
         returned = self._parts_of("return", argument) if returns else ()
         for name, value in [*self._values_of(frame), *returned]:
             self._look(value, frame, name)
+        if self._dropping and event != "exception":
+            self._keep_dropped(frame)
         if event == "return":
             self._lines.pop(frame, None)
             self._numbers.pop(frame, None)
         else:
             self._lines[frame] = frame.f_lineno
         return self._in_own
+
+    def _keep_dropped(self, frame: FrameType) -> None:
+        """Keep the variables of a line that computes something, and neither assigns nor returns it."""
+        text = _unused_results(frame.f_code.co_filename).get(self._lines[frame])
+        if text is not None and len(self._dropped) < MOST_DROPPED:
+            calls = tuple(map(self._call_of, self._own_frames(frame)))[::-1]
+            self._dropped.append((text, frame, dict(frame.f_locals), calls))
+
+    def dropped(self) -> Iterator[Look]:
+        """Looks at results that lines compute and drop, such as `cv2.flip(mask, 1)`.
+
+        They are computed once more, after everything else: what that changes is of no use to anybody.
+        """
+        for text, frame, variables, calls in self._dropped:
+            with suppress(Exception):
+                value = eval(text, frame.f_globals, dict(variables))  # noqa: S307 - the user's line, which ran already
+                for step, held in self._parts_of("", value):
+                    state = None if any(held is one for one in variables.values()) else self._state_of(held)
+                    if state is not None and calls:
+                        _, file, line, function = calls[-1]
+                        yield Look(file, line, function, step, True, state, calls)
 
     def _in_transform(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
         if event == "return":
@@ -279,13 +315,34 @@ def _function_of(frame: FrameType) -> str:
 _COMPREHENSIONS = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"})
 
 
-def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
+    """What is in a list or dictionary, and in those that it holds: a batch of samples, or lists of their fields."""
     if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:MOST_ENTRIES])
+        items = list(value.items())[:MOST_ENTRIES]
     elif isinstance(value, list | tuple):
-        yield from ((f"[{number}]", item) for number, item in enumerate(value[:MOST_ENTRIES]))
+        items = list(enumerate(value[:MOST_ENTRIES]))
     else:
         yield "", value
+        return
+    for key, item in items:
+        inner = _entries(item, depth - 1) if depth > 1 else [("", item)]
+        yield from ((f"[{key!r}]{step}", held) for step, held in inner)
+
+
+@lru_cache(maxsize=256)
+def _unused_results(file: str) -> Mapping[int, str]:
+    """The expressions of a file that call or select something and whose results are not used, by their lines."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:  # source that was changed since
+        return {}
+    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return {
+        line: ast.unparse(value)
+        for value in values
+        if isinstance(value, ast.Call | ast.Subscript)
+        for line in range(value.lineno, (value.end_lineno or value.lineno) + 1)
+    }
 
 
 def _arrays_of(value: Any) -> Iterator[tuple[str, Any]]:
@@ -392,20 +449,27 @@ def line_of_change(run: Callable[[], object], state: Callable[[], Hashable]) -> 
 def line_only_in(run: Callable[[], object], usual: Callable[[], object]) -> Place | None:
     """The first line of the user's code that runs in `run` and not in `usual`: where an error is caught, say.
 
+    Without one, as where `contextlib.suppress` stands around a block, it is the line that catches an error only there.
     A function that ends with an `Exception` does not count, since it only passes the error on. What ends the whole run
     is no `Exception`, and may be raised here.
     """
-    known = {(file, line) for file, line, _ in _executed(usual)}
-    return next((place for place in _executed(run) if place[:2] not in known), None)
+    found, usually = _executed(run), _executed(usual)
+    pairs = zip(found, map(set, usually), strict=True)
+    return next((place for places, known in pairs for place in places if place not in known), None)
 
 
 _RETURNS = frozenset(map(dis.opmap.get, ("RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE")))
 """The instructions at which a function returns; at any other one, an exception ends it."""
 
 
-def _executed(run: Callable[[], object]) -> list[Place]:
-    """The lines of the user's code that run, in order, without those of functions that end with an `Exception`."""
+def _executed(run: Callable[[], object]) -> tuple[list[Place], list[Place]]:
+    """The lines of the user's code that run, in order, without those of functions that end with an `Exception`.
+
+    Also those at which a function goes on after an `Exception`.
+    """
     lines: list[tuple[FrameType, Place]] = []
+    catching: list[tuple[FrameType, Place]] = []
+    raising: set[FrameType] = set()
     failed: set[FrameType] = set()
     ending = False
 
@@ -417,15 +481,22 @@ def _executed(run: Callable[[], object]) -> list[Place]:
         nonlocal ending
         if event == "line" and len(lines) < MOST_LOOKS:
             code = frame.f_code
-            lines.append((frame, (code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name))))
-        ending = ending or (event == "exception" and not issubclass(argument[0], Exception))
+            place = (code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name))
+            lines.append((frame, place))
+            if frame in raising:
+                raising.discard(frame)
+                catching.append((frame, place))
+        if event == "exception":
+            raising.add(frame)
+            ending = ending or not issubclass(argument[0], Exception)
         if event == "return" and not ending and frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
             failed.add(frame)
         return in_own
 
     with suppress(BaseException), _traced(called):  # what ends the run is known
         run()
-    return [place for frame, place in lines if frame not in failed]
+    lasting = [[place for frame, place in places if frame not in failed] for places in (lines, catching)]
+    return lasting[0], lasting[1]
 
 
 @contextmanager

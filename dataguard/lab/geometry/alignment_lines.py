@@ -6,7 +6,7 @@ array in all charts show where it comes from after each line, and whether it fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -80,15 +80,32 @@ def state_of(array: np.ndarray) -> Hashable | None:
     return size, points.astype(np.float32).tobytes()
 
 
-def followed(reader: ChartedReader, number: int, draw: int) -> tuple[list[ChartedLook], dict[str, type]]:
-    """What a sample holds after each line, and the classes of the transforms that were called, by their paths."""
+@dataclass(frozen=True, slots=True)
+class ChartedSampleLines:
+    """What a sample holds after each line, and what lines compute and do not use.
+
+    `kinds` are the classes of the transforms that were called, by their paths.
+    """
+
+    looks: Sequence[ChartedLook]
+    dropped: Sequence[ChartedLook]
+    kinds: Mapping[str, type]
+
+
+def followed(reader: ChartedReader, number: int, draw: int) -> ChartedSampleLines:
+    """A sample, line by line, in the views of all charts."""
     views = [(chart, False) for chart in range(CHARTS)] + [(0, True)]
     traces = [reader.follow(state_of, number, draw, chart, negative_image=negative) for chart, negative in views]
     if None in traces:
         raise Undecided("no image is replaced while a sample is read")
     kinds = {path: kind for trace in traces if trace for path, kind in trace.kinds.items()}
     looks = joined([trace.looks for trace in traces if trace])
-    return [ChartedLook(one[0], one[0].state[0], views_of(one)) for one in looks], kinds  # type: ignore[index]
+    dropped = joined([list(trace.dropped()) for trace in traces if trace])
+    return ChartedSampleLines(_charted(looks), _charted(dropped), kinds)
+
+
+def _charted(looks: Iterable[list[Look]]) -> list[ChartedLook]:
+    return [ChartedLook(one[0], one[0].state[0], views_of(one)) for one in looks]  # type: ignore[index]
 
 
 def joined(looks: Sequence[Sequence[Look]]) -> Iterator[list[Look]]:
@@ -121,15 +138,26 @@ class Placed:
         return min(known) <= 2 / min(*self.size, *other.size) + 0.01 if known else None
 
 
-def line_apart(looks: Iterable[ChartedLook]) -> Look | None:
-    """The line after which an image and its mask are misaligned to the end."""
-    placed = [
-        (look.look, follows, Placed(fields, look.size))
-        for look in looks
-        for follows, fields in (("image", _fields(look.image)), ("mask", _mask_fields(look.mask)))
-        if fields
-    ]
-    return last_parting(placed, Placed.is_at, Placed.is_at)
+def line_apart(lines: ChartedSampleLines) -> Look | None:
+    """The line after which an image and its mask are misaligned to the end.
+
+    A line that computes the side which would match the other, and does not use it, should have done so.
+    """
+    placed = list(_placed(lines.looks))
+    look = last_parting(placed, Placed.is_at, Placed.is_at)
+    last = {follows: place for _, follows, place in placed}
+    for unused, follows, place in _placed(lines.dropped) if look else ():
+        if any(other != follows and place.is_at(held) for other, held in last.items()):
+            return unused
+    return look
+
+
+def _placed(looks: Iterable[ChartedLook]) -> Iterator[tuple[Look, str, Placed]]:
+    """Where images and masks are after each line."""
+    for look in looks:
+        for follows, fields in (("image", _fields(look.image)), ("mask", _mask_fields(look.mask))):
+            if fields:
+                yield look.look, follows, Placed(fields, look.size)
 
 
 def sizes_apart(looks: Iterable[ChartedLook], sizes: Sequence[Size]) -> Look | None:

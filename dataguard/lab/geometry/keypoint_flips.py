@@ -23,7 +23,7 @@ from dataguard.core.model import Location
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
-from dataguard.lab.culprit.line_trace import LineTrace
+from dataguard.lab.culprit.line_trace import LineTrace, Look
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
@@ -95,21 +95,38 @@ def line_of_flip(loader: Loader, folder: Path, flipped: FlippedKeypoints) -> Loc
     sides = flipped.sides
     reader = Reader(loader, folder, FLIP_DRAWS)
     for draw in range(FLIP_DRAWS):
-        trace = LineTrace(partial(_state_of, count=len(sides.partner)), {"dataset": loader.dataset})
+        measure = partial(_state_of, count=len(sides.partner))
+        trace = LineTrace(measure, {"dataset": loader.dataset}, dropping=True)
         with trace.following():
             reader.read(flipped.index, draw)
         earlier: dict[Hashable, list[np.ndarray]] = defaultdict(list)
-        for look in trace.looks:
+
+        def values(look: Look) -> tuple[bool, np.ndarray]:
             state: Any = look.state
             is_mask, shape, content = state
-            now = np.frombuffer(content, np.int64 if is_mask else np.float64).reshape(shape)
-            before = earlier[is_mask, shape]
-            kinds = (
+            return is_mask, np.frombuffer(content, np.int64 if is_mask else np.float64).reshape(shape)
+
+        def flips(look: Look, kind: str) -> bool:
+            """Whether a value is flipped in this way, beside one that was there before."""
+            is_mask, now = values(look)
+            before = earlier[is_mask, now.shape]
+            kinds = {
                 _flip_between(one, now, sides) if is_mask else flip_between(one, now, sides.partner) for one in before
-            )
-            if "kept" in kinds:
-                return look.location
+            }
             before.append(now)
+            return kind in kinds
+
+        found = next((look for look in trace.looks if flips(look, "kept")), None)
+        if found:
+            is_mask, kept = values(found)
+            # Of symmetric points, swapped ones look as if they had only moved.
+            swapped = kept if is_mask else kept[..., list(sides.partner), :]
+            unused = (
+                one
+                for one in trace.dropped()
+                if flips(one, "swapped") or (not is_mask and np.array_equal(values(one)[1], swapped))
+            )
+            return next(unused, found).location
     return None
 
 

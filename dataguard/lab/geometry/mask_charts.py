@@ -283,11 +283,11 @@ def trace_masks(
     reader.painter.is_mask, reader.painter.label_pair = rule, charts.chart_labels
     end = time.thread_time() + MOST_SECONDS
     for draw in draws:
-        looks, kinds = followed(reader, ORIGINALS + draw, draw)
-        look = line_apart(looks) if values is None else line_of_values(looks, values)
+        lines = followed(reader, ORIGINALS + draw, draw)
+        look = line_apart(lines) if values is None else line_of_values(lines.looks, values)
         # A transform that moves the image alone may be right, and wrongly called: by the user's code, if it calls it.
         if look and not look.exact and again and (values or is_library(look.file)):
-            look = look.made_at(places_of_construction(again, {look.name: kinds[look.name]}).get(look.name))
+            look = look.made_at(places_of_construction(again, {look.name: lines.kinds[look.name]}).get(look.name))
         if look or time.thread_time() > end:
             return look.location if look else None
     return None
@@ -299,8 +299,8 @@ def trace_sizes(
     """The line after which two sizes of an image disagree in the draw that differs most."""
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     leaves = _original(reader).leaves
-    looks, _ = followed(reader, pair.draw, pair.draw)
-    look = sizes_apart(looks, [leaves[path].shape[-2:] for path in (pair.large, pair.small)])
+    lines = followed(reader, pair.draw, pair.draw)
+    look = sizes_apart(lines.looks, [leaves[path].shape[-2:] for path in (pair.large, pair.small)])
     return look.location if look else None
 
 
