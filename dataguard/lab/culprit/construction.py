@@ -210,7 +210,9 @@ def _converted(call: _Call, is_handed_on: Blamed, given: Mapping[str, Any]) -> I
         for expression in expressions:
             parts = list(ast.walk(expression))
             used = [one.id for one in parts if isinstance(one, ast.Name) and one.id in call.variables]
-            if all(isinstance(one, _CONVERSION) for one in parts) and not any(callable(call.variables[one]) for one in used):
+            if all(isinstance(one, _CONVERSION) for one in parts) and not any(
+                callable(call.variables[one]) for one in used
+            ):
                 yield from (one for one in used if _length(call.variables[one]) == _length(given[name]))
 
 

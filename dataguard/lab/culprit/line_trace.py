@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import inspect
 import linecache
 import math
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -91,7 +92,23 @@ class Look(Traced):
     calls: tuple[Call, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A call of a user's function: the number of the call it is made in, and the positions of the looks it is given."""
+
+    by: int
+    code: CodeType
+    looks: tuple[int, ...]
+
+
 AnyTraced = TypeVar("AnyTraced", bound=Traced)
+
+
+def in_call(look: Look, call: int) -> Look:
+    """A look, in the line of an outer call that it runs in."""
+    at = next(position for position, outer in enumerate(look.calls) if outer[0] == call)
+    _, file, line, function = look.calls[at]
+    return replace(look, file=file, line=line, function=function, exact=True, calls=look.calls[: at + 1])
 
 
 def numbered(looks: Sequence[Look]) -> dict[tuple[str, int, str, int], Look]:
@@ -109,6 +126,7 @@ class LineTrace:
     """Follows the arrays of the user's code in this disposable process; `roots` lead to its transforms.
 
     `plain`: numbers and strings are followed as well. `dropping`: lines that use no result are kept for `dropped`.
+    `resumed`: generators that were started before are followed, too; else, the line counts that resumes one.
     """
 
     def __init__(
@@ -119,15 +137,20 @@ class LineTrace:
         *,
         plain: bool = False,
         dropping: bool = False,
+        resumed: bool = True,
     ) -> None:
         self.looks: list[Look] = []
         self.is_cut = False
         """Whether it ended after so many seconds, before what it followed."""
         self.kinds: dict[str, type] = {}
         """The classes of the transforms that were called, by their paths."""
+        self.given: dict[int, Given] = {}
+        """What the user's functions were called with, by the number of the call."""
         self._measure = measure
         self._plain = plain
         self._dropping = dropping
+        self._resumed = resumed
+        self._started: set[FrameType] = set()
         self._dropped: list[tuple[str, FrameType, Mapping[str, Any], tuple[Call, ...]]] = []
         self._seconds = seconds
         self._end = math.inf
@@ -136,6 +159,7 @@ class LineTrace:
         self._numbers: dict[FrameType, int] = {}
         self._count = 0
         self._measured: dict[Hashable, int] = {}
+        self._last: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no other object gets the same `id`
         self._transforms = {id(node.value): node.path for node in reachable(roots, _is_transform, enter=True)}
 
@@ -151,6 +175,7 @@ class LineTrace:
             self._base = None
             self._lines.clear()
             self._numbers.clear()
+            self._started.clear()
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         del event, argument
@@ -159,6 +184,8 @@ class LineTrace:
             self.is_cut = True
             return None
         if not is_library(code.co_filename):
+            if not self._resumed and self._was_started(frame):
+                return None
             self._lines[frame] = frame.f_lineno
             self._count += 1
             self._numbers[frame] = self._count
@@ -169,16 +196,30 @@ class LineTrace:
             return self._in_transform
         return None
 
+    def _was_started(self, frame: FrameType) -> bool:
+        """Whether this is a generator that ran before it was followed: it is a state that advances."""
+        if not frame.f_code.co_flags & inspect.CO_GENERATOR or frame in self._started:
+            return False
+        if frame.f_lasti > _start_of(frame.f_code):
+            return True
+        self._started.add(frame)
+        return False
+
     def _entered(self, frame: FrameType) -> None:
         """Look at arguments, which the calling line of the user's code computes; those of a library are given."""
         for _, value in _arrays_of(frame.f_locals.get("self")):  # what an object holds is no result of a line
             self._is_new(value, id(value))
         calling = next(self._own_frames(frame.f_back), None)
-        for name, value in self._values_of(frame):
+        values = list(self._values_of(frame))
+        for name, value in values:
             if calling is not None:
                 self._look(value, calling, name)
             else:
                 self._is_new(value, self._key_of(value, frame, name))
+        if calling is not None and calling in self._numbers:
+            looks = (self._last.get(id(value)) for _, value in values)
+            by, own = self._numbers[calling], self._numbers[frame]
+            self.given[own] = Given(by, frame.f_code, tuple(number for number in looks if number is not None))
 
     def _in_own(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         if time.thread_time() > self._end:
@@ -212,7 +253,7 @@ class LineTrace:
         """
         for text, frame, variables, calls in self._dropped:
             with suppress(Exception):
-                value = eval(text, frame.f_globals, dict(variables))  # noqa: S307 - the user's line, which ran already
+                value = eval(text, frame.f_globals, dict(variables))
                 for step, held in self._parts_of("", value):
                     state = None if any(held is one for one in variables.values()) else self._state_of(held)
                     if state is not None and calls:
@@ -247,6 +288,7 @@ class LineTrace:
         if state is not None:
             calls = tuple(map(self._call_of, self._own_frames(frame)))[::-1]
             _, file, line, function = calls[-1] if calls else self._call_of(frame)
+            self._last[id(value)] = len(self.looks)
             self.looks.append(Look(file, line, function, name, exact, state, calls))
 
     def _call_of(self, frame: FrameType) -> Call:
@@ -329,6 +371,11 @@ def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]{step}", held) for step, held in inner)
 
 
+def _start_of(code: CodeType) -> int:
+    """The instruction at which a generator is when it is first resumed."""
+    return next((one.offset for one in dis.get_instructions(code) if one.opname == "RESUME"), -1)
+
+
 @lru_cache(maxsize=256)
 def _unused_results(file: str) -> Mapping[int, str]:
     """The expressions of a file that call or select something and whose results are not used, by their lines."""
@@ -393,7 +440,7 @@ def placed(look: Look | None, loader: Any, build: Callable[[], Any] | None) -> T
 
 def line_of_difference(run: Callable[[], object], roots: Mapping[str, Any]) -> Place | None:
     """The first line of the user's code after which a value differs, of two runs one after the other."""
-    traces = LineTrace(content_of, roots, plain=True), LineTrace(content_of, roots, plain=True)
+    traces = [LineTrace(content_of, roots, plain=True, resumed=False) for _ in range(2)]
     for trace in traces:
         with trace.following():
             run()

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from dataguard.core.model import Undecided
-from dataguard.lab.culprit.line_trace import Look, numbered
+from dataguard.lab.culprit.line_trace import Given, LineTrace, Look, in_call, numbered
 from dataguard.lab.geometry.alignment import MaskValues, are_different, mask_values_of
 from dataguard.lab.geometry.charted_reader import ChartedReader
 from dataguard.lab.geometry.charts import (
@@ -84,24 +84,27 @@ def state_of(array: np.ndarray) -> Hashable | None:
 class ChartedSampleLines:
     """What a sample holds after each line, and what lines compute and do not use.
 
-    `kinds` are the classes of the transforms that were called, by their paths.
+    `kinds` are the classes of the transforms that were called, by their paths. `traced` is the read of the first chart.
     """
 
     looks: Sequence[ChartedLook]
     dropped: Sequence[ChartedLook]
     kinds: Mapping[str, type]
+    traced: LineTrace
 
 
 def followed(reader: ChartedReader, number: int, draw: int) -> ChartedSampleLines:
     """A sample, line by line, in the views of all charts."""
     views = [(chart, False) for chart in range(CHARTS)] + [(0, True)]
-    traces = [reader.follow(state_of, number, draw, chart, negative_image=negative) for chart, negative in views]
-    if None in traces:
+    followed = [reader.follow(state_of, number, draw, chart, negative_image=negative) for chart, negative in views]
+    traces = [trace for trace in followed if trace]
+    if len(traces) < len(views):
         raise Undecided("no image is replaced while a sample is read")
-    kinds = {path: kind for trace in traces if trace for path, kind in trace.kinds.items()}
-    looks = joined([trace.looks for trace in traces if trace])
-    dropped = joined([list(trace.dropped()) for trace in traces if trace])
-    return ChartedSampleLines(_charted(looks), _charted(dropped), kinds)
+    kinds = {path: kind for trace in traces for path, kind in trace.kinds.items()}
+    looks, dropped = (
+        joined(each) for each in ([trace.looks for trace in traces], [[*trace.dropped()] for trace in traces])
+    )
+    return ChartedSampleLines(_charted(looks), _charted(dropped), kinds, traces[0])
 
 
 def _charted(looks: Iterable[list[Look]]) -> list[ChartedLook]:
@@ -149,6 +152,26 @@ def line_apart(lines: ChartedSampleLines) -> Look | None:
     for unused, follows, place in _placed(lines.dropped) if look else ():
         if any(other != follows and place.is_at(held) for other, held in last.items()):
             return unused
+    return look and _where_sides_part(look, {id(one): follows for one, follows, _ in placed}, lines.traced)
+
+
+def _where_sides_part(look: Look, sides: Mapping[int, str], traced: LineTrace) -> Look:
+    """The line that calls the function of a look, if that also calls it for the other side: it gives other arguments.
+
+    `sides` are those of looks, by their identity.
+    """
+
+    def of(given: Given) -> set[str]:
+        return {side for number in given.looks if (side := sides.get(id(traced.looks[number])))}
+
+    while len(look.calls) > 1:
+        own = traced.given.get(look.calls[-1][0])
+        twins = [
+            one for one in traced.given.values() if own and one is not own and (one.by, one.code) == (own.by, own.code)
+        ]
+        if own is None or len(of(own)) != 1 or not any(len(of(one)) == 1 and of(one) != of(own) for one in twins):
+            break
+        look = in_call(look, own.by)
     return look
 
 
