@@ -444,16 +444,14 @@ def line_of_difference(run: Callable[[], object], roots: Mapping[str, Any]) -> P
     for trace in traces:
         with trace.following():
             run()
-    look = first_unlike(*traces)
+    look = first_unlike(*(trace.looks for trace in traces))
     return (look.file, look.line, look.function) if look else None
 
 
-def first_unlike(one: LineTrace, other: LineTrace) -> Look | None:
+def first_unlike(one: Sequence[Look], other: Sequence[Look]) -> Look | None:
     """The first look whose state differs in the other run, or that has none there: a branch was taken before."""
-    others = numbered(other.looks)
-    differing = (
-        look for key, look in numbered(one.looks).items() if key not in others or others[key].state != look.state
-    )
+    others = numbered(other)
+    differing = (look for key, look in numbered(one).items() if key not in others or others[key].state != look.state)
     return next(differing, None)
 
 

@@ -258,7 +258,7 @@ class CulpritPlaces:
         for draw, trace in enumerate(traces):
             with trace.following():
                 reader.read(index, draw)
-        look = first_unlike(*traces)
+        look = first_unlike(*(trace.looks for trace in traces))
         return look.location if look else None
 
     def _listed(self, names: frozenset[str]) -> Location | None:
