@@ -225,6 +225,16 @@ class LineTrace:
         if time.thread_time() > self._end:
             self.is_cut = True
             return None
+        self._left(frame, event, argument)
+        if event == "return":
+            self._lines.pop(frame, None)
+            self._numbers.pop(frame, None)
+        else:
+            self._lines[frame] = frame.f_lineno
+        return self._in_own
+
+    def _left(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Look at what a line has left, and at what its function returns."""
         # Python 3.12 runs comprehensions in the frame around them, which holds the result after the line.
         returns = event == "return" and frame.f_code.co_name not in _COMPREHENSIONS
         returned = self._parts_of("return", argument) if returns else ()
@@ -232,12 +242,6 @@ class LineTrace:
             self._look(value, frame, name)
         if self._dropping and event != "exception":
             self._keep_dropped(frame)
-        if event == "return":
-            self._lines.pop(frame, None)
-            self._numbers.pop(frame, None)
-        else:
-            self._lines[frame] = frame.f_lineno
-        return self._in_own
 
     def _keep_dropped(self, frame: FrameType) -> None:
         """Keep the variables of a line that computes something, and neither assigns nor returns it."""
@@ -460,35 +464,32 @@ def line_of_change(run: Callable[[], object], state: Callable[[], Hashable]) -> 
 
     None if there is none within `MOST_SECONDS`.
     """
-    before, end = state(), time.thread_time() + MOST_SECONDS
-    lines: dict[FrameType, int] = {}
-    found: list[Place] = []
-
-    def called(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        if is_library(frame.f_code.co_filename):
-            return None
-        lines[frame] = frame.f_lineno
-        calling = frame.f_back
-        while calling is not None and calling not in lines:
-            calling = calling.f_back
-        if calling is not None:  # the line so far that calls this function
-            in_own(calling, event, argument)
-        return None if found else in_own
-
-    def in_own(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        del event, argument
-        late = time.thread_time() > end
-        if not found and not late and state() != before:
-            found.append((frame.f_code.co_filename, lines[frame], frame.f_code.co_name))
-        if found or late:
-            sys.settrace(None)
-            return None
-        lines[frame] = frame.f_lineno
-        return in_own
-
-    with _traced(called):
+    trace = _ChangeTrace(state)
+    with trace.following():
         run()
-    return found[0] if found else None
+    return trace.place
+
+
+class _ChangeTrace(LineTrace):
+    """Follows lines, and no values: it ends with the first line after which a state differs."""
+
+    def __init__(self, state: Callable[[], Hashable]) -> None:
+        super().__init__(lambda _: None, {}, MOST_SECONDS)
+        self.place: Place | None = None
+        self._state = state
+        self._before = state()
+
+    def _entered(self, frame: FrameType) -> None:
+        """Compare after the line so far that calls this function."""
+        calling = next(self._own_frames(frame.f_back), None)
+        if calling is not None:
+            self._left(calling, "line", None)
+
+    def _left(self, frame: FrameType, event: str, argument: Any) -> None:
+        del event, argument
+        if self.place is None and self._state() != self._before:
+            self.place = self._call_of(frame)[1:]
+            sys.settrace(None)
 
 
 def line_only_in(run: Callable[[], object], usual: Callable[[], object]) -> Place | None:

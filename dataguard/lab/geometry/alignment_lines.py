@@ -6,13 +6,14 @@ array in all charts show where it comes from after each line, and whether it fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from dataguard.core.model import Undecided
+from dataguard.lab.culprit.construction import places_of_construction
 from dataguard.lab.culprit.line_trace import Given, LineTrace, Look, in_call, numbered
 from dataguard.lab.geometry.alignment import MaskValues, are_different, mask_values_of
 from dataguard.lab.geometry.charted_reader import ChartedReader
@@ -27,6 +28,7 @@ from dataguard.lab.geometry.charts import (
     sampled,
 )
 from dataguard.lab.images.painter import is_image, planes_of
+from dataguard.targets.variants import Loader
 
 MOST_PLANES = 8
 """Planes that are looked at one by one: more are the slices of a volume, or one for each class."""
@@ -152,7 +154,27 @@ def line_apart(lines: ChartedSampleLines) -> Look | None:
     for unused, follows, place in _placed(lines.dropped) if look else ():
         if any(other != follows and place.is_at(held) for other, held in last.items()):
             return unused
-    return look and _where_sides_part(look, {id(one): follows for one, follows, _ in placed}, lines.traced)
+    sides = {id(one): follows for one, follows, _ in placed}
+    moved = {follows for _, follows, place in placed if place.is_at(_first_at(placed, follows)) is False}
+    if look and len(moved) == 1:
+        return _beside(look, {one for one, follows in sides.items() if follows not in moved}, lines.traced)
+    return look and _where_sides_part(look, sides, lines.traced)
+
+
+def _first_at(placed: Sequence[tuple[Look, str, Placed]], side: str) -> Placed:
+    return next(place for _, follows, place in placed if follows == side)
+
+
+def _beside(look: Look, kept: Set[int], traced: LineTrace) -> Look:
+    """A look that moves one side, at the line of the innermost function that is given the other one, too.
+
+    Without any, it is the outermost one, which reads it. `kept` are the looks at the other side, by their identity.
+    """
+    for call, *_ in reversed(look.calls):
+        given = traced.given.get(call)
+        if given is None or any(id(traced.looks[number]) in kept for number in given.looks):
+            return look if call == look.calls[-1][0] else in_call(look, call)
+    return look
 
 
 def _where_sides_part(look: Look, sides: Mapping[int, str], traced: LineTrace) -> Look:
@@ -181,6 +203,28 @@ def _placed(looks: Iterable[ChartedLook]) -> Iterator[tuple[Look, str, Placed]]:
         for follows, fields in (("image", _fields(look.image)), ("mask", _mask_fields(look.mask))):
             if fields:
                 yield look.look, follows, Placed(fields, look.size)
+
+
+def last_move(lines: ChartedSampleLines) -> Look | None:
+    """The last line after which an image shows another part of its file, or is flipped, beside a target that is kept.
+
+    It is that of the innermost function which is given an image that no chart changes, or else of the outermost one.
+    """
+    found: Look | None = None
+    held: Placed | None = None
+    for look, follows, place in _placed(lines.looks):
+        if follows == "image":
+            found = look if held is not None and place.is_at(held) is False else found
+            held = place
+    kept = {id(one.look) for one in lines.looks if not np.ptp(one.views, axis=0).any()}
+    return found and _beside(found, kept, lines.traced)
+
+
+def made_by_factory(look: Look, lines: ChartedSampleLines, again: Callable[[], Loader] | None) -> Look:
+    """What a library's transform does, at the line that makes that, in one more call of the factory."""
+    if look.exact or again is None:
+        return look
+    return look.made_at(places_of_construction(again, {look.name: lines.kinds[look.name]}).get(look.name))
 
 
 def sizes_apart(looks: Iterable[ChartedLook], sizes: Sequence[Size]) -> Look | None:
