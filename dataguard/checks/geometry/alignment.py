@@ -107,8 +107,9 @@ def drawn_findings(lab: Lab) -> Compared:
                 "image": target.moved,
                 "same target in": f"{target.stayed} of {target.pairs} pairs of draws",
             },
-            at=lab.dataset.location,
+            at=observed_or_none(partial(lab.geometry.line_of_drawn_target, target)) or lab.dataset.location,
             repro=None if charts.collated or target.index is None else lab.repro.samples(target.index),
+            sample=target.index,
         )
         for target in charts.targets
         if target.stayed == target.pairs >= FEWEST_FLIPPED and not target.followed

@@ -51,7 +51,7 @@ def dg106_shared_handle(lab: Lab) -> Judgement:
     if offsets.workers:
         exercised = {"samples": offsets.samples, "workers": offsets.workers}
     if offsets.at_risk:
-        yield _finding(offsets, _incident(lab))
+        yield _finding(lab, offsets, _incident(lab))
     elif offsets.moved:
         names = _names([file for file, _, _ in offsets.moved])
         note = f"workers share the file offset of {names}, but take a lock, and all samples are correct"
@@ -76,7 +76,7 @@ def _latent(lab: Lab) -> str:
     return f"; several forked workers may share the file offset of {_names(shared)}" if shared else ""
 
 
-def _finding(offsets: SharedOffsets, incident_headline: str | None) -> Finding:
+def _finding(lab: Lab, offsets: SharedOffsets, incident_headline: str | None) -> Finding:
     moved = offsets.moved or offsets.later
     file, before, after = moved[0]
     first = offsets.wrong[0] if offsets.wrong else None
@@ -91,9 +91,10 @@ def _finding(offsets: SharedOffsets, incident_headline: str | None) -> Finding:
         "exception with several workers": exception,
         "lock": "taken by workers, but not effective" if offsets.locked else None,
     }
-    source_file, line = file.at or (None, None)
+    path, at = file.path, file.at
+    opened = lab.randomness.opening_line(path) if path else None
     message = f"{offsets.workers} workers read {file.name} through one file offset{outcome}"
-    return Finding(message, without_empty(evidence), Location(source_file, line, file.path) if source_file else None)
+    return Finding(message, without_empty(evidence), opened or (Location(*at, path) if at else None))
 
 
 def _incident(lab: Lab) -> str | None:

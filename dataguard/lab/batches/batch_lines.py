@@ -144,19 +144,32 @@ def _line_of_rows(history: BatchHistory, name: str) -> Look | None:
 
 
 def _line_of_order(history: BatchHistory, names: tuple[str, str]) -> Look | None:
-    for name in sorted(names, key=lambda name: _is_in_order(history, name)):
+    """The line that sorts one leaf, or else, where a variable holds the order, that which leaves the other unsorted."""
+    orders = {name: _order(history, name) for name in names}
+    is_kept = any(order and _is_held(history, order) for order in orders.values())
+    usual = list(range(len(history.samples)))
+    for name in sorted(names, key=lambda name: (orders[name] == usual) is not is_kept):
         look = _line_of_rows(history, name)
         if look is not None:
             return look
     return None
 
 
-def _is_in_order(history: BatchHistory, name: str) -> bool:
-    """Whether each row of a leaf holds some leaf of the sample in its position."""
-    rows = _rows(history, name)
-    pairs = zip(rows, map(sample_contents, history.samples), strict=False)
-    return len(rows) == len(history.samples) and all(
-        any(holds(content_of(row), content) for content in contents.values()) for row, contents in pairs
+def _order(history: BatchHistory, name: str) -> list[int]:
+    """The position of the sample that each row of a leaf holds some leaf of; [] if one is not recognized."""
+    contents = [list(sample_contents(sample).values()) for sample in history.samples]
+    order: list[int] = []
+    for row, content in enumerate(map(content_of, _rows(history, name))):
+        own = [number for number, sample in enumerate(contents) if any(holds(content, leaf) for leaf in sample)]
+        order += [row] if row in own else own[:1]
+    return order if len(order) == len(contents) else []
+
+
+def _is_held(history: BatchHistory, order: list[int]) -> bool:
+    """Whether a variable of collate_fn holds this order as numbers, which is not that of the samples."""
+    looks = history.looks[history.collated :]
+    return order != sorted(order) and any(
+        part.values.dtype.kind in "iu" and part.values.tolist() == order for look in looks for part in parts(look)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -39,12 +40,13 @@ def transforms(name: str, value: Any) -> bool:
     return callable(value) and not isinstance(value, type | Dataset | Sampler)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Call:
     """One call on the stack: where it is now, its code, and what it was called with."""
 
     place: Place
     code: CodeType
+    instruction: int
     arguments: Mapping[str, Any]
     variables: Mapping[str, Any]
 
@@ -75,7 +77,7 @@ class Constructions:
         """The line that constructs an object, or that decides the blamed arguments of its constructor."""
         _, calls, given = self._made.get(id(part), _UNSEEN)
         values = [value for name, value in given.items() if blamed(name, value)]
-        return _deciding(calls, lambda name, value: blamed(name, value) and any(value is one for one in values))
+        return _deciding(calls, lambda name, value: blamed(name, value) and any(value is one for one in values), given)
 
     def deciding_place(self, part: Any, inner: Iterable[Any], *, follow: bool) -> Place | None:
         """The line that constructs an object, or gives what is to hold one of the `inner` ones, alone or in a list.
@@ -143,7 +145,7 @@ def _calls(frame: FrameType | None) -> Iterator[_Call]:
         code = frame.f_code
         if not is_library(code.co_filename):
             place = (code.co_filename, frame.f_lineno, code.co_name)
-            yield _Call(place, code, dict(arguments_of(frame)), dict(frame.f_locals))
+            yield _Call(place, code, frame.f_lasti, dict(arguments_of(frame)), dict(frame.f_locals))
         frame = frame.f_back
 
 
@@ -179,14 +181,72 @@ def _decided(calls: list[_Call], blamed: Blamed) -> _Call:
     return next((call for call in calls if not any(blamed(*one) for one in call.arguments.items())), calls[-1])
 
 
-def _deciding(calls: list[_Call], is_handed_on: Blamed) -> Place | None:
-    """The line further out that decides what is handed on: that which assigns its variable, if there is one."""
+def _deciding(calls: list[_Call], is_handed_on: Blamed, given: Mapping[str, Any] | None = None) -> Place | None:
+    """The line further out that decides what is handed on: that which assigns its variable, if there is one.
+
+    `given` is what the constructor itself was called with.
+    """
     if not calls:
         return None
     call = _decided(calls, is_handed_on)
+    inner = given if call is calls[0] else calls[calls.index(call) - 1].arguments
     names = [name for name, value in call.variables.items() if is_handed_on(name, value)]
+    names = names or list(_converted(call, is_handed_on, inner or {}))
     file, line, function = call.place
     return file, _line_of_variable(call.code, names, line) or line, function
+
+
+def _converted(call: _Call, is_handed_on: Blamed, given: Mapping[str, Any]) -> Iterator[str]:
+    """The variables that a call converts for the blamed argument: `rows` of `Subset(data, rows.tolist())`.
+
+    What is as long has all of its entries; an index or a function of the user's may have chosen others.
+    """
+    node = _node_of(call)
+    names = [name for name in given if name != "self"]
+    for position, name in enumerate(names):
+        if node is None or not is_handed_on(name, given[name]):
+            continue
+        expressions = [*node.args[position : position + 1], *(one.value for one in node.keywords if one.arg == name)]
+        for expression in expressions:
+            parts = list(ast.walk(expression))
+            used = [one.id for one in parts if isinstance(one, ast.Name) and one.id in call.variables]
+            if all(isinstance(one, _CONVERSION) for one in parts) and not any(
+                callable(call.variables[one]) for one in used
+            ):
+                yield from (one for one in used if _length(call.variables[one]) == _length(given[name]))
+
+
+_CONVERSION = (ast.Call, ast.Attribute, ast.Name, ast.expr_context)
+"""The parts of an expression that calls functions, and selects nothing itself."""
+
+
+def _length(value: Any) -> int | None:
+    try:
+        return len(value)
+    except Exception:  # noqa: BLE001 - a value of the user's that has no length
+        return None
+
+
+def _node_of(call: _Call) -> ast.Call | None:
+    """The expression that is called there; None before Python 3.11, or if its source is not there."""
+    positions = list(getattr(call.code, "co_positions", list)())
+    number = call.instruction // 2
+    if number >= len(positions):
+        return None
+    try:
+        tree = ast.parse("".join(linecache.getlines(call.place[0])))
+    except SyntaxError:
+        return None
+    wanted = positions[number]
+    return next(
+        (
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call)
+            and (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == wanted
+        ),
+        None,
+    )
 
 
 def _line_of_variable(code: CodeType, names: list[str], before: int) -> int | None:
@@ -224,3 +284,12 @@ def place_of_part(
         if place is not None:
             return path, place
     return None
+
+
+def line_that_shares(again: Callable[[], tuple[Loader, Loader]]) -> Place | None:
+    """Where the first of two loaders is given its dataset, if the other one reads that, too; None if it does not."""
+    notes = Constructions([DataLoader])
+    with notes.noted():
+        own, other = again()
+    held = reachable({"dataset": other.dataset}, lambda value: value is own.dataset, enter=True)
+    return notes.deciding_place(own, [own.dataset], follow=False) if any(True for _ in held) else None

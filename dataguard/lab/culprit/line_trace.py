@@ -8,13 +8,17 @@ line of the user's code is resolved.
 
 from __future__ import annotations
 
+import ast
 import dis
+import inspect
+import linecache
 import math
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from types import FrameType
+from functools import lru_cache
+from types import CodeType, FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,6 +44,8 @@ MOST_SECONDS = 2.0
 """CPU time for which a state is looked at line by line: other processes must not decide what is found."""
 MOST_LOOKS = 4096
 """Looks that are kept: a sample that takes more is made in a loop."""
+MOST_DROPPED = 64
+"""Lines that drop their results and are kept: few that do so handle a sample."""
 QUICK_FACTORY = 1.0
 """Seconds of a factory that is called once more to see where it makes transforms: a finding takes two at most."""
 _CALLS = ("__call__", "forward")
@@ -86,7 +92,23 @@ class Look(Traced):
     calls: tuple[Call, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A call of a user's function: the number of the call it is made in, and the positions of the looks it is given."""
+
+    by: int
+    code: CodeType
+    looks: tuple[int, ...]
+
+
 AnyTraced = TypeVar("AnyTraced", bound=Traced)
+
+
+def in_call(look: Look, call: int) -> Look:
+    """A look, in the line of an outer call that it runs in."""
+    at = next(position for position, outer in enumerate(look.calls) if outer[0] == call)
+    _, file, line, function = look.calls[at]
+    return replace(look, file=file, line=line, function=function, exact=True, calls=look.calls[: at + 1])
 
 
 def numbered(looks: Sequence[Look]) -> dict[tuple[str, int, str, int], Look]:
@@ -103,19 +125,33 @@ def numbered(looks: Sequence[Look]) -> dict[tuple[str, int, str, int], Look]:
 class LineTrace:
     """Follows the arrays of the user's code in this disposable process; `roots` lead to its transforms.
 
-    `plain`: numbers and strings are followed as well.
+    `plain`: numbers and strings are followed as well. `dropping`: lines that use no result are kept for `dropped`.
+    `resumed`: generators that were started before are followed, too; else, the line counts that resumes one.
     """
 
     def __init__(
-        self, measure: Measure, roots: Mapping[str, Any], seconds: float = math.inf, *, plain: bool = False
+        self,
+        measure: Measure,
+        roots: Mapping[str, Any],
+        seconds: float = math.inf,
+        *,
+        plain: bool = False,
+        dropping: bool = False,
+        resumed: bool = True,
     ) -> None:
         self.looks: list[Look] = []
         self.is_cut = False
         """Whether it ended after so many seconds, before what it followed."""
         self.kinds: dict[str, type] = {}
         """The classes of the transforms that were called, by their paths."""
+        self.given: dict[int, Given] = {}
+        """What the user's functions were called with, by the number of the call."""
         self._measure = measure
         self._plain = plain
+        self._dropping = dropping
+        self._resumed = resumed
+        self._started: set[FrameType] = set()
+        self._dropped: list[tuple[str, FrameType, Mapping[str, Any], tuple[Call, ...]]] = []
         self._seconds = seconds
         self._end = math.inf
         self._base: FrameType | None = None
@@ -123,6 +159,7 @@ class LineTrace:
         self._numbers: dict[FrameType, int] = {}
         self._count = 0
         self._measured: dict[Hashable, int] = {}
+        self._last: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no other object gets the same `id`
         self._transforms = {id(node.value): node.path for node in reachable(roots, _is_transform, enter=True)}
 
@@ -138,6 +175,7 @@ class LineTrace:
             self._base = None
             self._lines.clear()
             self._numbers.clear()
+            self._started.clear()
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         del event, argument
@@ -146,6 +184,8 @@ class LineTrace:
             self.is_cut = True
             return None
         if not is_library(code.co_filename):
+            if not self._resumed and self._was_started(frame):
+                return None
             self._lines[frame] = frame.f_lineno
             self._count += 1
             self._numbers[frame] = self._count
@@ -156,32 +196,73 @@ class LineTrace:
             return self._in_transform
         return None
 
+    def _was_started(self, frame: FrameType) -> bool:
+        """Whether this is a generator that ran before it was followed: it is a state that advances."""
+        if not frame.f_code.co_flags & inspect.CO_GENERATOR or frame in self._started:
+            return False
+        if frame.f_lasti > _start_of(frame.f_code):
+            return True
+        self._started.add(frame)
+        return False
+
     def _entered(self, frame: FrameType) -> None:
         """Look at arguments, which the calling line of the user's code computes; those of a library are given."""
         for _, value in _arrays_of(frame.f_locals.get("self")):  # what an object holds is no result of a line
             self._is_new(value, id(value))
         calling = next(self._own_frames(frame.f_back), None)
-        for name, value in self._values_of(frame):
+        values = list(self._values_of(frame))
+        for name, value in values:
             if calling is not None:
                 self._look(value, calling, name)
             else:
                 self._is_new(value, self._key_of(value, frame, name))
+        if calling is not None and calling in self._numbers:
+            looks = (self._last.get(id(value)) for _, value in values)
+            by, own = self._numbers[calling], self._numbers[frame]
+            self.given[own] = Given(by, frame.f_code, tuple(number for number in looks if number is not None))
 
     def _in_own(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         if time.thread_time() > self._end:
             self.is_cut = True
             return None
-        # Python 3.12 runs comprehensions in the frame around them, which holds the result after the line.
-        returns = event == "return" and frame.f_code.co_name not in _COMPREHENSIONS
-        returned = self._parts_of("return", argument) if returns else ()
-        for name, value in [*self._values_of(frame), *returned]:
-            self._look(value, frame, name)
+        self._left(frame, event, argument)
         if event == "return":
             self._lines.pop(frame, None)
             self._numbers.pop(frame, None)
         else:
             self._lines[frame] = frame.f_lineno
         return self._in_own
+
+    def _left(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Look at what a line has left, and at what its function returns."""
+        # Python 3.12 runs comprehensions in the frame around them, which holds the result after the line.
+        returns = event == "return" and frame.f_code.co_name not in _COMPREHENSIONS
+        returned = self._parts_of("return", argument) if returns else ()
+        for name, value in [*self._values_of(frame), *returned]:
+            self._look(value, frame, name)
+        if self._dropping and event != "exception":
+            self._keep_dropped(frame)
+
+    def _keep_dropped(self, frame: FrameType) -> None:
+        """Keep the variables of a line that computes something, and neither assigns nor returns it."""
+        text = _unused_results(frame.f_code.co_filename).get(self._lines[frame])
+        if text is not None and len(self._dropped) < MOST_DROPPED:
+            calls = tuple(map(self._call_of, self._own_frames(frame)))[::-1]
+            self._dropped.append((text, frame, dict(frame.f_locals), calls))
+
+    def dropped(self) -> Iterator[Look]:
+        """Looks at results that lines compute and drop, such as `cv2.flip(mask, 1)`.
+
+        They are computed once more, after everything else: what that changes is of no use to anybody.
+        """
+        for text, frame, variables, calls in self._dropped:
+            with suppress(Exception):
+                value = eval(text, frame.f_globals, dict(variables))
+                for step, held in self._parts_of("", value):
+                    state = None if any(held is one for one in variables.values()) else self._state_of(held)
+                    if state is not None and calls:
+                        _, file, line, function = calls[-1]
+                        yield Look(file, line, function, step, True, state, calls)
 
     def _in_transform(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
         if event == "return":
@@ -211,6 +292,7 @@ class LineTrace:
         if state is not None:
             calls = tuple(map(self._call_of, self._own_frames(frame)))[::-1]
             _, file, line, function = calls[-1] if calls else self._call_of(frame)
+            self._last[id(value)] = len(self.looks)
             self.looks.append(Look(file, line, function, name, exact, state, calls))
 
     def _call_of(self, frame: FrameType) -> Call:
@@ -279,13 +361,39 @@ def _function_of(frame: FrameType) -> str:
 _COMPREHENSIONS = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"})
 
 
-def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+def _entries(value: Any, depth: int = 2) -> Iterator[tuple[str, Any]]:
+    """What is in a list or dictionary, and in those that it holds: a batch of samples, or lists of their fields."""
     if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:MOST_ENTRIES])
+        items = list(value.items())[:MOST_ENTRIES]
     elif isinstance(value, list | tuple):
-        yield from ((f"[{number}]", item) for number, item in enumerate(value[:MOST_ENTRIES]))
+        items = list(enumerate(value[:MOST_ENTRIES]))
     else:
         yield "", value
+        return
+    for key, item in items:
+        inner = _entries(item, depth - 1) if depth > 1 else [("", item)]
+        yield from ((f"[{key!r}]{step}", held) for step, held in inner)
+
+
+def _start_of(code: CodeType) -> int:
+    """The instruction at which a generator is when it is first resumed."""
+    return next((one.offset for one in dis.get_instructions(code) if one.opname == "RESUME"), -1)
+
+
+@lru_cache(maxsize=256)
+def _unused_results(file: str) -> Mapping[int, str]:
+    """The expressions of a file that call or select something and whose results are not used, by their lines."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:  # source that was changed since
+        return {}
+    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return {
+        line: ast.unparse(value)
+        for value in values
+        if isinstance(value, ast.Call | ast.Subscript)
+        for line in range(value.lineno, (value.end_lineno or value.lineno) + 1)
+    }
 
 
 def _arrays_of(value: Any) -> Iterator[tuple[str, Any]]:
@@ -336,20 +444,18 @@ def placed(look: Look | None, loader: Any, build: Callable[[], Any] | None) -> T
 
 def line_of_difference(run: Callable[[], object], roots: Mapping[str, Any]) -> Place | None:
     """The first line of the user's code after which a value differs, of two runs one after the other."""
-    traces = LineTrace(content_of, roots, plain=True), LineTrace(content_of, roots, plain=True)
+    traces = [LineTrace(content_of, roots, plain=True, resumed=False) for _ in range(2)]
     for trace in traces:
         with trace.following():
             run()
-    look = first_unlike(*traces)
+    look = first_unlike(*(trace.looks for trace in traces))
     return (look.file, look.line, look.function) if look else None
 
 
-def first_unlike(one: LineTrace, other: LineTrace) -> Look | None:
+def first_unlike(one: Sequence[Look], other: Sequence[Look]) -> Look | None:
     """The first look whose state differs in the other run, or that has none there: a branch was taken before."""
-    others = numbered(other.looks)
-    differing = (
-        look for key, look in numbered(one.looks).items() if key not in others or others[key].state != look.state
-    )
+    others = numbered(other)
+    differing = (look for key, look in numbered(one).items() if key not in others or others[key].state != look.state)
     return next(differing, None)
 
 
@@ -358,54 +464,58 @@ def line_of_change(run: Callable[[], object], state: Callable[[], Hashable]) -> 
 
     None if there is none within `MOST_SECONDS`.
     """
-    before, end = state(), time.thread_time() + MOST_SECONDS
-    lines: dict[FrameType, int] = {}
-    found: list[Place] = []
-
-    def called(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        if is_library(frame.f_code.co_filename):
-            return None
-        lines[frame] = frame.f_lineno
-        calling = frame.f_back
-        while calling is not None and calling not in lines:
-            calling = calling.f_back
-        if calling is not None:  # the line so far that calls this function
-            in_own(calling, event, argument)
-        return None if found else in_own
-
-    def in_own(frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        del event, argument
-        late = time.thread_time() > end
-        if not found and not late and state() != before:
-            found.append((frame.f_code.co_filename, lines[frame], frame.f_code.co_name))
-        if found or late:
-            sys.settrace(None)
-            return None
-        lines[frame] = frame.f_lineno
-        return in_own
-
-    with _traced(called):
+    trace = _ChangeTrace(state)
+    with trace.following():
         run()
-    return found[0] if found else None
+    return trace.place
+
+
+class _ChangeTrace(LineTrace):
+    """Follows lines, and no values: it ends with the first line after which a state differs."""
+
+    def __init__(self, state: Callable[[], Hashable]) -> None:
+        super().__init__(lambda _: None, {}, MOST_SECONDS)
+        self.place: Place | None = None
+        self._state = state
+        self._before = state()
+
+    def _entered(self, frame: FrameType) -> None:
+        """Compare after the line so far that calls this function."""
+        calling = next(self._own_frames(frame.f_back), None)
+        if calling is not None:
+            self._left(calling, "line", None)
+
+    def _left(self, frame: FrameType, event: str, argument: Any) -> None:
+        del event, argument
+        if self.place is None and self._state() != self._before:
+            self.place = self._call_of(frame)[1:]
+            sys.settrace(None)
 
 
 def line_only_in(run: Callable[[], object], usual: Callable[[], object]) -> Place | None:
     """The first line of the user's code that runs in `run` and not in `usual`: where an error is caught, say.
 
+    Without one, as where `contextlib.suppress` stands around a block, it is the line that catches an error only there.
     A function that ends with an `Exception` does not count, since it only passes the error on. What ends the whole run
     is no `Exception`, and may be raised here.
     """
-    known = {(file, line) for file, line, _ in _executed(usual)}
-    return next((place for place in _executed(run) if place[:2] not in known), None)
+    found, usually = _executed(run), _executed(usual)
+    pairs = zip(found, map(set, usually), strict=True)
+    return next((place for places, known in pairs for place in places if place not in known), None)
 
 
 _RETURNS = frozenset(map(dis.opmap.get, ("RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE")))
 """The instructions at which a function returns; at any other one, an exception ends it."""
 
 
-def _executed(run: Callable[[], object]) -> list[Place]:
-    """The lines of the user's code that run, in order, without those of functions that end with an `Exception`."""
+def _executed(run: Callable[[], object]) -> tuple[list[Place], list[Place]]:
+    """The lines of the user's code that run, in order, without those of functions that end with an `Exception`.
+
+    Also those at which a function goes on after an `Exception`.
+    """
     lines: list[tuple[FrameType, Place]] = []
+    catching: list[tuple[FrameType, Place]] = []
+    raising: set[FrameType] = set()
     failed: set[FrameType] = set()
     ending = False
 
@@ -417,15 +527,22 @@ def _executed(run: Callable[[], object]) -> list[Place]:
         nonlocal ending
         if event == "line" and len(lines) < MOST_LOOKS:
             code = frame.f_code
-            lines.append((frame, (code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name))))
-        ending = ending or (event == "exception" and not issubclass(argument[0], Exception))
+            place = (code.co_filename, frame.f_lineno, getattr(code, "co_qualname", code.co_name))
+            lines.append((frame, place))
+            if frame in raising:
+                raising.discard(frame)
+                catching.append((frame, place))
+        if event == "exception":
+            raising.add(frame)
+            ending = ending or not issubclass(argument[0], Exception)
         if event == "return" and not ending and frame.f_code.co_code[frame.f_lasti] not in _RETURNS:
             failed.add(frame)
         return in_own
 
     with suppress(BaseException), _traced(called):  # what ends the run is known
         run()
-    return [place for frame, place in lines if frame not in failed]
+    lasting = [[place for frame, place in places if frame not in failed] for places in (lines, catching)]
+    return lasting[0], lasting[1]
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from dataguard.core.model import Undecided
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import key_of
-from dataguard.lab.culprit.line_trace import MOST_ENTRIES, MOST_SECONDS, LineTrace, Look, content_of
+from dataguard.lab.culprit.line_trace import MOST_ENTRIES, MOST_SECONDS, LineTrace, Look, content_of, in_call
 
 MOST_PARTS = 1024
 """Parts of a variable that are kept: the leaves of all samples of a batch."""
@@ -330,7 +330,7 @@ class BatchHistory:
         if len(made) < 2:
             return made[0] if made else None
         common = [call[0] for call in made[0].calls if call[0] in {other[0] for other in made[1].calls}]
-        return _lifted(made[1], common[-1]) if common else made[1]
+        return in_call(made[1], common[-1]) if common else made[1]
 
 
 def _first(looks: Sequence[Look], shows: Callable[[Part], bool]) -> Look | None:
@@ -378,12 +378,6 @@ def _at_entry(look: Look, path: str) -> Look:
     entries = (pair for display in displays for pair in zip(display.keys, display.values, strict=True))
     lines = [value.lineno for key, value in entries if isinstance(key, ast.Constant) and path == f"[{key.value!r}]"]
     return replace(look, line=lines[-1]) if lines else look
-
-
-def _lifted(look: Look, call: int) -> Look:
-    """A look, in the line of an outer call that it runs in."""
-    _, file, line, function = next(outer for outer in look.calls if outer[0] == call)
-    return Look(file, line, function, look.name, True, look.state, look.calls)
 
 
 def line_of_size(one: BatchHistory, other: BatchHistory, sizes: tuple[int, int], *, collated: bool) -> Look | None:

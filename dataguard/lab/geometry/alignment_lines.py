@@ -6,14 +6,15 @@ array in all charts show where it comes from after each line, and whether it fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
 from dataguard.core.model import Undecided
-from dataguard.lab.culprit.line_trace import Look, numbered
+from dataguard.lab.culprit.construction import places_of_construction
+from dataguard.lab.culprit.line_trace import Given, LineTrace, Look, in_call, numbered
 from dataguard.lab.geometry.alignment import MaskValues, are_different, mask_values_of
 from dataguard.lab.geometry.charted_reader import ChartedReader
 from dataguard.lab.geometry.charts import (
@@ -27,6 +28,7 @@ from dataguard.lab.geometry.charts import (
     sampled,
 )
 from dataguard.lab.images.painter import is_image, planes_of
+from dataguard.targets.variants import Loader
 
 MOST_PLANES = 8
 """Planes that are looked at one by one: more are the slices of a volume, or one for each class."""
@@ -80,15 +82,35 @@ def state_of(array: np.ndarray) -> Hashable | None:
     return size, points.astype(np.float32).tobytes()
 
 
-def followed(reader: ChartedReader, number: int, draw: int) -> tuple[list[ChartedLook], dict[str, type]]:
-    """What a sample holds after each line, and the classes of the transforms that were called, by their paths."""
+@dataclass(frozen=True, slots=True)
+class ChartedSampleLines:
+    """What a sample holds after each line, and what lines compute and do not use.
+
+    `kinds` are the classes of the transforms that were called, by their paths. `traced` is the read of the first chart.
+    """
+
+    looks: Sequence[ChartedLook]
+    dropped: Sequence[ChartedLook]
+    kinds: Mapping[str, type]
+    traced: LineTrace
+
+
+def followed(reader: ChartedReader, number: int, draw: int) -> ChartedSampleLines:
+    """A sample, line by line, in the views of all charts."""
     views = [(chart, False) for chart in range(CHARTS)] + [(0, True)]
-    traces = [reader.follow(state_of, number, draw, chart, negative_image=negative) for chart, negative in views]
-    if None in traces:
+    followed = [reader.follow(state_of, number, draw, chart, negative_image=negative) for chart, negative in views]
+    traces = [trace for trace in followed if trace]
+    if len(traces) < len(views):
         raise Undecided("no image is replaced while a sample is read")
-    kinds = {path: kind for trace in traces if trace for path, kind in trace.kinds.items()}
-    looks = joined([trace.looks for trace in traces if trace])
-    return [ChartedLook(one[0], one[0].state[0], views_of(one)) for one in looks], kinds  # type: ignore[index]
+    kinds = {path: kind for trace in traces for path, kind in trace.kinds.items()}
+    looks, dropped = (
+        joined(each) for each in ([trace.looks for trace in traces], [[*trace.dropped()] for trace in traces])
+    )
+    return ChartedSampleLines(_charted(looks), _charted(dropped), kinds, traces[0])
+
+
+def _charted(looks: Iterable[list[Look]]) -> list[ChartedLook]:
+    return [ChartedLook(one[0], one[0].state[0], views_of(one)) for one in looks]  # type: ignore[index]
 
 
 def joined(looks: Sequence[Sequence[Look]]) -> Iterator[list[Look]]:
@@ -121,15 +143,88 @@ class Placed:
         return min(known) <= 2 / min(*self.size, *other.size) + 0.01 if known else None
 
 
-def line_apart(looks: Iterable[ChartedLook]) -> Look | None:
-    """The line after which an image and its mask are misaligned to the end."""
-    placed = [
-        (look.look, follows, Placed(fields, look.size))
-        for look in looks
-        for follows, fields in (("image", _fields(look.image)), ("mask", _mask_fields(look.mask)))
-        if fields
-    ]
-    return last_parting(placed, Placed.is_at, Placed.is_at)
+def line_apart(lines: ChartedSampleLines) -> Look | None:
+    """The line after which an image and its mask are misaligned to the end.
+
+    A line that computes the side which would match the other, and does not use it, should have done so.
+    """
+    placed = list(_placed(lines.looks))
+    look = last_parting(placed, Placed.is_at, Placed.is_at)
+    last = {follows: place for _, follows, place in placed}
+    for unused, follows, place in _placed(lines.dropped) if look else ():
+        if any(other != follows and place.is_at(held) for other, held in last.items()):
+            return unused
+    sides = {id(one): follows for one, follows, _ in placed}
+    moved = {follows for _, follows, place in placed if place.is_at(_first_at(placed, follows)) is False}
+    if look and len(moved) == 1:
+        return _beside(look, {one for one, follows in sides.items() if follows not in moved}, lines.traced)
+    return look and _where_sides_part(look, sides, lines.traced)
+
+
+def _first_at(placed: Sequence[tuple[Look, str, Placed]], side: str) -> Placed:
+    return next(place for _, follows, place in placed if follows == side)
+
+
+def _beside(look: Look, kept: Set[int], traced: LineTrace) -> Look:
+    """A look that moves one side, at the line of the innermost function that is given the other one, too.
+
+    Without any, it is the outermost one, which reads it. `kept` are the looks at the other side, by their identity.
+    """
+    for call, *_ in reversed(look.calls):
+        given = traced.given.get(call)
+        if given is None or any(id(traced.looks[number]) in kept for number in given.looks):
+            return look if call == look.calls[-1][0] else in_call(look, call)
+    return look
+
+
+def _where_sides_part(look: Look, sides: Mapping[int, str], traced: LineTrace) -> Look:
+    """The line that calls the function of a look, if that also calls it for the other side: it gives other arguments.
+
+    `sides` are those of looks, by their identity.
+    """
+
+    def of(given: Given) -> set[str]:
+        return {side for number in given.looks if (side := sides.get(id(traced.looks[number])))}
+
+    while len(look.calls) > 1:
+        own = traced.given.get(look.calls[-1][0])
+        twins = [
+            one for one in traced.given.values() if own and one is not own and (one.by, one.code) == (own.by, own.code)
+        ]
+        if own is None or len(of(own)) != 1 or not any(len(of(one)) == 1 and of(one) != of(own) for one in twins):
+            break
+        look = in_call(look, own.by)
+    return look
+
+
+def _placed(looks: Iterable[ChartedLook]) -> Iterator[tuple[Look, str, Placed]]:
+    """Where images and masks are after each line."""
+    for look in looks:
+        for follows, fields in (("image", _fields(look.image)), ("mask", _mask_fields(look.mask))):
+            if fields:
+                yield look.look, follows, Placed(fields, look.size)
+
+
+def last_move(lines: ChartedSampleLines) -> Look | None:
+    """The last line after which an image shows another part of its file, or is flipped, beside a target that is kept.
+
+    It is that of the innermost function which is given an image that no chart changes, or else of the outermost one.
+    """
+    found: Look | None = None
+    held: Placed | None = None
+    for look, follows, place in _placed(lines.looks):
+        if follows == "image":
+            found = look if held is not None and place.is_at(held) is False else found
+            held = place
+    kept = {id(one.look) for one in lines.looks if not np.ptp(one.views, axis=0).any()}
+    return found and _beside(found, kept, lines.traced)
+
+
+def made_by_factory(look: Look, lines: ChartedSampleLines, again: Callable[[], Loader] | None) -> Look:
+    """What a library's transform does, at the line that makes that, in one more call of the factory."""
+    if look.exact or again is None:
+        return look
+    return look.made_at(places_of_construction(again, {look.name: lines.kinds[look.name]}).get(look.name))
 
 
 def sizes_apart(looks: Iterable[ChartedLook], sizes: Sequence[Size]) -> Look | None:

@@ -166,7 +166,7 @@ class ChartedReader:
     ) -> LineTrace | None:
         """What is measured line by line while a sample is read with a chart; None if no image was replaced."""
         roots = {"dataset": self._reader.dataset, "collate_fn": self._reader.loader.collate_fn}
-        trace = LineTrace(measure, roots)
+        trace = LineTrace(measure, roots, dropping=True)
         with trace.following():
             sample = self.read_charted(number, draw, chart, negative_image=negative_image)
         return trace if sample else None

@@ -218,6 +218,10 @@ class Pose:
         return " and ".join(names) or "unchanged"
 
 
+UNMOVED = Pose((1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+"""That of a leaf that shows the whole image unchanged."""
+
+
 def pose_of(field: Field) -> Pose | None:
     """The affine map that fits the source positions; None if none does."""
     known = ~np.isnan(field[..., 0])

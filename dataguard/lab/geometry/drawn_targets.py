@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dataguard.core.model import NotApplicable
+from dataguard.core.model import Location, NotApplicable
 from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS
+from dataguard.lab.geometry.alignment_lines import followed, last_move, made_by_factory
 from dataguard.lab.geometry.box_alignment import (
     MOVED_DISTANCE,
     BoxDraw,
@@ -25,7 +26,7 @@ from dataguard.lab.geometry.box_alignment import (
     is_no_mask,
 )
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
-from dataguard.lab.geometry.charts import CHARTS, Pose, mask_rule
+from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.targets.variants import Loader
 
@@ -47,7 +48,8 @@ CLOSE = 0.1
 class DrawnTarget:
     """A target and its image in `pairs` of draws that place the image differently, so that it would show.
 
-    It `followed` in some of them, and `stayed` the same array in others. `moved` says what happened to the image.
+    It `followed` in some of them, and `stayed` the same array in others. `moved` says what happened to the image, most
+    of all in the `read` of a sample, by its number and draw.
     """
 
     path: str
@@ -57,6 +59,7 @@ class DrawnTarget:
     stayed: int
     moved: str
     index: Index
+    read: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,24 @@ def run_drawn_targets(
     ]
     draws = [(draw, views) for draw, views in draws if not (draw.is_combined or draw.has_views)]
     return DrawnTargets(tuple(_compared(draws)), reader.collated, len(draws))
+
+
+def line_of_drawn_target(
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    target: DrawnTarget,
+    *,
+    batched: bool,
+    again: Callable[[], Loader] | None,
+) -> Location | None:
+    """The last line that moves the image of a target that stays where it is: the target should move there."""
+    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    originals = charted_originals(reader)
+    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
+    lines = followed(reader, *target.read)
+    look = last_move(lines)
+    return None if look is None else made_by_factory(look, lines, again).location
 
 
 def _views(reader: ChartedReader, number: int, draw: int) -> list[ChartedSample]:
@@ -136,7 +157,7 @@ def _has_background(leaf: np.ndarray) -> bool:
 
 def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np.ndarray]) -> DrawnTarget | None:
     pairs = followed = stayed = 0
-    moved, index = "", draws[0].index
+    moved, index, read = "", draws[0].index, (0, 0)
     for (one, mine), (other, theirs) in combinations(zip(draws, leaves, strict=True), 2):
         if one.number != other.number or image not in one.poses or image not in other.poses:
             continue
@@ -149,7 +170,11 @@ def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np
         stayed += np.array_equal(mine, theirs)
         if not moved:
             moved, index = f"{poses[0].description} in one draw and {poses[1].description} in another", one.index
-    return DrawnTarget(path, image, pairs, followed, stayed, moved, index) if pairs else None
+            read = max(
+                (distance(pose, UNMOVED), (each.number, each.draw))
+                for pose, each in zip(poses, (one, other), strict=True)
+            )[1]
+    return DrawnTarget(path, image, pairs, followed, stayed, moved, index, read) if pairs else None
 
 
 def _has_aspect(leaf: np.ndarray, size: tuple[int, int]) -> bool:

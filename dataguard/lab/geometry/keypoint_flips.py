@@ -23,7 +23,7 @@ from dataguard.core.model import Location
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
-from dataguard.lab.culprit.line_trace import LineTrace
+from dataguard.lab.culprit.line_trace import LineTrace, Look
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
@@ -91,26 +91,54 @@ def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[
 
 
 def line_of_flip(loader: Loader, folder: Path, flipped: FlippedKeypoints) -> Location | None:
-    """The line of the user's code after which these keypoints or classes are flipped, and keep their order."""
+    """The line of the user's code after which these keypoints or classes are flipped, and keep their order.
+
+    A line that swaps them and does not use the result should have done so.
+    """
     sides = flipped.sides
     reader = Reader(loader, folder, FLIP_DRAWS)
     for draw in range(FLIP_DRAWS):
-        trace = LineTrace(partial(_state_of, count=len(sides.partner)), {"dataset": loader.dataset})
+        measure = partial(_state_of, count=len(sides.partner))
+        trace = LineTrace(measure, {"dataset": loader.dataset}, dropping=True)
         with trace.following():
             reader.read(flipped.index, draw)
-        earlier: dict[Hashable, list[np.ndarray]] = defaultdict(list)
-        for look in trace.looks:
-            state: Any = look.state
-            is_mask, shape, content = state
-            now = np.frombuffer(content, np.int64 if is_mask else np.float64).reshape(shape)
-            before = earlier[is_mask, shape]
-            kinds = (
-                _flip_between(one, now, sides) if is_mask else flip_between(one, now, sides.partner) for one in before
-            )
-            if "kept" in kinds:
-                return look.location
-            before.append(now)
+        flips = _Flips(sides)
+        found = next((look for look in trace.looks if "kept" in flips.of(look)), None)
+        if found:
+            unused = (one for one in trace.dropped() if "swapped" in flips.of(one) or flips.are_swapped(found, one))
+            return next(unused, found).location
     return None
+
+
+class _Flips:
+    """Compares the keypoints or masks of each look with those before."""
+
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
+        self._earlier: dict[Hashable, list[np.ndarray]] = defaultdict(list)
+
+    def of(self, look: Look) -> set[str | None]:
+        """How the values of a look are flipped, beside each that was there before."""
+        is_mask, now = _values_of(look)
+        before = self._earlier[is_mask, now.shape]
+        between = partial(_flip_between, sides=self._sides) if is_mask else self._flip_of_points
+        kinds = {between(one, now) for one in before}
+        before.append(now)
+        return kinds
+
+    def _flip_of_points(self, first: np.ndarray, second: np.ndarray) -> str | None:
+        return flip_between(first, second, self._sides.partner)
+
+    def are_swapped(self, look: Look, other: Look) -> bool:
+        """Whether another look has the points of a look with sides swapped: symmetric points seem to have moved."""
+        (is_mask, points), (_, others) = _values_of(look), _values_of(other)
+        return not is_mask and np.array_equal(points[..., list(self._sides.partner), :], others)
+
+
+def _values_of(look: Look) -> tuple[bool, np.ndarray]:
+    state: Any = look.state
+    is_mask, shape, content = state
+    return is_mask, np.frombuffer(content, np.int64 if is_mask else np.float64).reshape(shape)
 
 
 def _state_of(array: np.ndarray, count: int) -> Hashable | None:

@@ -24,10 +24,9 @@ from dataguard.core.incident import is_library
 from dataguard.core.model import Location, NotApplicable, Undecided
 from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
-from dataguard.lab.culprit.construction import places_of_construction
 from dataguard.lab.culprit.line_trace import MOST_SECONDS
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS, FEWEST_DRAWS, ChartedDraws, MaskLeaf, MaskValues
-from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, sizes_apart
+from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, made_by_factory, sizes_apart
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_source, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
 from dataguard.lab.geometry.box_lines import line_of_boxes
@@ -47,7 +46,7 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
-from dataguard.lab.geometry.drawn_targets import DrawnTargets, run_drawn_targets
+from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets, line_of_drawn_target, run_drawn_targets
 from dataguard.lab.geometry.keypoint_flips import (
     FLIP_READS,
     FLIP_SAMPLES,
@@ -106,6 +105,11 @@ class Geometry:
         if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
         return self._observe("drawn targets", run_drawn_targets)
+
+    def line_of_drawn_target(self, target: DrawnTarget) -> Location | None:
+        """The line of the user's code that moves the image of a target, and not the target."""
+        run = partial(line_of_drawn_target, target=target, again=self._subject.quick_rebuild)
+        return self._observe(("line of drawn target", target.path), run)
 
     def line_of_boxes(self, table: BoxAlignment) -> Location | None:
         """The line of the user's code after which boxes or points do not follow their image."""
@@ -283,11 +287,11 @@ def trace_masks(
     reader.painter.is_mask, reader.painter.label_pair = rule, charts.chart_labels
     end = time.thread_time() + MOST_SECONDS
     for draw in draws:
-        looks, kinds = followed(reader, ORIGINALS + draw, draw)
-        look = line_apart(looks) if values is None else line_of_values(looks, values)
+        lines = followed(reader, ORIGINALS + draw, draw)
+        look = line_apart(lines) if values is None else line_of_values(lines.looks, values)
         # A transform that moves the image alone may be right, and wrongly called: by the user's code, if it calls it.
-        if look and not look.exact and again and (values or is_library(look.file)):
-            look = look.made_at(places_of_construction(again, {look.name: kinds[look.name]}).get(look.name))
+        if look and (values or is_library(look.file)):
+            look = made_by_factory(look, lines, again)
         if look or time.thread_time() > end:
             return look.location if look else None
     return None
@@ -299,8 +303,8 @@ def trace_sizes(
     """The line after which two sizes of an image disagree in the draw that differs most."""
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     leaves = _original(reader).leaves
-    looks, _ = followed(reader, pair.draw, pair.draw)
-    look = sizes_apart(looks, [leaves[path].shape[-2:] for path in (pair.large, pair.small)])
+    lines = followed(reader, pair.draw, pair.draw)
+    look = sizes_apart(lines.looks, [leaves[path].shape[-2:] for path in (pair.large, pair.small)])
     return look.location if look else None
 
 

@@ -19,9 +19,10 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.incident import LoaderRaised
 from dataguard.core.model import NotApplicable, Undecided, without_empty
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
-from dataguard.lab.culprit.construction import places_of_construction
+from dataguard.lab.culprit.construction import place_of_part, places_of_construction
 from dataguard.lab.culprit.line_trace import LineTrace
 from dataguard.lab.images.chart_fit import (
     BLACK,
@@ -37,7 +38,7 @@ from dataguard.lab.images.chart_fit import (
     statistics_of,
 )
 from dataguard.lab.images.colour_lines import ColourStep, levels, steps_of
-from dataguard.lab.images.painter import RGB, Painter
+from dataguard.lab.images.painter import IMAGE_DECODERS, RGB, Painter
 from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.reading.sample_reader import Reader, Rooted
@@ -220,7 +221,33 @@ def trace_colours(
     steps = tuple(steps_of(*(trace.looks for trace in traces)))
     unknown = {step.name: traces[0].kinds[step.name] for step in steps if not step.exact}
     places = places_of_construction(again, unknown) if unknown and again else {}
-    return tuple(step.made_at(places.get(step.name)) for step in steps)
+    placed = tuple(step.made_at(places.get(step.name)) for step in steps)
+    return (*_decoding(build, again, reader.source, painter), *placed) if placed and reader.decoded else placed
+
+
+def _decoding(
+    build: Callable[..., Loader], again: Callable[[], Loader] | None, source: str, painter: Painter
+) -> Iterator[ColourStep]:
+    """The step of a decoder that only a library calls: where the factory gives it to a dataset, such as ImageFolder."""
+    function = next((decoder.function for decoder in IMAGE_DECODERS if decoder.spelling == source), None)
+    if again is None or function is None or source in painter.places:
+        return
+
+    def decodes(_: str, value: Any) -> bool:
+        return any(True for _ in reachable({"": value}, lambda held: held is function)) if callable(value) else False
+
+    found = place_of_part(
+        build,
+        again,
+        lambda parts: sorted((path for path in parts if path.startswith("dataset")), reverse=True),
+        decodes,
+    )
+    if found:
+        (path, (file, line, _)), order = found, painter.orders.get(source, "RGB")
+        black, white, red = (
+            tuple(map(float, chart if order == "RGB" else chart[::-1])) for chart in (BLACK, WHITE, RED)
+        )
+        yield ColourStep(file, line, path, source, True, black, white, red, False)
 
 
 def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:

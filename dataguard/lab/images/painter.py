@@ -197,6 +197,8 @@ _BRIGHT_BYTE = 128
 not."""
 
 
+IMAGE_DECODERS = giving(Gives.PIXELS, Gives.FRAME)
+"""Those that return arrays or tensors."""
 Replace = Callable[[Any, str, bool], Any]
 """Returns the replacement of a decoded image: called with it, its decoder's name, and whether its file may be lossy."""
 
@@ -205,15 +207,13 @@ class Painter:
     """Replaces decoded images by a `colour`, if one is set, in this disposable process.
 
     `sources` names the decoders whose images were replaced since it was last cleared, or seen if there is no colour;
-    `places` are the lines of the user's code that first called them. `undecoded` names other sources of images. With
-    `grey`, images without colours are replaced as well: those of one channel, and those with spectral bands, whose
-    number is `bands`. With a function `replace`, that is called instead for whatever these `decoders` or Pillow decode,
-    masks included.
+    `places` are the lines of the user's code that first called them, and `orders` the orders of their channels.
+    `undecoded` names other sources of images. With `grey`, images without colours are replaced as well: those of one
+    channel, and those with spectral bands, whose number is `bands`. With a function `replace`, that is called instead
+    for whatever these `decoders` or Pillow decode, masks included.
     """
 
-    def __init__(
-        self, replace: Replace | None = None, decoders: Sequence[Decoder] = giving(Gives.PIXELS, Gives.FRAME)
-    ) -> None:
+    def __init__(self, replace: Replace | None = None, decoders: Sequence[Decoder] = IMAGE_DECODERS) -> None:
         self.replace = replace
         self._decoders = decoders
         self.colour: RGB | None = None
@@ -221,6 +221,7 @@ class Painter:
         self.bands = 0
         self.sources: set[str] = set()
         self.places: dict[str, Place] = {}
+        self.orders: dict[str, str] = {}
         self.undecoded = {_FROM_ARRAY}
         self._modules = 0
         self._patched: Patched = {}
@@ -273,6 +274,7 @@ class Painter:
             order = decoder.order(args, kwargs)
             if not order:
                 return given
+            self.orders[decoder.spelling] = order
             channels = (3, 4) if decoder.alpha else (3,)
             paint = functools.partial(
                 self._paint, name=decoder.spelling, order=order, channels=channels, channels_first=decoder.first

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.loader_facts import worker_roots
 from dataguard.lab.core.records import GeneratorState, Seeding, Seedings
-from dataguard.lab.core.source_location import Place, assigned_at, called_at, is_own
+from dataguard.lab.core.source_location import Place, called_at, is_own
 from dataguard.lab.randomness.worker_draws import EPOCHS, MOST_WORKERS, Repeat
 from dataguard.lab.reading.experiment import Experiment, Script, perform
 from dataguard.lab.rng.rng_discovery import Source, find_generators
@@ -132,20 +131,13 @@ def _construction(subject: Subject, inherited: bool, path: str) -> Place | None:
         seeding = made.seedings.get("global torch" if inherited else path)
         return (seeding.file, seeding.line, seeding.function) if seeding else None
     source = _source_at(loader, path)
-    return (made.line_of(source.generator) or _assigned_at(source)) if source else None
+    return (made.line_of(source.generator) or source.assigned_at) if source else None
 
 
 def _assignment(subject: Subject, path: str) -> Place | None:
     source = _source_at(subject.build(), path)
-    return _assigned_at(source) if source else None
+    return source.assigned_at if source else None
 
 
 def _source_at(loader: Loader, path: str) -> Source | None:
     return next((source for source in find_generators(worker_roots(loader)) if source.path == path), None)
-
-
-def _assigned_at(source: Source) -> Place | None:
-    """The line that assigns the attribute of the user's object through which a generator is held."""
-    steps = source.node.line
-    held = next((below for below, node in pairwise(steps) if node is source.owner), None)
-    return assigned_at(held.holder.value, held.step.removeprefix(".")) if held and held.holder else None

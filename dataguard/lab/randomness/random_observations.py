@@ -34,10 +34,17 @@ from dataguard.lab.dataset.dataset_observations import find_changed
 from dataguard.lab.randomness import constant_seeds, shared_draws, shared_offsets, worker_draws
 from dataguard.lab.randomness.reseeded_process import ReseededTrace, find_reseeded
 from dataguard.lab.randomness.shared_draws import CachedDraws
-from dataguard.lab.randomness.spawn_trial import SpawnTrial, find_freed, find_lost_views, find_spawn_trial
+from dataguard.lab.randomness.spawn_trial import (
+    SpawnTrial,
+    find_diverging_line,
+    find_freed,
+    find_lost_views,
+    find_spawn_trial,
+)
 from dataguard.lab.randomness.unpicklable_parts import Pickling, try_pickling
 from dataguard.lab.randomness.worker_draws import MOST_WORKERS, WorkerDraws, batch_size
 from dataguard.lab.reading.experiment import FORKED, Experiment, Order, Script, Series, perform
+from dataguard.lab.reading.open_files import opening_line
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.frozen_rng import FrozenRngs
 from dataguard.lab.rng.rng_discovery import SEED
@@ -107,6 +114,14 @@ class Randomness:
         """Which files several forked workers read through one offset, and what goes wrong (map-style only)."""
         return shared_offsets.find_shared_offsets(self._subject)
 
+    def opening_line(self, path: str) -> Location | None:
+        """The line that opens the file which the object at a path holds; None if no call of the factory shows it."""
+        again = self._subject.quick_rebuild
+        if again is None:
+            return None
+        place = self._subject.line_of(("opens", path), lambda folder: opening_line(again, folder, path))
+        return Location(*place[:2], path) if place else None
+
     @property
     def pickling(self) -> Pickling:
         """Which part of the loader cannot be pickled for a spawned worker."""
@@ -139,6 +154,12 @@ class Randomness:
     def spawn_trial(self) -> SpawnTrial:
         """What would fail or differ if the forked workers of the loader were spawned."""
         return find_spawn_trial(self._subject)
+
+    @property
+    def diverging_line(self) -> Location | None:
+        """The line after which a value differs between a spawned and a forked worker."""
+        place = find_diverging_line(self._subject)
+        return Location(*place) if place else None
 
 
 OTHER_ITEMS = 4

@@ -14,13 +14,15 @@ import torch
 
 from dataguard.core.incident import is_library
 from dataguard.lab.core.object_graph import FEW_ENTRIES, parts_of
-from dataguard.lab.core.source_location import made_at
+from dataguard.lab.core.source_location import assigned_at, made_at
 from dataguard.lab.process.incidents import incident_of
 from dataguard.lab.reading.spawn_transfer import MOST_SECONDS, PickleLimitExceeded, as_if_spawning, send
-from dataguard.lab.rng.rng_discovery import find_generators
+from dataguard.lab.rng.rng_discovery import Source, find_generators
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
+Holder = tuple[Any, str]
+"""An object of the user's, and the step from it to what it holds: `.file`."""
 MOST_DEEP = 100
 """Most failing parts whose own parts are searched."""
 
@@ -30,7 +32,7 @@ class Culprit:
     """The smallest part of a loader that cannot be pickled, as plain data.
 
     `path` leads to it, such as `dataset.transform.transforms[2]`; `what` describes it; `error` is what pickling or
-    unpickling it raised; `at` is the file and line where it, or its holder, is defined.
+    unpickling it raised; `at` is the file and line where it is defined, assigned to its holder, or else where that is.
     """
 
     path: str
@@ -65,7 +67,7 @@ def try_pickling(loader: Loader, *, forked: bool) -> Pickling:
     }
     # Objects that only globals, classes and code refer to are not sent.
     sent = [source for source in find_generators(roots) if source.kind == "torch.Generator" and "<" not in source.path]
-    generators = [Culprit(source.path, "a torch.Generator", "", _place(source.holder)) for source in sent]
+    generators = [Culprit(source.path, "a torch.Generator", "", _line_of(source)) for source in sent]
     return Pickling(find_culprit(roots, forked=forked), tuple(generators))
 
 
@@ -85,7 +87,7 @@ class _Search:
         self.entered: dict[int, Any] = {}
         """The failing parts by `id`; held, so that each `id` stays unique."""
 
-    def smallest(self, path: str, value: Any, holder: Any = None) -> Culprit | None:
+    def smallest(self, path: str, value: Any, holder: Holder = (None, "")) -> Culprit | None:
         """The value itself if it fails and no part of it does; `holder` is the user's object around it, if any."""
         if id(value) in self.entered:
             return None
@@ -96,11 +98,11 @@ class _Search:
         unsettled = isinstance(error, PickleLimitExceeded)
         if self.may_blame_parts(value, error):
             for step, part in self.suspects(value):
-                culprit = self.smallest(path + step, part, value if _place(value) else holder)
+                culprit = self.smallest(path + step, part, (value, step) if _place(value) else holder)
                 if culprit:
                     return culprit
                 # It fails because of an object around it: another part of the cycle is the culprit.
-                unsettled = unsettled or (holder is not None and id(part) in self.entered)
+                unsettled = unsettled or (holder[0] is not None and id(part) in self.entered)
         return None if unsettled else _culprit(path, value, holder, error)
 
     def may_blame_parts(self, value: Any, error: Exception) -> bool:
@@ -134,11 +136,22 @@ class _Search:
         return None
 
 
-def _culprit(path: str, value: Any, holder: Any, error: Exception) -> Culprit:
+def _culprit(path: str, value: Any, holder: Holder, error: Exception) -> Culprit:
     incident = incident_of(error, "transfer")
     frame = incident.own_frame
-    location = (frame.file, frame.line) if frame else _place(value) or _place(holder)
+    location = (frame.file, frame.line) if frame else _place(value) or _assigned_at(*holder)
     return Culprit(path, _what(value), incident.headline, location)
+
+
+def _assigned_at(holder: Any, step: str) -> tuple[str, int] | None:
+    """The line that assigns the attribute of a holder, such as an open file; else where its class is defined."""
+    at = assigned_at(holder, step.removeprefix("."))
+    return at[:2] if at else _place(holder)
+
+
+def _line_of(source: Source) -> tuple[str, int] | None:
+    at = source.assigned_at
+    return at[:2] if at else _place(source.holder)
 
 
 def _place(value: Any) -> tuple[str, int] | None:

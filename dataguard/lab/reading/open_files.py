@@ -6,13 +6,15 @@ tensors and arrays lie in memory, and which of them overlap.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gzip
 import io
 import stat
+import sys
 import tarfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,8 @@ from dataguard.core.incident import is_library
 from dataguard.core.model import NotTested
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import worker_roots
-from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.source_location import made_at
+from dataguard.lab.core.object_graph import Node, reachable
+from dataguard.lab.core.source_location import Place, assigned_at, caller, made_at
 from dataguard.process.originals import os
 from dataguard.targets.variants import Loader
 
@@ -92,9 +94,10 @@ _FAR = 1 << 40
 class OpenFile:
     """A regular file that was open for reading before any sample was read.
 
-    `path` leads to the object that holds it, such as `dataset.file`, if one was found; `at` is the file and line of the
-    class around that. `identity` is its device and inode, because a closed descriptor is reused; `size` and `changed`
-    (ns) show whether the file was written to later; `readers` counts the workers whose items read it, if known.
+    `path` leads to the object that holds it, such as `dataset.file`, if one was found; `at` is the line that sets it,
+    or that of the class around it. `identity` is its device and inode, because a closed descriptor is reused; `size`
+    and `changed` (ns) show whether the file was written to later; `readers` counts the workers whose items read it, if
+    known.
     """
 
     descriptor: int
@@ -175,12 +178,21 @@ def _opened(descriptor: int, excluded: Path) -> OpenFile | None:
     return OpenFile(descriptor, file, (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns)
 
 
+def _users_line(node: Node) -> tuple[str, int] | None:
+    """The line that assigns the attribute of the user's object around a node; else where its class is defined."""
+    holder = node.holder.value if node.holder else None
+    at = assigned_at(holder, node.step.removeprefix("."))
+    if at:
+        return at[:2]
+    location = made_at(holder)
+    return location if location and location[0] and not is_library(location[0]) else None
+
+
 def with_holders(files: list[OpenFile], roots: Mapping[str, Any]) -> list[OpenFile]:
     """The files with the objects that hold them, if those can be reached from the roots."""
     holders: dict[int, tuple[str, tuple[str, int] | None]] = {}
     for node in reachable(roots, _descriptor_of):
-        location = made_at(node.holder.value) if node.holder else None
-        users_location = location if location and location[0] and not is_library(location[0]) else None
+        users_location = next(filter(None, map(_users_line, node.line)), None)
         holders.setdefault(_descriptor_of(node.value) or -1, (_readable(node.path), users_location))
     return [
         replace(file, path=holders[file.descriptor][0], at=holders[file.descriptor][1])
@@ -188,6 +200,56 @@ def with_holders(files: list[OpenFile], roots: Mapping[str, Any]) -> list[OpenFi
         else file
         for file in files
     ]
+
+
+def opening_line(again: Callable[[], Loader], folder: Path, path: str) -> Place | None:
+    """The line that opens the file that the object at this path holds, in one more call of the factory.
+
+    Only for a disposable process: audit hooks cannot be removed. What native code opens raises no audit event.
+    """
+    watch = _OpenWatch()
+    sys.addaudithook(watch.noted)
+    loader = again()
+    watch.settle()
+    watch.ended = True
+    file = next((file for file in held_files(loader, folder) if file.path == path), None)
+    return watch.places.get(file.descriptor) if file else None
+
+
+class _OpenWatch:
+    """Notes which line of the user's code opens each descriptor: the event comes before it is known."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, Place] = {}
+        self.ended = False
+        self._opening: tuple[str, Place] | None = None
+        self._before = _descriptors()
+
+    def noted(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take an event of Python's own."""
+        if event != "open" or self.ended or not isinstance(arguments[0], str | bytes | os.PathLike):
+            return
+        name, place = os.fsdecode(arguments[0]), caller()
+        if place is not None:
+            self.settle()
+            self._opening = os.path.abspath(name), place
+
+    def settle(self) -> None:
+        """Give the descriptor that is new since the last event to the line of that event, if it has its file."""
+        now = _descriptors()
+        for descriptor, file in now.items() if self._opening else ():
+            if self._opening and self._before.get(descriptor) != file and file.startswith(self._opening[0]):
+                self.places[descriptor] = self._opening[1]
+        self._before = now
+
+
+def _descriptors() -> dict[int, str]:
+    """The descriptors of this process, and what each is open for."""
+    opened: dict[int, str] = {}
+    for name in os.listdir(_DESCRIPTORS):
+        with contextlib.suppress(OSError):  # the descriptor of the listing itself
+            opened[int(name)] = os.readlink(_DESCRIPTORS / name)
+    return opened
 
 
 _FILES = (io.FileIO, io.BufferedReader, io.BufferedRandom, io.TextIOWrapper, gzip.GzipFile)

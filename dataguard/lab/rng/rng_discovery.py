@@ -16,6 +16,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ import torch
 from dataguard.lab.core.instrument import Fetch, Hooks, Instrument, Process
 from dataguard.lab.core.object_graph import Node, reachable
 from dataguard.lab.core.records import Census, GeneratorState, WorkerEpoch
-from dataguard.lab.core.source_location import is_own, made_at, package_of
+from dataguard.lab.core.source_location import Place, assigned_at, is_own, made_at, package_of
 from dataguard.process.originals import pickle
 
 SEED = 20_246_093
@@ -61,6 +62,12 @@ class Source:
     def owner(self) -> Node | None:
         """The nearest object, function or class from the user's code on the path to the generator."""
         return next((node for node in self.node.line[1:] if is_own(node.value)), None)
+
+    @property
+    def assigned_at(self) -> Place | None:
+        """The line that assigns the attribute of the user's object through which the generator is held."""
+        held = next((below for below, node in pairwise(self.node.line) if node is self.owner), None)
+        return assigned_at(held.holder.value, held.step.removeprefix(".")) if held and held.holder else None
 
     @property
     def part(self) -> Node | None:

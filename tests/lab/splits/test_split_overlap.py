@@ -200,6 +200,9 @@ def test_numbers_that_repeat_are_compared_where_many_do() -> None:
         == []
     )
     assert _equal_pairs({0: 5, 1: 6}, {7: 6, 8: 9}, LEAST_SPREAD, DISTINCT_SHARE) == []
+    repeated = {row: row % 45 for row in range(64)}
+    pairs = _equal_pairs(repeated, repeated, LEAST_SPREAD, DISTINCT_SHARE)
+    assert [index for _, index in pairs] == list(range(64)), "each sample counts that is in both, and not each content"
 
 
 @pytest.mark.parametrize(

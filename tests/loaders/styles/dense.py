@@ -327,7 +327,7 @@ def dg512_masks_flipped_twice() -> Loader:
         def __getitem__(self, index: int) -> dict[str, Any]:
             sample = super().__getitem__(index)
             flipped = random.random() < 0.5
-            sample["image"] = self.mirror(sample["image"], flipped)
+            sample["image"] = self.mirror(sample["image"], flipped)  # culprit
             sample["mask"] = self.mirror(sample["mask"], not flipped)  # culprit
             return sample
 
