@@ -171,8 +171,8 @@ def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
     """Whether no more are lost than it takes to end with whole batches, or with as many on each of `ranks` ranks.
 
     Each worker of a stream has a last batch to drop. If others are dropped in each epoch, that harms little, unless it
-    makes epochs shorter by `MOST_DROPPED` or more, and by whole batches. Samples that can only be counted may be made of
-    others, such as packed sequences, of which each worker drops a last one. An epoch without any samples is reported
+    makes epochs shorter by `MOST_DROPPED` or more, and by whole batches. Samples that can only be counted may be made
+    of others, such as packed sequences, of which each worker drops a last one. An epoch without any samples is reported
     by DG404.
     """
     if loss.samples == loss.of:
