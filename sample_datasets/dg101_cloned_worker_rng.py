@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -197,6 +198,21 @@ def bad_worker_init() -> DataLoader[Any]:
     """The `worker_init_fn` seeds every worker with the same constant."""
     dataset = Pictures(transform=brighten)
     return DataLoader(dataset, batch_size=4, num_workers=2, persistent_workers=True, worker_init_fn=seed_alike)
+
+
+def dim(image: Tensor) -> Tensor:
+    """Scale by a random factor from python's global generator."""
+    return image * random.uniform(0.5, 1.0)
+
+
+def seed_by_second(worker_id: int) -> None:
+    """Seed python's generator by the clock."""
+    random.seed(int(time.time()))  # culprit
+
+
+def bad_clock() -> DataLoader[Any]:
+    """Workers that start in the same second get the same seed."""
+    return DataLoader(Pictures(transform=dim), batch_size=4, num_workers=2, worker_init_fn=seed_by_second)
 
 
 class Albumented(Pictures):
@@ -446,6 +462,16 @@ def good_worker_init() -> DataLoader[Any]:
     """The dataset holds a generator, but the `worker_init_fn` gives each worker its own."""
     dataset = AugmentedPictures(np.random.default_rng(0))
     return DataLoader(dataset, batch_size=4, num_workers=2, worker_init_fn=give_own_generator)
+
+
+def seed_by_nanosecond(worker_id: int) -> None:
+    """Seed python's generator by a clock that no two workers read at the same time."""
+    random.seed(time.time_ns())
+
+
+def good_clock() -> DataLoader[Any]:
+    """Workers start in the same second, but not in the same nanosecond."""
+    return DataLoader(Pictures(transform=dim), batch_size=4, num_workers=2, worker_init_fn=seed_by_nanosecond)
 
 
 def seed_cv2(worker_id: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,31 @@ def bad_augmented() -> DataLoader[Any]:
 def bad_drop_last() -> DataLoader[Any]:
     """Each of three workers drops a last batch of its own."""
     return loader(Stream(45), batch_size=8, num_workers=3, drop_last=True)  # culprit
+
+
+class TwoFiles(Stream):
+    """Pictures in two files, a short and a long one, which are dealt to two workers; each is shuffled in each epoch."""
+
+    def numbers(self) -> Iterator[int]:
+        files = [range(self.total // 3), range(self.total // 3, self.total)]
+        numbers = list(chain.from_iterable(share(files)))
+        random.shuffle(numbers)
+        return iter(numbers)
+
+
+def bad_drop_last_of_uneven_shares() -> DataLoader[Any]:
+    """Thirteen and 28 pictures make one and three full batches, and five in one process: others drop in each epoch."""
+    return loader(TwoFiles(41), batch_size=8, drop_last=True)  # culprit
+
+
+def good_drop_last_of_uneven_shares() -> DataLoader[Any]:
+    """The same with as many full batches as one process has."""
+    return loader(TwoFiles(51), batch_size=8, drop_last=True)
+
+
+def good_drop_last_of_many() -> DataLoader[Any]:
+    """One full batch of 25 less, from other pictures in each epoch, which harms little."""
+    return loader(TwoFiles(200), batch_size=8, drop_last=True)
 
 
 class EndlessTwiceShared(TwiceShared):

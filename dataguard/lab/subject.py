@@ -24,7 +24,7 @@ from dataguard.lab.culprit.line_trace import MOST_SECONDS, QUICK_FACTORY, Look, 
 from dataguard.lab.culprit.value_trace import BatchHistory, looks_of
 from dataguard.lab.process.side_by_side import ConcurrencySlots
 from dataguard.lab.reading.checkpoint import Checkpoint, requested
-from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, gate, gated_build
+from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, factory_arguments, gate, gated_build
 from dataguard.lab.reading.followed_batch import follow_batch
 from dataguard.lab.reading.fresh_import import newly_imported, rebuild, rebuild_all
 from dataguard.lab.rng.rng_discovery import seed_global_generators
@@ -150,11 +150,11 @@ class Subject(ABC):
             if loader is not None:
                 return loader
         stride = 0 if same_seed else RANK_STRIDE
-        target, name, seed = self.target, self.facts.name, self.settings.seed
+        target, name = self.target, self.facts.name
         if rank_arguments and not target.is_made_once:  # its modules may read its rank, or seed from the system
-            seed_global_generators(seed + stride * rank_arguments.get("rank", 0))
+            seed_global_generators(self.settings.seed + stride * rank_arguments.get("rank", 0))
             target = newly_imported(target)
-        loader = self._called_again(lambda: gated_build(target, name, seed, wanted, rank_arguments, stride))
+        loader = self._called_again(lambda: gated_build(target, name, self.settings, wanted, rank_arguments, stride))
         return through_wrapper(loader) if wrapped else loader
 
     def rebuild(self, *, seed: int | None = None, **overrides: Any) -> Loader:
@@ -166,8 +166,8 @@ class Subject(ABC):
     def call_again(self, arguments: Mapping[str, int]) -> Loader:
         """Call the factory once more in this process, with these arguments, from the modules that are imported."""
         target = replace(self.target, args={**self.target.args, **arguments})
-        name, seed, wanted = self.facts.name, self.settings.seed, {**requested(self.settings), "num_workers": 0}
-        return self._called_again(lambda: gated_build(target, name, seed, wanted))
+        wanted = {**requested(self.settings), "num_workers": 0}
+        return self._called_again(lambda: gated_build(target, self.facts.name, self.settings, wanted))
 
     @property
     def quick_rebuild(self) -> Callable[[], Loader] | None:
@@ -257,7 +257,7 @@ class Subject(ABC):
             return self.build(), other.build(reuse=True)
         seed_global_generators(self.settings.seed)
         with gate(self.target.stage):
-            loaders = self.target.build_all({"seed": self.settings.seed}, **requested(self.settings))
+            loaders = self.target.build_all(factory_arguments(self.settings), **requested(self.settings))
         return loaders[self.facts.name], loaders[other.facts.name]
 
     @overload

@@ -285,6 +285,7 @@ CONTRACT: Mapping[str, tuple[Kind, str]] = {
     "pad": (whole(0), "The token that fills rows."),
     "vocab_size": (whole(1), "How many tokens the model has embeddings for."),
     "packing": (one_of(PACKING), "Whether documents packed into a row see each other."),
+    "same_batches": (whole(1, 8), "How many consecutive ranks, which share a model, read the same batches."),
     "save": (SPELLED, "A function of a loader that returns what a checkpoint holds of it."),
     "load": (SPELLED, "A function that gives that back to a new loader."),
     "learned": (one_of(LEARNED), "Whether a language model learns replies alone, or all tokens."),

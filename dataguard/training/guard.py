@@ -49,6 +49,7 @@ class Guard:
         max_wait: float | None = None,
         ranks: bool = False,
         rank_timeout: float = 300.0,
+        same_batches: int = 1,
         resume: str | Path | None = None,
     ) -> L:
         """Watch a loader, and return it: the same object, which a training loop iterates as before.
@@ -76,6 +77,8 @@ class Guard:
             ranks: all ranks compare their numbers of batches, and what is in the first ones, once in an epoch; all of
                 them must guard the loader.
             rank_timeout: seconds that a rank waits for the others.
+            same_batches: how many consecutive ranks share a model, as in tensor parallelism, and so read the same
+                batches: with `ranks`, a difference between them is a violation (DG202), and not that they agree.
             resume: a name for the run, such as `checkpoints/run1`: a small file of that name is written beside each
                 checkpoint, when `guard.checkpoint()` or the loader's `state_dict` is called. A run that finds the file
                 is compared with it (DG209): whether it continues where that checkpoint was saved.
@@ -95,6 +98,7 @@ class Guard:
             max_wait=max_wait,
             ranks=ranks,
             rank_timeout=rank_timeout,
+            same_batches=same_batches,
             resume=None if resume is None else Path(resume),
         )
         for part, inner in _loaders_of(loader):

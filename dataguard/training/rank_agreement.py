@@ -23,10 +23,14 @@ FEWEST_BATCHES = 2
 
 
 class Ranks:
-    """The ranks that read one loader; each of them must guard it with `ranks=True`."""
+    """The ranks that read one loader; each of them must guard it with `ranks=True`.
 
-    def __init__(self, seconds: float) -> None:
+    So many consecutive ranks, `per_group`, share a model and read the same batches.
+    """
+
+    def __init__(self, seconds: float, per_group: int = 1) -> None:
         self.seconds = seconds
+        self.per_group = per_group
         self.compared = 0
         """In how many epochs the ranks have compared their numbers of batches."""
         self.contents = 0
@@ -85,15 +89,22 @@ class Ranks:
         yield from found
 
     def _duplicates(self, contents: Sequence[tuple[int, list[int]]]) -> Iterator[tuple[str, Finding]]:
-        """Two ranks that read the same batches in an epoch that all of them have ended."""
+        """Two ranks that read the same batches in an epoch that all of them have ended, or of one group that do not."""
         if len(contents) < dist.get_world_size() or len({epoch for epoch, _ in contents}) > 1:
             return
         self.contents += 1
         for (first, (epoch, digests)), (second, (_, others)) in combinations(enumerate(contents), 2):
+            compared = {"compared": f"the first {counted(len(digests), 'batches')}"}
+            if first // self.per_group == second // self.per_group:
+                if digests != others:
+                    message = f"ranks {first} and {second} share a model, and read different batches in epoch {epoch}"
+                    yield "DG202", Finding(message, compared)
+                    return
+                continue
             varied = len(set(digests)) > VARIED_SHARE * len(digests)
             if digests == others and len(digests) >= FEWEST_BATCHES and varied:
                 message = f"ranks {first} and {second} read the same batches in epoch {epoch}"
-                yield "DG202", Finding(message, {"compared": f"the first {counted(len(digests), 'batches')}"})
+                yield "DG202", Finding(message, compared)
                 return
 
 

@@ -45,6 +45,7 @@ class Options:
     max_wait: float | None
     ranks: bool
     rank_timeout: float
+    same_batches: int
     resume: Path | None = None
 
     def __post_init__(self) -> None:

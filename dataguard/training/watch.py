@@ -49,7 +49,7 @@ class Watch:
         self.replays = Replays()
         self.changed = None if hasattr(dataset, "set_epoch") else ChangedSamples()
         """None of a dataset that may change its samples on purpose."""
-        self.ranks = Ranks(options.rank_timeout) if options.ranks else None
+        self.ranks = Ranks(options.rank_timeout, options.same_batches) if options.ranks else None
         self.progress: Progress | None = None
         """Where the run is, if it is to be compared after a restart."""
         self.is_training = False

@@ -40,6 +40,7 @@ VALUES: dict[str, Any] = {
     "pad": 0,
     "vocab_size": 32000,
     "packing": "separate",
+    "same_batches": 2,
     "save": "pkg.mod:save",
     "load": "pkg.mod:load",
     "learned": "reply",

@@ -39,9 +39,9 @@ def shard(count: int) -> Callable[[int], DataLoader]:
     return make
 
 
-def _rank(rank: int, folder: Path, make: Callable[[int], Any], seconds: float, code: str, answers: Any) -> None:
+def _rank(rank: int, folder: Path, make: Callable[[int], Any], options: Any, code: str, answers: Any) -> None:
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    loader = guard(make(rank), name="train", ranks=True, rank_timeout=seconds, on_violation="record")
+    loader = guard(make(rank), name="train", ranks=True, on_violation="record", **options)
     train(loader, 3 if code == "DG202" else 2)
     report = guard.report()
     assert report.notes[0].startswith(f"train, rank {rank}: ")
@@ -50,11 +50,11 @@ def _rank(rank: int, folder: Path, make: Callable[[int], Any], seconds: float, c
     dist.destroy_process_group()
 
 
-def ranks(folder: Path, make: Callable[[int], Any], seconds: float = 60.0, code: str = "DG203") -> list[Any]:
+def ranks(folder: Path, make: Callable[[int], Any], code: str = "DG203", **options: Any) -> list[Any]:
     """What each of two ranks reports of its loader."""
     answers = CONTEXT.Queue()
     processes = [
-        CONTEXT.Process(target=_rank, args=(rank, folder, make, seconds, code, answers), daemon=True)
+        CONTEXT.Process(target=_rank, args=(rank, folder, make, {"rank_timeout": 60.0, **options}, code, answers), daemon=True)
         for rank in range(2)
     ]
     for process in processes:
@@ -89,6 +89,12 @@ def test_ranks_that_read_shards_of_their_own(tmp_path: Path) -> None:
     assert ranks(tmp_path, shard(16), code="DG202") == [(rank, [], "passed", {"epochs": 2}) for rank in range(2)]
 
 
+def test_ranks_that_share_a_model(tmp_path: Path) -> None:
+    for _, messages, status, _ in ranks(tmp_path, shard(16), code="DG202", same_batches=2):
+        assert messages[0] == "ranks 0 and 1 share a model, and read different batches in epoch 0"
+        assert status == "failed"
+
+
 def test_uneven_lengths_are_found_before_the_first_batch(tmp_path: Path) -> None:
     def make(rank: int) -> DataLoader:
         return DataLoader(Items(pair, 12 - 4 * rank), 4)
@@ -104,7 +110,7 @@ def test_uneven_streams_are_found_at_the_end(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_does_not_end_is_found_by_the_others(tmp_path: Path) -> None:
-    (_, messages, *_), _ = ranks(tmp_path, lambda rank: DataLoader(Stream(4, rank * 1.0), 4), seconds=0.5)
+    (_, messages, *_), _ = ranks(tmp_path, lambda rank: DataLoader(Stream(4, rank * 1.0), 4), rank_timeout=0.5)
     assert messages == ["rank 0 ended epoch 0 after 1 batch, and other ranks did not within 0.5 s"]
 
 

@@ -19,7 +19,8 @@ def dg101_cloned_worker_rng(lab: Lab) -> Judgement:
     Symptom: no error; the model generalises slightly worse than it should.
     Cause: every worker starts with a copy of the same generator. torch seeds the global generators of python, numpy and
         torch in each worker, but not a generator held by a dataset, transform or `collate_fn`, nor cv2's, nor one
-        inside a library; and a `worker_init_fn` that seeds with a constant undoes what torch did.
+        inside a library; and a `worker_init_fn` that seeds with a constant, or with the clock in whole seconds, undoes
+        what torch did.
     Fix: create the generator lazily inside the worker, as `numpy.random.default_rng(torch.initial_seed())`, or use a
         global generator; in `worker_init_fn`, seed from `torch.initial_seed()`, and seed cv2 with `cv2.setRNGSeed`.
     Links: https://docs.pytorch.org/docs/stable/data.html#randomness-in-multi-process-data-loading

@@ -28,16 +28,21 @@ if TYPE_CHECKING:
 
 @check("DG202", "unsharded-ranks", Severity.ERROR)
 def dg202_unsharded_ranks(lab: Lab) -> Judgement:
-    """Each rank reads all samples instead of a share of its own.
+    """Each rank reads all samples instead of a share of its own, or ranks that share a model read different ones.
 
     Symptom: an epoch on many GPUs takes as many steps as on one, and each sample is seen once per rank.
     Cause: nothing splits the samples between ranks: the sampler is not a `DistributedSampler`, or a stream shards by
-        worker only; or it shards inside spawned workers, where `torch.distributed` is not initialised.
+        worker only; or it shards inside spawned workers, where `torch.distributed` is not initialised. With
+        `contract.same_batches`: the sampler gets the rank in place of the one among data-parallel groups.
     Fix: use `DistributedSampler(dataset, num_replicas=world_size, rank=rank)`; in a stream take every n-th sample, with
         n the number of ranks times the number of workers, and pass the rank to the dataset as an attribute.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
         https://huggingface.co/docs/datasets/use_with_pytorch#distributed
     """
+    size = lab.settings.contract.get("same_batches", 1)
+    if size > 1 and (pair := lab.ranks.split_group()):
+        yield _split(lab, size, *pair)
+        return Coverage({"ranks": lab.ranks.world})
     if lab.facts.role in EVALUATION:
         raise NotApplicable(f"the role is {lab.facts.role}: each rank may evaluate all samples")
     shards = lab.ranks.shards()
@@ -64,6 +69,14 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
             at=at,
         )
     return coverage
+
+
+def _split(lab: Lab, size: int, first: int, other: int) -> Finding:
+    return Finding(
+        message=f"ranks {first} and {other} share a model, and read different batches",
+        evidence={"fix here": f"rank // {size} of world_size // {size}, in place of rank of world_size"},
+        at=_place(lab),
+    )
 
 
 _STREAM = "take every n-th item on each of n ranks, before workers share what is left"

@@ -57,11 +57,20 @@ def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:
                 "datasets": "each rank has its own" if shards and shards.own_datasets else None,
                 "workers": lab.facts.num_workers,
                 "drop_last": f"yes, with batch_size={lab.facts.batch_size}" if lab.facts.drop_last else None,
+                "full batches": _full_batches(lab, loss),
             }
         ),
         at=at,
         ambiguous=outcome == CUT,
     )
+
+
+def _full_batches(lab: Lab, loss: Loss) -> str | None:
+    """How many an epoch has, where workers of a stream drop the last ones."""
+    size = lab.facts.batch_size
+    if not lab.facts.drop_last or not size or lab.facts.kind != "stream" or loss.counted:
+        return None
+    return f"{(loss.of - loss.samples) // size}, and {loss.of // size} from one process"
 
 
 def _fix(lab: Lab, at: Location | None, outcome: str) -> str | None:

@@ -170,18 +170,25 @@ def lost_in_all(lost: Sequence[frozenset[Any]], orders: int, of: int) -> bool:
 def excused(loss: Loss, facts: LoaderFacts, ranks: int) -> bool:
     """Whether no more are lost than it takes to end with whole batches, or with as many on each of `ranks` ranks.
 
-    Samples that can only be counted may be made of others, such as packed sequences, of which each worker drops a last
-    one. An epoch without any samples is reported by DG404.
+    Each worker of a stream has a last batch to drop. If others are dropped in each epoch, that harms little, unless it
+    makes epochs shorter by `MOST_DROPPED` or more, and by whole batches. Samples that can only be counted may be made
+    of others, such as packed sequences, of which each worker drops a last one. An epoch without any samples is reported
+    by DG404.
     """
     if loss.samples == loss.of:
         return True
     if 2 * loss.samples >= loss.of or loss.reshuffled:
         return False
     size = facts.batch_size or 1
-    ends = 1 if loss.same else max(facts.num_workers, 1)  # each worker of a stream has a last batch to drop
+    ends = 1 if loss.same or loss.samples >= MOST_DROPPED * loss.of else max(facts.num_workers, 1)
     dropped = ranks * ends * (size - 1) if facts.drop_last else 0
     packed = ranks * facts.num_workers if loss.counted else 0
     return loss.samples <= max(dropped, packed, ranks * size - 1 if ranks > 1 else 0)
+
+
+MOST_DROPPED = 0.1
+"""The share of an epoch that workers may drop with their last batches, others in each epoch. Chosen: a tenth, which is
+what eight workers that each drop half a batch lose of 40 batches."""
 
 
 def lost_at(lab: Lab, loss: Loss, outcome: str) -> Location | None:

@@ -17,6 +17,7 @@ from dataguard.lab.core.records import GeneratorState, Seeding, Seedings
 from dataguard.lab.core.source_location import Place, called_at, is_own
 from dataguard.lab.randomness.worker_draws import EPOCHS, MOST_WORKERS, Repeat
 from dataguard.lab.reading.experiment import Experiment, Script, perform
+from dataguard.lab.rng.held_clock import SameSecond
 from dataguard.lab.rng.rng_discovery import Source, find_generators
 from dataguard.lab.rng.seed_watch import DrawPlace, FirstDraw, FirstSeeds, SeedWatch
 from dataguard.lab.subject import Subject
@@ -95,7 +96,7 @@ def find_first_uses(subject: Subject, suspect: GeneratorState) -> FirstUses:
     workers = max(1, min(subject.facts.num_workers, MOST_WORKERS["fork"]))
     experiment = Experiment(
         Script((((0,),) * workers,) * EPOCHS) if subject.facts.kind == "map" else None,
-        (FirstSeeds(), FirstDraw(suspect.path)),
+        (SameSecond(), FirstSeeds(), FirstDraw(suspect.path)),
         (("num_workers", workers), ("multiprocessing_context", "fork")),
         (workers,) * EPOCHS,
         imports=(suspect.library,) if suspect.library else (),

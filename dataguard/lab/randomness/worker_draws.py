@@ -19,6 +19,7 @@ from dataguard.lab.core.records import Census, GeneratorState, Seeding, WorkerEp
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.experiment import Conditions, Experiment, Readings, Script, Series, perform, seconds_of
 from dataguard.lab.rng.frozen_rng import AdvancedRng, SeededFetches, SeededLibraries
+from dataguard.lab.rng.held_clock import SameSecond
 from dataguard.lab.rng.rng_discovery import SEED, Pair, RngCensus, cloned_generators, overlapping_generators
 from dataguard.lab.subject import Subject
 from dataguard.stats import coincidence
@@ -120,6 +121,7 @@ class DrawPlan:
         asked = self.asked
         order = (0, *tuple(range(self.items)) * ((self.draws - 1) // self.items))
         instruments = (
+            SameSecond(),
             SeededLibraries(asked.reseed),
             RngCensus(self.census),
             *([AdvancedRng(*asked.advance)] if asked.advance else []),

@@ -58,6 +58,11 @@ class Ranks:
         return stream_observations.world(self._subject)
 
     @property
+    def per_group(self) -> int:
+        """How many consecutive ranks read the same batches, as the contract says: 1 if each has its own."""
+        return stream_observations.ranks_per_group(self._subject)
+
+    @property
     def declared(self) -> bool:
         """Whether the loader itself shards by rank, or the settings request several ranks."""
         if stream_observations.is_declared(self._subject):
@@ -84,7 +89,10 @@ class Ranks:
         Raises Undecided when coincidence cannot be excluded, or each rank has its own dataset.
         """
         world = self.world
-        draw, pairs = partial(find_rank_items, self._subject, world), partial(rank_pairs, world)
+        if world == self.per_group:
+            raise NotApplicable(f"{world} ranks read the same batches, as the contract says, with the same numbers")
+        draw = partial(find_rank_items, self._subject, world)
+        pairs = partial(rank_pairs, world, per_group=self.per_group)
         comparison = compare_draws(draw, pairs, quick=worker_draws.is_quick(self._subject))
         draws = comparison.draws
         repeat = confirm_suspects(draw, comparison, self._subject.facts) or blame_library(draw, pairs, comparison)
@@ -133,17 +141,45 @@ class Ranks:
             ) from why
 
     def shards(self, *, same_seed: bool = False) -> Shards:
-        """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks get one seed."""
+        """What each rank reads in one epoch. With `same_seed`, the global generators of all ranks get one seed.
+
+        Of several ranks that read the same batches, the first one counts, see `split_group`.
+        """
         world = self.world
         if self._are_fixed():
             raise NotTested(f"num_replicas=1 is fixed, so each of {world} ranks would read all samples")
         if not stream_observations.is_declared(self._subject) and not self._differ():
             raise NotTested(f"each of {world} ranks reads all samples, but a trainer may shard them: --ranks {world}")
-        shards = self._dealt(world, same_seed) if self._subject.facts.kind == "map" else self._streamed(world)
+        self._require_groups()
+        shards = self._of_each(world, same_seed).of_groups(self.per_group)
         holder, totals = self._subject.facts.holder, [share.total for share in shards.ranks]
         if holder and max(totals) > min(totals) == 0:
             raise NotTested(f"rank {totals.index(max(totals))} reads for all ranks: {holder} hands its batches out")
         return shards
+
+    def _of_each(self, world: int, same_seed: bool) -> Shards:
+        is_map = self._subject.facts.kind == "map"
+        return self._dealt(world, same_seed) if is_map else self._streamed(world, same_seed)
+
+    def split_group(self) -> tuple[int, int] | None:
+        """Two ranks that do not read the same batches although the contract says so; None if there are none.
+
+        Raises Undecided if they do where the global generators of all ranks have one seed: a training script may well
+        set it.
+        """
+        world, size = self.world, self.per_group
+        pair = self._of_each(world, same_seed=False).split_group(size)
+        if pair and not self._of_each(world, same_seed=True).split_group(size):
+            raise Undecided(
+                f"ranks {pair[0]} and {pair[1]} read the same batches only if their global RNGs have the same seed: "
+                "seed the shuffle explicitly"
+            )
+        return pair
+
+    def _require_groups(self) -> None:
+        """Raise NotTested if ranks of one group read different batches, which DG202 reports."""
+        if self.per_group > 1 and observed_or_none(self.split_group):
+            raise NotTested("ranks that share a model read different batches: see DG202")
 
     def overlap_with(self, earlier: Subject) -> RankOverlap | None:
         """The samples of this split that another rank has in an earlier one; None if each rank has the same splits."""
@@ -182,7 +218,9 @@ class Ranks:
 
     def stream(self, *, same_seed: bool = False, **asked: Any) -> StreamTrace:
         """What each rank of a stream yields, with ranks in place of workers; `asked` are arguments of `Request`."""
-        return shares.side_by_side(self._streams(self.world, same_seed, **{"count": not asked["seeded"], **asked}))
+        self._require_groups()
+        traces = self._streams(self.world, same_seed, **{"count": not asked["seeded"], **asked})
+        return shares.side_by_side(traces[:: self.per_group])
 
     def _dealt(self, world: int, same_seed: bool) -> Shards:
         subject = self._subject
@@ -206,9 +244,9 @@ class Ranks:
         build = partial(subject.build, same_seed=same_seed)
         return by_content(shards, single, self._on_each(world, ("contents on ranks", same_seed), build, read))
 
-    def _streamed(self, world: int) -> Shards:
+    def _streamed(self, world: int, same_seed: bool) -> Shards:
         workers = self.workers_per_rank
-        ranks = self._streams(world, seeded=False, count=True)
+        ranks = self._streams(world, same_seed, seeded=False, count=True)
         single = Streams(self._subject).shares(workers, seeded=False)
         return Shards(tuple(share_of(trace, workers) for trace in ranks), share_of(single, workers))
 
@@ -264,11 +302,15 @@ def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any)
     return worker_draws.side_by_side(plan, [draws_of(plan, read) for read in readings])
 
 
-def rank_pairs(world: int, draws: WorkerDraws) -> list[Pair]:
-    """Each worker with every worker of later ranks, in the first epoch; pairs with equal worker ids first."""
+def rank_pairs(world: int, draws: WorkerDraws, *, per_group: int = 1) -> list[Pair]:
+    """Each worker with every worker of later ranks, in the first epoch; pairs with equal worker ids first.
+
+    Ranks of one group are to draw the same numbers.
+    """
     each = draws.workers // world
     pairs = combinations([WorkerEpoch(worker, 0) for worker in range(draws.workers)], 2)
-    across = [(first, second) for first, second in pairs if first.worker // each != second.worker // each]
+    own = each * per_group
+    across = [(first, second) for first, second in pairs if first.worker // own != second.worker // own]
     return sorted(across, key=lambda pair: (pair[1].worker - pair[0].worker) % each != 0)
 
 

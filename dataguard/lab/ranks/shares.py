@@ -64,6 +64,13 @@ class Share:
         """How often each sample was yielded."""
         return Counter(identity for ids in self.by_worker for identity in ids)
 
+    def equals(self, other: Share) -> bool:
+        """Whether both have the same batches in the same order, as far as both were read."""
+        if (self.batches, self.sizes) != (other.batches, other.sizes) and self.finished and other.finished:
+            return False
+        workers = zip(self.by_worker, other.by_worker, strict=True)
+        return all(one == two for worker in workers for one, two in zip(*worker, strict=False))
+
     @property
     def empty_workers(self) -> tuple[int, ...]:
         """The ids of the workers that read nothing."""
@@ -83,6 +90,17 @@ class Shards:
     alone: Share
     same_dataset: bool | None = None
     of: str = "dataset"
+
+    def of_groups(self, size: int) -> Shards:
+        """The share of each group of so many consecutive ranks, which read the same batches: that of its first."""
+        return self if size == 1 else replace(self, ranks=self.ranks[::size])
+
+    def split_group(self, size: int) -> tuple[int, int] | None:
+        """The first rank of such a group and one that does not read the same batches in the same order."""
+        if self.same_dataset is False:  # an index of one rank says nothing about another rank
+            return None
+        pairs = ((number - number % size, number) for number in range(len(self.ranks)))
+        return next((pair for pair in pairs if not self.ranks[pair[0]].equals(self.ranks[pair[1]])), None)
 
     @property
     def within(self) -> str:

@@ -31,7 +31,7 @@ from dataguard.lab.decoding.decoders import decoding_noted
 from dataguard.lab.process import answers, isolation
 from dataguard.lab.process.fork_safety import OpenFile, ProcessSnapshot, can_be_known
 from dataguard.lab.process.incidents import FlightRecorder
-from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.epoch_trace import factory_arguments, gate
 from dataguard.lab.reading.rank_queries import rank_queries
 from dataguard.lab.rng.rng_discovery import seed_global_generators
 from dataguard.process.cheap_forks import infrequent_gc
@@ -117,7 +117,7 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
             load(spelling)  # so that a wrong name is a wrong setting, and observations find it imported
         seed_global_generators(settings.seed)
         with gate(target.stage), decoding_noted() as decoders, rank_queries() as asked, construction_lines() as lines:
-            loaders, construction = target.construct({"seed": settings.seed}, **requested(settings))
+            loaders, construction = target.construct(factory_arguments(settings), **requested(settings))
     seconds = undisturbed_seconds() - started
     facts = {
         name: loader_facts.facts_of(name, loader, settings.roles, target.name, lines.get(id(loader)))

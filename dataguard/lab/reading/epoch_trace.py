@@ -31,6 +31,7 @@ from dataguard.lab.spy.recording import Records, ValueSummaries
 from dataguard.lab.spy.sample_ledger import SampleHashes
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.process.progress import Unreadable
+from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
 
@@ -194,7 +195,7 @@ def gate(stage: str) -> Iterator[None]:
 def gated_build(
     target: Target,
     loader: str,
-    seed: int,
+    settings: Settings,
     overrides: Mapping[str, Any],
     rank_arguments: Mapping[str, int] | None = None,
     stride: int = RANK_STRIDE,
@@ -205,9 +206,15 @@ def gated_build(
     seeds differ by `stride`; a factory that takes a `seed` gets the same one on each rank, as a launcher would pass it.
     """
     rank_arguments = rank_arguments or {}
-    seed_global_generators(seed + stride * rank_arguments.get("rank", 0))
+    seed_global_generators(settings.seed + stride * rank_arguments.get("rank", 0))
     with gate(target.stage):
-        return target.build(loader, {"seed": seed, **rank_arguments}, **overrides)
+        return target.build(loader, {**factory_arguments(settings), **rank_arguments}, **overrides)
+
+
+def factory_arguments(settings: Settings) -> dict[str, int]:
+    """What a factory that takes them gets by name: the seed, and as many ranks as share the batches of one process."""
+    group = settings.contract.get("same_batches", 1)
+    return {"seed": settings.seed} | ({"world_size": group} if group > 1 else {})
 
 
 LATER_BATCHES = 2

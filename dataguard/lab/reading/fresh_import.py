@@ -22,7 +22,7 @@ from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.process.fork_safety import own_files
 from dataguard.lab.process.write_protection import forbid_writes
-from dataguard.lab.reading.epoch_trace import gate, gated_build
+from dataguard.lab.reading.epoch_trace import factory_arguments, gate, gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.rng_discovery import SEED, seed_global_generators
 from dataguard.settings.settings import Settings
@@ -163,7 +163,7 @@ def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, 
     The global generators are seeded before, as by a script that seeds first and imports then.
     """
     seed_global_generators(settings.seed)
-    return gated_build(newly_imported(target), name, settings.seed, wanted)
+    return gated_build(newly_imported(target), name, settings, wanted)
 
 
 def rebuild_all(
@@ -173,7 +173,7 @@ def rebuild_all(
     seed_global_generators(settings.seed)
     fresh = newly_imported(target) if imports else target
     with gate(target.stage):
-        return fresh.build_all({"seed": settings.seed}, **wanted)
+        return fresh.build_all(factory_arguments(settings), **wanted)
 
 
 def newly_imported(target: Target) -> Target:

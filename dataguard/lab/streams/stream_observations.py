@@ -168,21 +168,30 @@ def world(subject: Subject) -> int:
     Raises NotApplicable if the loader is meant for one process only, and NotTested if it was made as that of one rank
     and cannot be made again for another.
     """
-    asked = subject.settings.ranks
+    asked, group = subject.settings.ranks, ranks_per_group(subject)
     if asked == 1:
         raise NotApplicable("ranks is set to 1")
     if subject.target.is_made_once and (_shards(subject) or (dist.is_available() and dist.is_initialized())):
         raise NotTested("the loader in hand or of a script is that of one rank: give its name, 'pkg.mod:factory'")
+    if asked and asked % group:
+        raise NotTested(f"{asked} ranks do not divide into groups of {group}, as the contract's same_batches says")
     if asked:
-        return min(asked, MOST_RANKS)
+        return min(asked, max(MOST_RANKS, group))
     if is_given(subject) or _shards(subject) or asks(subject):
-        return DEFAULT_RANKS
+        return max(group, min(DEFAULT_RANKS * group, MOST_RANKS // group * group))
     raise NotApplicable("the loader does not use ranks (--ranks 2 tests it with two)")
+
+
+def ranks_per_group(subject: Subject) -> int:
+    """How many ranks read the same batches, because they share one model."""
+    group: int = subject.settings.contract.get("same_batches", 1)
+    return group
 
 
 def is_given(subject: Subject) -> bool:
     """Whether the settings request several ranks, or the factory takes `rank` or `world_size`."""
-    return (subject.settings.ranks or 0) > 1 or subject.target.takes("rank", "world_size")
+    requested = (subject.settings.ranks or 0) > 1 or ranks_per_group(subject) > 1
+    return requested or subject.target.takes("rank", "world_size")
 
 
 def asks(subject: Subject) -> Location | None:
