@@ -60,7 +60,8 @@ class Stops:
     """How often a token follows a labelled one inside rows, without a label (`hidden`) and with one (`learned`).
 
     `ended` counts rows that end before the widest one does, where no label of theirs is `token`; `alike`: they end in
-    one and the same labelled token all, or in special ones.
+    one and the same labelled token all, or in special ones. `holes` counts places inside rows where a mask that hides
+    the padding hides a single token of its id; `cut_off`: even the widest row of each batch ends in one hidden token.
     """
 
     token: int
@@ -72,6 +73,10 @@ class Stops:
     alike: bool
     shown: str | None = None
     spot: Spot | None = None
+    holes: int = 0
+    cut_off: bool = False
+    shown_hole: str | None = None
+    hole_spot: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +234,58 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
     shown = excerpt(first[0], [first[1]], word) if first else None
     spot = spot_in("labels", first_hidden[0], [first_hidden[1]]) if first_hidden else None
     spot = spot or (spot_in("tokens", first_ended[0]) if first_ended else None)
-    return Stops(token, named(token, word), token == pad, hidden, learned, ended, alike, shown, spot)
+    holes = _holes(causal, token) if token == fill else []
+    return Stops(
+        token,
+        named(token, word),
+        token == pad,
+        hidden,
+        learned,
+        ended,
+        alike,
+        shown,
+        spot,
+        sum(len(columns) for _, columns in holes),
+        token == fill and _cuts_off(causal),
+        excerpt(holes[0][0], holes[0][1][:1].tolist(), word) if holes else None,
+        spot_in("mask", holes[0][0], holes[0][1]) if holes else None,
+    )
+
+
+FEWEST_BATCHES = 4
+"""Batches whose widest row ends in one hidden token; widths without a common divisor are no multiples of any number."""
+
+
+def _cuts_off(rows: Sequence[TokenRow]) -> bool:
+    """Whether the shortest run that a mask hides at the end of rows is one token in each batch.
+
+    Where padding fills rows up to the longest, that one has none. The widths of batches show that it does.
+    """
+    shortest: dict[int, int] = {}
+    widths: dict[int, int] = {}
+    for row in rows:
+        seen = np.flatnonzero(row.inside)
+        run = len(row.tokens) - 1 - int(seen[-1]) if len(seen) else len(row.tokens)
+        shortest[row.batch] = min(run, shortest.get(row.batch, run))
+        widths[row.batch] = len(row.tokens)
+    divisor = int(np.gcd.reduce(list(widths.values())))
+    return len(shortest) >= FEWEST_BATCHES and set(shortest.values()) == {1} and divisor == 1
+
+
+def _holes(rows: Sequence[TokenRow], token: int) -> list[tuple[TokenRow, np.ndarray]]:
+    """Where a mask hides single tokens of one id between visible ones; [] if it hides anything else there.
+
+    Nor do they count if all follow one token, which is then what ends documents: this one only stands between them.
+    """
+    found = []
+    for row in rows:
+        seen = np.flatnonzero(row.inside)
+        hidden = np.flatnonzero(~row.inside)
+        hidden = hidden[(hidden > seen[0]) & (hidden < seen[-1])] if len(seen) else hidden[:0]
+        if bool((row.tokens[hidden] != token).any() or (np.diff(hidden) == 1).any()):
+            return []
+        found += [(row, hidden)] if len(hidden) else []
+    return found if len({int(row.tokens[place - 1]) for row, places in found for place in places}) > 1 else []
 
 
 def _end(row: TokenRow, pad: int | None) -> int:

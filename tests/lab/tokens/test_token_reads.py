@@ -115,6 +115,18 @@ class TestStops:
         ids = tokens()
         assert read({"input_ids": ids, "labels": ids}, vocabulary=Vocabulary()).stops is None
 
+    @pytest.mark.parametrize(("shortest", "multiple", "cut_off"), [(1, 1, True), (0, 1, False), (1, 4, False)])
+    def test_even_the_widest_row_ends_in_hidden_padding(self, shortest: int, multiple: int, cut_off: bool) -> None:
+        rows = []
+        for batch in range(6):
+            width = 20 + batch * multiple
+            mask = torch.arange(width) < width - shortest - torch.arange(12)[:, None]
+            rows += rows_of(leaves_in({"input_ids": tokens()[:, :width] * mask, "attention_mask": mask}), batch, {})
+        rows = [replace(row, labels=np.where(row.inside, row.tokens, -100), stored=row.tokens) for row in rows]
+        seen = facts_of([rows, rows], {"tokens": ""}, frozenset(), Vocabulary(), None, {}).stops
+        assert seen is not None
+        assert seen.cut_off == cut_off
+
 
 class TestEmptyRows:
     def test_the_first_label_of_a_row_is_learned_by_no_model(self) -> None:
