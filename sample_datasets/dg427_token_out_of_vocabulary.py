@@ -59,6 +59,29 @@ def bad_narrow() -> DataLoader[Any]:
     return DataLoader(Stream(np.uint16), batch_size=4, shuffle=True, num_workers=2)  # culprit
 
 
+class Documents(Dataset[Any]):
+    """Documents of a large vocabulary as inputs and next tokens, with keys of their own; `dtype` is that of a cache."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.tokenizer = Tokenizer(eos=100_257)
+        self.tokenizer.vocab_size = 100_258
+        self.dtype = dtype
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Batch:
+        number = range(32)[index]
+        words = np.random.default_rng(number).integers(8, 100_257, 24)
+        tokens = torch.from_numpy(np.append(words, 100_257).astype(self.dtype).astype(np.int64))  # culprit
+        return {"text": tokens, "goal": torch.cat([tokens[1:], torch.tensor([IGNORED])])}
+
+
+def bad_wrapped() -> DataLoader[Any]:
+    """Documents that pass through a cache of 16 bits; the end token has other ids in it."""
+    return DataLoader(Documents(np.uint16), batch_size=4, num_workers=2)
+
+
 def good() -> DataLoader[Any]:
     """All ids are in the vocabulary."""
     return loader(whole, Padded(unpadded, Tokenizer()))

@@ -19,12 +19,13 @@ of 1 in 256."""
 
 @check("DG422", "unlearned-stop", Severity.ERROR, since="2026.3")
 def dg422_unlearned_stop(lab: Lab) -> Judgement:
-    """The token that ends a text is never learned, because its label is ignored each time or no row has it, or is hidden.
+    """The token that ends a text is never learned: its label is ignored each time, a mask hides it, or no row has it.
 
     Symptom: the trained model does not stop: it answers, and then continues until the length limit.
     Cause: `tokenizer.pad_token = tokenizer.eos_token`, and labels that are ignored wherever a token is the padding
-        token, or a mask `input_ids != pad_token_id`, as collators do that know padding only by its id; a loss mask that leaves out the last token of an
-        answer; a tokenizer that adds no end token, or truncation after it was added.
+        token, or a mask `input_ids != pad_token_id`, as collators do that know padding only by its id; a loss mask
+        that leaves out the last token of an answer; a tokenizer that adds no end token, or truncation after it was
+        added.
     Fix: give padding a token of its own, and let the model know it:
 
             tokenizer.add_special_tokens({"pad_token": "<pad>"})

@@ -70,4 +70,18 @@ def dg427_token_out_of_vocabulary(lab: Lab) -> Judgement:
             evidence={"fix here": f"store {narrow.where} as uint32", "largest id": seen.largest},
             at=line_at(lab.tokens.line_of_storage, narrow.where, narrow.dtype),
         )
+    elif (wrapped := seen.wrapped) is not None:
+        batch, row = wrapped.place
+        yield Finding(
+            message=f"the special token {wrapped.token:,} never occurs in batch{read.names['tokens']}, but its last "
+            f"{wrapped.bits} bits, {wrapped.stored:,}, do in its places, {wrapped.count} times: ids were stored in "
+            f"{wrapped.bits} bits; the first is in row {row} of batch {batch}",
+            evidence={
+                "fix here": "store ids as uint32",
+                "times": wrapped.count,
+                "largest id": seen.largest,
+                "a row": wrapped.shown,
+            },
+            at=line_at(lab.tokens.line_of_tokens, wrapped.place),
+        )
     return Coverage(read.exercised, read.note)

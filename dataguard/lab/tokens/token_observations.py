@@ -1,7 +1,7 @@
 """Batches of tokens, read in several draws: `lab.tokens`.
 
-Besides the facts of rows (`token_facts`), labels are compared with the tokens at and after their positions
-(`find_shift`), and the arrays that tokens are read from with the size of the vocabulary (`narrow_storage`).
+Besides the facts of rows (`token_facts` and `token_contents`), labels are compared with the tokens at and after their
+positions (`find_shift`), and the arrays that tokens are read from with the size of the vocabulary (`narrow_storage`).
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.lab.tokens.answer_pairs import AnswerPairs, Pair, answer_pairs, pairs_in
 from dataguard.lab.tokens.conversations import LearnedTurns, chat_of, ignores_within, learned_turns
-from dataguard.lab.tokens.token_facts import (
-    EmptyRows,
+from dataguard.lab.tokens.token_contents import (
     Ids,
     ImageTokens,
     Packs,
-    PaddingLabels,
-    Spot,
     Starts,
-    Stops,
-    empty_rows,
     ids,
     image_tokens,
     packs,
+    starts,
+)
+from dataguard.lab.tokens.token_facts import (
+    EmptyRows,
+    PaddingLabels,
+    Spot,
+    Stops,
+    empty_rows,
     padding_labels,
     spot_in,
-    starts,
     stops,
 )
 from dataguard.lab.tokens.token_roles import (
@@ -306,7 +308,7 @@ def facts_of(
         starts(rows, vocabulary, word),
         packs(rows, vocabulary, word),
         image_tokens(rows, word),
-        ids(rows, vocabulary.size, word),
+        ids(rows, vocabulary, word),
         narrow_storage(loader, rows, vocabulary.size) if loader is not None else None,
         find_shift(rows),
         learned_turns(rows, vocabulary.chat, word),
@@ -354,6 +356,8 @@ _ID_LIMITS = {"uint16": 1 << 16, "int16": 1 << 15}
 _WINDOW_TOKENS, _SEARCHED_ROWS = 8, 4
 """The tokens in a row that are searched, of so many rows: text of thousands of words repeats eight of them by chance in
 no four places."""
+_DOCUMENT_TOKENS = 1 << 14
+"""Arrays of so many tokens may be single documents, one for each row: the tokens of all rows are searched in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,15 +370,26 @@ class NarrowStorage:
 
 
 def narrow_storage(loader: Any, rows: Sequence[TokenRow], size: int | None) -> NarrowStorage | None:
-    """The array of the dataset that holds the tokens of rows, if it has too few bits for a vocabulary of this size."""
+    """The array of the dataset that holds the tokens of rows, if it has too few bits for a vocabulary of this size.
+
+    An array of a single document holds those of one row, others hold all that are searched.
+    """
     if size is None or size <= min(_ID_LIMITS.values()):
         return None
     long = [row.tokens for row in rows if len(row.tokens) >= 2 * _WINDOW_TOKENS]
-    windows = [tokens[len(tokens) // 2 :][:_WINDOW_TOKENS] for tokens in long[:_SEARCHED_ROWS]]
+    windows = [tokens[len(tokens) // 2 :][:_WINDOW_TOKENS] for tokens in long]
+    windows = [window for window in windows if len(np.unique(window)) > _WINDOW_TOKENS // 2]
     for node in reachable({"dataset": loader.dataset}, _is_narrow):
-        limit = _ID_LIMITS[node.value.dtype.name]
-        if size > limit and windows and all(_holds(node.value, window) for window in windows):
-            return NarrowStorage(node.path, node.value.dtype.name, limit)
+        array = node.value
+        limit = _ID_LIMITS[array.dtype.name]
+        if size <= limit or not windows:
+            continue
+        if (
+            any(_holds(array, window) for window in windows)
+            if len(array) <= _DOCUMENT_TOKENS
+            else all(_holds(array, window) for window in windows[:_SEARCHED_ROWS])
+        ):
+            return NarrowStorage(node.path, array.dtype.name, limit)
     return None
 
 

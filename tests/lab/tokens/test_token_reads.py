@@ -165,6 +165,16 @@ class TestTokens:
         assert (seen.beyond, seen.largest < 100) == (0, True)
         assert read({"input_ids": ids + 50, "attention_mask": mask}).ids.distinct > 8
 
+    @pytest.mark.parametrize(("end", "count"), [(34_721, 12), (34_722, None)])
+    def test_a_special_token_that_16_bits_wrapped_is_known_by_its_places(self, end: int, count: int | None) -> None:
+        ids = tokens()
+        ids[:, -1] = end
+        large = replace(WORDS, eos=100_257, size=100_258)
+        wrapped = read({"input_ids": ids}, vocabulary=large).ids.wrapped
+        assert (wrapped and wrapped.count) == count
+        ids[0, 3] = 70_000
+        assert read({"input_ids": ids}, vocabulary=large).ids.wrapped is None
+
     def test_documents_are_split_by_offsets_beside_one_row(self) -> None:
         ids = tokens(1)
         offsets = torch.tensor([0, 9, 21, LONG], dtype=torch.int32)
