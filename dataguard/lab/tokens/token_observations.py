@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -258,7 +259,7 @@ def read_tokens(
             roles.update(roles_by_content(first, known, contract, ignored_of(contract)))
         return roles
 
-    pairs: list[Pair] = []
+    pairs: dict[str, list[Pair]] = {}
     draws = [_draw(loader, number, contract, decide, most, samples, pairs) for number in range(TOKEN_DRAWS)]
     rows = draws[0]
     if not rows:
@@ -285,7 +286,7 @@ def facts_of(
     word: Callable[[int], str] | None,
     contract: Mapping[str, Any],
     loader: Any = None,
-    pairs: Sequence[Pair] = (),
+    pairs: Mapping[str, Sequence[Pair]] = MappingProxyType({}),
 ) -> TokenReads:
     """What the rows of some draws hold."""
     lag = lag_of([row for rows in draws for row in rows])
@@ -324,7 +325,7 @@ def _draw(
     decide: Callable[[Sequence[Leaves]], Mapping[str, str]],
     most: int | None,
     samples: int,
-    pairs: list[Pair],
+    pairs: dict[str, list[Pair]],
 ) -> list[TokenRow]:
     """The rows of one epoch, or of its first batches, some of which `decide` the roles of leaves.
 
@@ -343,7 +344,9 @@ def _draw(
         for batch_number, leaves in enumerate(chain(first, batches) if roles else ()):
             in_batch = rows_of(leaves, batch_number, contract, roles)
             rows += in_batch
-            pairs += pairs_in(leaves, batch_number, contract, roles, in_batch) if not number and in_batch else []
+            if not number and in_batch:
+                for kind, found in pairs_in(leaves, batch_number, contract, roles, in_batch, loader.batch_size).items():
+                    pairs.setdefault(kind, []).extend(found)
             if len(rows) >= samples or sum(row.tokens.size for row in rows) > MOST_TOKENS:
                 break
     return rows

@@ -185,7 +185,10 @@ class KnownIds:
 
 
 def may_be_tokens(leaf: LeafRecord, samples: int) -> bool:
-    """Whether a leaf has the dtype and shape of tokens, in a batch of so many samples; 1 if it was made as a whole."""
+    """Whether a leaf has the dtype and shape of tokens, in a batch of so many samples; 1 if it was made as a whole.
+
+    The rows of pairs may stand one after another.
+    """
     shape = leaf.shape or ()
     if not _INTEGERS.fullmatch(leaf.dtype or "") or not shape:
         return False
@@ -194,7 +197,7 @@ def may_be_tokens(leaf: LeafRecord, samples: int) -> bool:
     if len(shape) == 1:
         return shape[0] >= FEWEST_WIDTH * max(samples, 1)
     rows = len(shape) == 2 or (len(shape) == 3 and 2 <= shape[1] <= MOST_SIDES)
-    return rows and shape[-1] >= FEWEST_WIDTH and samples in (1, shape[0])
+    return rows and shape[-1] >= FEWEST_WIDTH and (samples < 2 or shape[0] in (samples, 2 * samples))
 
 
 def roles_by_content(
