@@ -89,13 +89,12 @@ def chosen_pairs(candidates: Mapping[str, Sequence[Pair]], pad: int | None) -> t
     for pairs in candidates.values():
         texts = [(_content(first, pad), _content(second, pad)) for first, second in pairs]
         texts = [pair for pair in texts if all(map(len, pair))]
-        unlike = [pair for pair in texts if not np.array_equal(*pair)]
+        # A prompt beside the whole document is the beginning of it, and differs in no place.
+        unlike = [pair for pair in texts if _common(*pair) < min(map(len, pair))]
+        nested = len(texts) - len(unlike) - sum(np.array_equal(*pair) for pair in texts)
         reverse = [(first[::-1], second[::-1]) for first, second in unlike]
-        if (
-            2 * len(unlike) > len(texts)
-            and _share_alike(unlike) >= MOST_PAIRS
-            and _share_alike(reverse) <= 1 - MOST_PAIRS
-        ):
+        are_pairs = 2 * len(unlike) > len(texts) and nested <= (1 - MOST_PAIRS) * len(texts)
+        if are_pairs and _share_alike(unlike) >= MOST_PAIRS and _share_alike(reverse) <= 1 - MOST_PAIRS:
             return pairs, False
     return (), False
 

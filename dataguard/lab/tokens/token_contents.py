@@ -78,7 +78,8 @@ class Ids:
     """The largest id, and the ids that the vocabulary does not have: how many, how many different ones, and the first.
 
     `negative` counts negative labels by value. `wrapped` is a special token that ends rows, or occurs often, as if it
-    were stored in `bits` bits, with the id that it has there.
+    were stored in 16 bits, with the id that it has there. `negatives` is the largest id of the items that a loss
+    contrasts with the next ones. `padding` is an item that pads rows, too.
     """
 
     largest: int
@@ -90,6 +91,18 @@ class Ids:
     shown: str | None = None
     negative_spot: Spot | None = None
     wrapped: Wrapped | None = None
+    negatives: int | None = None
+    padding: PaddingItem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingItem:
+    """The id that pads rows, and in how many of them it stands among other items."""
+
+    item: int
+    rows: int
+    spot: Spot
+    shown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +185,8 @@ def packs(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Packs
 def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[tuple[TokenRow, np.ndarray]]:
     """Where later documents of rows begin, by their start token; by the end token if documents have no start.
 
-    An end token may end each turn of a conversation, whose questions have no labels: then it says nothing.
+    An end token may end each turn of a conversation, whose questions have no labels, or which begins as no other turn
+    does: then it says nothing.
     """
     bos: tuple[int, ...] = () if vocabulary.bos is None else (vocabulary.bos,)
     heads = (vocabulary.chat.heads if vocabulary.chat else ()) or (bos,)
@@ -197,7 +211,21 @@ def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[t
         (row, np.flatnonzero((row.tokens[:-1] == stop) & ~np.isin(row.tokens[1:], padding) & row.inside[1:]) + 1)
         for row in rows
     ]
+    first = {int(row.text[0]) for row in rows if len(row.text)}
+    followers = np.concatenate([row.tokens[columns] for row, columns in every])
+    if (
+        len(followers)
+        and len(rows) >= FEWEST_FIRST
+        and len(first) == 1
+        and (followers != first.pop()).mean() > ODD_FOLLOWERS
+    ):
+        return []
     return [(row, columns) for row, columns in every if len(columns)]
+
+
+FEWEST_FIRST, ODD_FOLLOWERS = 8, 0.05
+"""Rows that all begin with one token show how documents begin; the largest share of ends that another token may follow,
+as in documents that are cut. If more do, the end token ends each turn of a conversation, and not only documents."""
 
 
 def _places_of(row: TokenRow, head: Sequence[int]) -> np.ndarray:
@@ -302,4 +330,47 @@ def ids(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Ids:
         excerpt(first[0], first[1][:3].tolist(), word) if first else None,
         unusual[0] if unusual else None,
         _wrapped(rows, vocabulary.known.special if vocabulary.known else (), word),
+        max((int(row.negatives.max(initial=0)) for row in rows if row.negatives is not None), default=None),
+        _padding_item(rows, vocabulary, word),
     )
+
+
+FEWEST_PADDED, FEWEST_AMID, FEWEST_ITEMS, LARGEST_SHARE = 8, 4, 64, 4
+"""Rows that one id pads, and others within which it stands; items of a catalogue, which letters are not; and how much
+more often than others an item may occur: separators, missing values and masks are more frequent."""
+
+
+def _padding_item(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> PaddingItem | None:
+    """An item that pads rows, too; None where a tokenizer or the contract knows ends, which may pad as well."""
+    if vocabulary.where is not None or vocabulary.eos is not None:
+        return None
+    edges = [
+        (int(row.tokens[place]), place) for row in rows for place in (0, -1) if len(_run_at(row.tokens, place)) > 1
+    ]
+    (pad, place), padded = Counter(edges).most_common(1)[0] if edges else ((0, 0), 0)
+    if padded < FEWEST_PADDED or 2 * padded < len(rows) or (pad, -1 - place) in edges:
+        return None
+    places = [(row, _amid(row.tokens, pad)) for row in rows]
+    within = [(row, columns) for row, columns in places if len(columns)]
+    times = sum(len(columns) for _, columns in within)
+    every = np.concatenate([row.tokens[row.tokens != pad] for row in rows])
+    distinct, counts = np.unique(every, return_counts=True)
+    rare = times <= LARGEST_SHARE * counts.mean() and not any((np.diff(columns) == 1).any() for _, columns in within)
+    if len(distinct) < FEWEST_ITEMS or times < FEWEST_AMID or not rare:
+        return None
+    row, columns = within[0]
+    return PaddingItem(pad, len(within), spot_in("tokens", row, columns), excerpt(row, columns.tolist(), word))
+
+
+def _run_at(tokens: np.ndarray, place: int) -> np.ndarray:
+    """The run of one id that begins a row (0) or ends it (-1)."""
+    ordered = tokens if place == 0 else tokens[::-1]
+    changes = np.flatnonzero(ordered != ordered[0])
+    return ordered[: changes[0]] if len(changes) else ordered[:0]
+
+
+def _amid(tokens: np.ndarray, token: int) -> np.ndarray:
+    """Where a token stands between others of a row."""
+    others = np.flatnonzero(tokens != token)
+    places = np.flatnonzero(tokens == token)
+    return places[(places > others[0]) & (places < others[-1])] if len(others) else places[:0]

@@ -175,6 +175,22 @@ class TestTokens:
         ids[0, 3] = 70_000
         assert read({"input_ids": ids}, vocabulary=large).ids.wrapped is None
 
+    def test_the_largest_of_negative_items_is_found_by_its_name(self) -> None:
+        batch = {"input_ids": tokens(), "neg_items": tokens(width=9) + 400, "negatives": "none"}
+        assert read(batch).ids.negatives == int(batch["neg_items"].max())
+        assert read({"input_ids": tokens(), "mean_negation": tokens()}).ids.negatives is None
+
+    def test_an_end_that_other_tokens_follow_than_begin_rows_ends_turns(self) -> None:
+        ids = tokens()
+        ids[:, 19] = END
+        ids[:, 0] = 5
+        ended = replace(WORDS, bos=None)
+        assert read({"input_ids": ids, "labels": ids}, vocabulary=ended).packs is None
+        ids[:, 20] = 5
+        packs = read({"input_ids": ids, "labels": ids}, vocabulary=ended).packs
+        assert packs is not None
+        assert packs.restarts == 12
+
     def test_documents_are_split_by_offsets_beside_one_row(self) -> None:
         ids = tokens(1)
         offsets = torch.tensor([0, 9, 21, LONG], dtype=torch.int32)
