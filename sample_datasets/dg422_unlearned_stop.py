@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, IterableDataset
 
 from sample_datasets._parts import share
@@ -83,6 +84,31 @@ def endless(number: int) -> Tensor:
 def bad_missing() -> DataLoader[Any]:
     """The tokenizer adds no end token."""
     return loader(endless, Padded(unpadded, Tokenizer()))
+
+
+def joined(texts: Sequence[Tensor]) -> Batch:
+    """Texts padded with the end token, which the mask hides wherever it stands."""
+    tokens = pad_sequence(list(texts), batch_first=True, padding_value=END)
+    mask = (tokens != END).long()  # culprit
+    return {"input_ids": tokens, "attention_mask": mask, "labels": tokens.where(mask == 1, IGNORED)}
+
+
+def bad_mask_by_id() -> DataLoader[Any]:
+    """Two turns in a row, whose ends a mask hides by their id; no tokenizer says that they are ends."""
+    return loader(turns, joined, multiprocessing_context="fork")
+
+
+def prompted(texts: Sequence[Tensor]) -> Batch:
+    """Prompts and replies, each padded to the longest of its own: padding stands between them, too."""
+    parts = zip(*((text[: 4 + len(text) % 3], text[4 + len(text) % 3 :]) for text in texts), strict=True)
+    tokens = torch.cat([pad_sequence(list(part), batch_first=True) for part in parts], 1)
+    mask = (tokens != 0).long()
+    return {"input_ids": tokens, "attention_mask": mask, "labels": unpadded(tokens, mask)}
+
+
+def good_padded_prompts() -> DataLoader[Any]:
+    """A mask that hides padding between a prompt and its reply."""
+    return loader(turns, prompted, multiprocessing_context="fork")
 
 
 def good() -> DataLoader[Any]:

@@ -59,6 +59,60 @@ def bad_narrow() -> DataLoader[Any]:
     return DataLoader(Stream(np.uint16), batch_size=4, shuffle=True, num_workers=2)  # culprit
 
 
+class Documents(Dataset[Any]):
+    """Documents of a large vocabulary as inputs and next tokens, with keys of their own; `dtype` is that of a cache."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.tokenizer = Tokenizer(eos=100_257)
+        self.tokenizer.vocab_size = 100_258
+        self.dtype = dtype
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Batch:
+        number = range(32)[index]
+        words = np.random.default_rng(number).integers(8, 100_257, 24)
+        tokens = torch.from_numpy(np.append(words, 100_257).astype(self.dtype).astype(np.int64))  # culprit
+        return {"text": tokens, "goal": torch.cat([tokens[1:], torch.tensor([IGNORED])])}
+
+
+def bad_wrapped() -> DataLoader[Any]:
+    """Documents that pass through a cache of 16 bits; the end token has other ids in it."""
+    return DataLoader(Documents(np.uint16), batch_size=4, num_workers=2)
+
+
+def visits(number: int, first: int) -> tuple[Tensor, Tensor]:
+    """The items of a user, numbered from `first` and padded on the left with 0, and the next ones."""
+    items = Tokenizer().words(number, 10 + number % 7) - 7
+    items[3] = 0 if number % 3 == 0 else items[3]  # the item that sells best
+    items += first  # culprit
+    seen = torch.cat([torch.zeros(20 - len(items), dtype=torch.long), items])
+    return seen[:-1], seen[1:]
+
+
+def bad_padding_item() -> DataLoader[Any]:
+    """The first item of a catalogue has the id of the padding."""
+    return loader(lambda number: visits(number, 0), multiprocessing_context="fork")
+
+
+def good_items() -> DataLoader[Any]:
+    """Items that are numbered from 1."""
+    return loader(lambda number: visits(number, 1), multiprocessing_context="fork")
+
+
+def without_purchases(number: int) -> tuple[Tensor, Tensor]:
+    """The items of a user by day, of which every fourth has none."""
+    items = torch.cat([visits(number, 1)[0], visits(number, 1)[1][-1:]])
+    items = items.masked_fill((torch.arange(20) + number) % 4 == 0, 0)
+    return items[:-1], items[1:]
+
+
+def good_days() -> DataLoader[Any]:
+    """0 is no item: days without one have it, as the days before the first one."""
+    return loader(without_purchases, multiprocessing_context="fork")
+
+
 def good() -> DataLoader[Any]:
     """All ids are in the vocabulary."""
     return loader(whole, Padded(unpadded, Tokenizer()))

@@ -48,12 +48,12 @@ def conversation(number: int, turns: int = 2, thought: bool = False) -> tuple[Te
     return torch.cat(tokens), torch.cat(replies)
 
 
-def chat(learned: Any, thought: bool = False) -> DataLoader[Any]:
+def chat(learned: Any, thought: bool = False, made: Any = conversation) -> DataLoader[Any]:
     """Conversations whose labels are those tokens that `learned` says."""
     tokenizer = ChatTokenizer()
 
     def collate(numbers: Sequence[int]) -> Batch:
-        rows = [conversation(number, thought=thought) for number in numbers]
+        rows = [made(number, thought=thought) if thought else made(number) for number in numbers]
         kept = [torch.where(learned(tokens, replies), tokens, IGNORED) for tokens, replies in rows]  # culprit
         tokens = pad_sequence([tokens for tokens, _ in rows], batch_first=True)
         assert tokenizer.pad_token_id == 0
@@ -77,6 +77,37 @@ def bad() -> DataLoader[Any]:
 def bad_late_spans() -> DataLoader[Any]:
     """Spans of labels begin a token late, and end one late."""
     return chat(lambda tokens, replies: torch.cat([torch.tensor([False]), replies[:-1]]))
+
+
+def on_the_left(moved: bool) -> DataLoader[Any]:
+    """Conversations padded on the left, whose spans of labels are `moved` as far as the tokens."""
+    tokenizer = ChatTokenizer()
+
+    def collate(numbers: Sequence[int]) -> Batch:
+        rows = [conversation(number) for number in numbers]
+        width = max(len(tokens) for tokens, _ in rows)
+        batch = {name: torch.zeros(len(rows), width, dtype=torch.long) for name in ("input_ids", "attention_mask")}
+        labels = torch.full((len(rows), width), IGNORED)
+        assert tokenizer.pad_token_id == 0
+        for row, (tokens, replies) in enumerate(rows):
+            start = width - len(tokens)
+            batch["input_ids"][row, start:], batch["attention_mask"][row, start:] = tokens, 1
+            spans = replies.nonzero()[:, 0] + (start if moved else 0)
+            labels[row, spans] = batch["input_ids"][row, spans]  # culprit
+        labels[batch["attention_mask"] == 0] = IGNORED
+        return {**batch, "labels": labels}
+
+    return loader(lambda number: number * 3 % 32, collate, multiprocessing_context="fork")
+
+
+def bad_on_the_left() -> DataLoader[Any]:
+    """Spans that were counted before padding was put on the left."""
+    return on_the_left(moved=False)
+
+
+def good_on_the_left() -> DataLoader[Any]:
+    """Spans that move with their tokens."""
+    return on_the_left(moved=True)
 
 
 def triple(number: int, shift: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -113,6 +144,24 @@ def good_everything() -> DataLoader[Any]:
 def good_hidden_thought() -> DataLoader[Any]:
     """Replies begin with a token that is given and not learned, the same in all."""
     return chat(lambda tokens, replies: replies & (tokens != THOUGHT), thought=True)
+
+
+def with_thoughts(number: int) -> tuple[Tensor, Tensor]:
+    """A conversation whose replies begin with thoughts of several lengths, which are not among the tokens to learn."""
+    made, tokens, learned = Tokenizer(), [torch.tensor([1])], [False]
+    for turn in range(2):
+        asked, thought, answer = (
+            made.words(6 * number + 3 * turn + part, 4 + (number + part) % 3) for part in range(3)
+        )
+        prompt = (torch.tensor([ASK]), asked, torch.tensor([2, REPLY]), thought, torch.tensor([THOUGHT]))
+        tokens += [*prompt, answer, torch.tensor([2])]
+        learned += [False] * sum(map(len, prompt)) + [True] * (len(answer) + 1)
+    return torch.cat(tokens), torch.tensor(learned)
+
+
+def good_hidden_thoughts() -> DataLoader[Any]:
+    """Replies begin with thoughts of other words and lengths, up to one token, which are not learned."""
+    return chat(lambda tokens, learned: learned, made=with_thoughts)
 
 
 def good_last_reply() -> DataLoader[Any]:

@@ -103,6 +103,35 @@ def bad_reversed() -> DataLoader[Any]:
     return loader(contradicting, together)
 
 
+def halves(pairs: Sequence[Pair]) -> Batch:
+    """All better answers, and all worse ones after them, without names."""
+    rows = [torch.cat([pair[0], pair[side]]) for side in (1, 2) for pair in pairs]
+    tokens = pad_sequence(rows, batch_first=True)  # culprit
+    return {"input_ids": tokens, "attention_mask": (tokens != 0).long()}
+
+
+def bad_halves() -> DataLoader[Any]:
+    """Equal answers in the two halves of the rows."""
+    return loader(equal_answers, halves)
+
+
+def good_halves() -> DataLoader[Any]:
+    """Two different answers to each prompt in the two halves of the rows."""
+    return loader(pair, halves)
+
+
+def noised(pairs: Sequence[Pair]) -> Batch:
+    """Documents, and the same with every ninth token hidden, in other places of each."""
+    whole = pad_sequence([torch.cat(pair[:2]) for pair in pairs], batch_first=True)
+    places = torch.arange(whole.shape[1]) + torch.arange(len(pairs))[:, None]
+    return {"input_ids": whole.masked_fill((places % 9 == 8) & (whole > 2), 7), "original_ids": whole}
+
+
+def good_noised() -> DataLoader[Any]:
+    """Two views that begin alike, of which some are equal on purpose."""
+    return loader(pair, noised)
+
+
 def good() -> DataLoader[Any]:
     """Two different answers to each prompt."""
     return loader(pair, together)

@@ -19,12 +19,13 @@ of 1 in 256."""
 
 @check("DG422", "unlearned-stop", Severity.ERROR, since="2026.3")
 def dg422_unlearned_stop(lab: Lab) -> Judgement:
-    """The token that ends a text is never learned: its label is ignored each time, or no row has it.
+    """The token that ends a text is never learned: its label is ignored each time, a mask hides it, or no row has it.
 
     Symptom: the trained model does not stop: it answers, and then continues until the length limit.
     Cause: `tokenizer.pad_token = tokenizer.eos_token`, and labels that are ignored wherever a token is the padding
-        token, as collators do that know padding only by its id; a loss mask that leaves out the last token of an
-        answer; a tokenizer that adds no end token, or truncation after it was added.
+        token, or a mask `input_ids != pad_token_id`, as collators do that know padding only by its id; a loss mask
+        that leaves out the last token of an answer; a tokenizer that adds no end token, or truncation after it was
+        added.
     Fix: give padding a token of its own, and let the model know it:
 
             tokenizer.add_special_tokens({"pad_token": "<pad>"})
@@ -51,6 +52,28 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
                     "fix here": _labelled(read.names, masked=seen.padding),
                     "without a label": seen.hidden,
                     "with a label": seen.learned,
+                    "a row": seen.shown,
+                }
+            ),
+            at=line_at(lab.tokens.line, seen.spot),
+        )
+    elif seen.holes >= FEWEST_STOPS:
+        yield Finding(
+            message=f"batch{read.names.get('mask', '')} hides token {seen.name} inside rows, {seen.holes} times, as it "
+            "hides the padding: it is taken for padding by its id",
+            evidence=without_empty(
+                {"fix here": "make the mask by the lengths of rows", "hidden": seen.holes, "a row": seen.shown_hole}
+            ),
+            at=line_at(lab.tokens.line, seen.hole_spot),
+        )
+    elif not known_end and seen.cut_off and not seen.learned and seen.ended >= FEWEST_STOPS and not seen.alike:
+        yield Finding(
+            message=f"all rows end in token {seen.name}, the padding, without a label, even the widest row of each "
+            "batch: an end token that is taken for padding by its id",
+            evidence=without_empty(
+                {
+                    "fix here": "make mask and labels by the lengths of rows",
+                    "ended rows": seen.ended,
                     "a row": seen.shown,
                 }
             ),

@@ -28,7 +28,7 @@ FEWEST_TURNS = 8
 
 @check("DG428", "learned-prompt", Severity.WARNING, since="2026.4")
 def dg428_learned_prompt(lab: Lab) -> Judgement:
-    """Labels stand on questions of a conversation, or the first or last tokens of all replies have none.
+    """Labels stand on questions of a conversation, or parts of replies have none.
 
     Symptom: the model asks its own questions after an answer, or its answers begin in the middle of a word.
     Cause: only the first prompt is left out of the loss, and later questions are not; the mask of the loss is that of
@@ -88,6 +88,21 @@ def _questions(lab: Lab, seen: LearnedTurns) -> Iterator[Finding]:
 def _replies(lab: Lab, seen: LearnedTurns) -> Iterator[Finding]:
     labels = f"batch{lab.tokens.read.names['labels']}"
     count = seen.start or seen.end
+    if not count and seen.broken >= FEWEST_TURNS:
+        yield Finding(
+            message=f"in {seen.broken} conversations labels begin or end amid a question or reply in {labels}: their "
+            "spans are not those of replies",
+            evidence=without_empty(
+                {
+                    "fix here": "move spans of labels with the tokens: by padding, truncation and packing",
+                    "replies": seen.replies,
+                    "columns with labels": seen.labels,
+                    "columns of replies": seen.turns,
+                    "a reply": seen.shown_reply,
+                }
+            ),
+            at=line_at(lab.tokens.line, seen.reply_spot),
+        )
     if not count or seen.replies < FEWEST_TURNS:
         return
     where = "first" if seen.start else "last"

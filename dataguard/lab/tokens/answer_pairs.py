@@ -11,7 +11,7 @@ import numpy as np
 
 from dataguard.lab.core.records import key_of
 from dataguard.lab.tokens.token_facts import Spot, run_of, spot_in
-from dataguard.lab.tokens.token_roles import Leaves, other_side
+from dataguard.lab.tokens.token_roles import Leaves, has_rows, other_side
 from dataguard.lab.tokens.token_rows import IGNORED, TokenRow, Word, excerpt, rows_of
 
 SHARED_TOKENS = 3
@@ -22,6 +22,11 @@ _PREFERENCE = re.compile(r"chosen|reject|prefer|winn|los(er|ing)", re.IGNORECASE
 """Names of answers one of which is preferred."""
 BOUNDARY = 2
 """The end of a prompt may be tokenized with the answer: so many of its tokens may differ."""
+SIDES = "sides"
+"""The pairs that names or the shape of a leaf show."""
+MOST_PAIRS = 0.75
+"""The least share of rows that must begin alike to be pairs without names, and of those that must not end alike: views
+of one text do both."""
 Pair = tuple[TokenRow, TokenRow]
 
 
@@ -43,32 +48,73 @@ class AnswerPairs:
 
 
 def pairs_in(
-    leaves: Leaves, number: int, contract: Mapping[str, Any], roles: Mapping[str, str], rows: Sequence[TokenRow]
-) -> list[Pair]:
-    """The pairs of a batch: of the leaf that has two rows for each sample, or of two leaves whose names tell sides."""
+    leaves: Leaves,
+    number: int,
+    contract: Mapping[str, Any],
+    roles: Mapping[str, str],
+    rows: Sequence[TokenRow],
+    samples: int | None,
+) -> dict[str, list[Pair]]:
+    """The pairs of a batch of so many samples, by what shows that they are some.
+
+    `SIDES` are those of a leaf that has two rows for each sample, or of two leaves whose names are sides. Else all ways
+    are tried in which rows may belong together: the halves of a leaf with twice as many rows as samples, every two rows
+    of it, or another leaf of integers.
+    """
     tokens = leaves.get(roles["tokens"])
     if tokens is not None and tokens.ndim == 3:
-        return list(zip(rows[::2], rows[1::2], strict=True)) if tokens.shape[1] == 2 else []
+        return {SIDES: list(zip(rows[::2], rows[1::2], strict=True))} if tokens.shape[1] == 2 else {}
     second = other_side(list(leaves), roles)
     others = rows_of(leaves, number, contract, second) if second else []
-    return list(zip(rows, others, strict=True)) if len(others) == len(rows) else []
+    if len(others) == len(rows):
+        return {SIDES: list(zip(rows, others, strict=True))}
+    if samples is not None and len(rows) == 2 * samples > 2:
+        half = len(rows) // 2
+        return {
+            "halves": list(zip(rows[:half], rows[half:], strict=True)),
+            "every two rows": list(zip(rows[::2], rows[1::2], strict=True)),
+        }
+    return {
+        path: list(zip(rows, others, strict=True))
+        for path, array in leaves.items()
+        if path not in roles.values() and has_rows(array)
+        if len(others := rows_of(leaves, number, contract, {"tokens": path})) == len(rows) > 1
+    }
+
+
+def chosen_pairs(candidates: Mapping[str, Sequence[Pair]], pad: int | None) -> tuple[Sequence[Pair], bool]:
+    """The pairs whose names are sides, or else those that begin alike and end differently; and whether names say so."""
+    if SIDES in candidates:
+        return candidates[SIDES], True
+    for pairs in candidates.values():
+        texts = [(_content(first, pad), _content(second, pad)) for first, second in pairs]
+        texts = [pair for pair in texts if all(map(len, pair))]
+        # A prompt beside the whole document is the beginning of it, and differs in no place.
+        unlike = [pair for pair in texts if _common(*pair) < min(map(len, pair))]
+        nested = len(texts) - len(unlike) - sum(np.array_equal(*pair) for pair in texts)
+        reverse = [(first[::-1], second[::-1]) for first, second in unlike]
+        are_pairs = 2 * len(unlike) > len(texts) and nested <= (1 - MOST_PAIRS) * len(texts)
+        if are_pairs and _share_alike(unlike) >= MOST_PAIRS and _share_alike(reverse) <= 1 - MOST_PAIRS:
+            return pairs, False
+    return (), False
 
 
 def answer_pairs(
-    pairs: Sequence[Pair], tokens: str, lag: int | None, pad: int | None, word: Word
+    candidates: Mapping[str, Sequence[Pair]], tokens: str, lag: int | None, pad: int | None, word: Word
 ) -> AnswerPairs | None:
     """Compare both answers of each pair; None without pairs.
 
     Two documents of a sample with other names, as a question and a document or two views of one text, are pairs of
     answers only if most begin alike and then differ. `tokens` is the path of the first side.
     """
+    pairs, are_sides = chosen_pairs(candidates, pad)
     if not pairs:
         return None
     texts = [(_content(first, pad), _content(second, pad)) for first, second in pairs]
     kept = [number for number, (first, second) in enumerate(texts) if len(first) and len(second)]
     equal = [number for number in kept if np.array_equal(*texts[number])]
     unlike = [number for number in kept if number not in equal]
-    if not _PREFERENCE.search(key_of(tokens)) and not _begin_alike([texts[number] for number in unlike]):
+    if are_sides and not _PREFERENCE.search(key_of(tokens)) and not _begin_alike([texts[number] for number in unlike]):
         return None
     apart = _apart([pairs[number] for number in unlike], [texts[number] for number in unlike], lag)
     seen = {(texts[number][0].tobytes(), texts[number][1].tobytes()) for number in unlike}
@@ -122,7 +168,12 @@ def _shared(texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[int]:
 
 def _begin_alike(texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
     """Whether most pairs have a prompt in common."""
-    return len(texts) >= FEWEST_PAIRS and 2 * sum(count >= SHARED_TOKENS for count in _shared(texts)) > len(texts)
+    return 2 * _share_alike(texts) > 1
+
+
+def _share_alike(texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+    """The share of pairs that have a prompt in common; 0 of too few pairs."""
+    return float(np.mean([count >= SHARED_TOKENS for count in _shared(texts)])) if len(texts) >= FEWEST_PAIRS else 0.0
 
 
 def _unlearned(row: TokenRow) -> np.ndarray | None:

@@ -33,7 +33,9 @@ class LearnedTurns:
     `first` and `later` count the first and the later questions of rows, and `learned_first` and `learned_later` those
     of which every token has a label. `replies` have some label; `start` and `end` are how many tokens without a label
     all of them begin and end with, 0 if these are the same tokens in all. `ignores`: some token that no padding is has
-    no label. `head`: the token that begins replies, if no template says it.
+    no label. `head`: the token that begins replies, if no template says it. `broken` counts rows with a turn within
+    which labels begin or end, among different tokens in each; `labels` and `turns` are the columns of labels and of
+    replies in the first of them.
     """
 
     first: int
@@ -49,6 +51,9 @@ class LearnedTurns:
     shown_reply: str | None = None
     spot: Spot | None = None
     reply_spot: Spot | None = None
+    broken: int = 0
+    labels: str | None = None
+    turns: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +142,9 @@ def learned_turns(rows: Sequence[TokenRow], chat: Chat | None, word: Word) -> Le
     learned = [[turn for turn in turns if turn.labelled.all()] for turns in (first, later)]
     shown = next(iter([*learned[0], *learned[1]]), None)
     start, end = _hidden(replies, at_end=False), _hidden(replies, at_end=True)
-    reply = replies[0] if replies and (start or end) else None
-    place = (reply.start if start else reply.end - 1) if reply else 0
+    broken = [] if start or end else _broken(conversations)
+    reply = replies[0] if replies and (start or end) else next(iter(broken), None)
+    place = (int(_edges(reply)[0]) if broken else reply.start if start else reply.end - 1) if reply else 0
     return LearnedTurns(
         len(first),
         len(later),
@@ -152,6 +158,11 @@ def learned_turns(rows: Sequence[TokenRow], chat: Chat | None, word: Word) -> Le
         shown_reply=excerpt(reply.row, [place], word) if reply else None,
         spot=spot_in("labels", shown.row, [shown.start]) if shown else None,
         reply_spot=spot_in("labels", reply.row, [place]) if reply else None,
+        broken=len(broken),
+        labels=_columns(_spans(broken[0].row)) if broken else None,
+        turns=_columns([(turn.start, turn.end) for turn in _replies_of(broken[0].row, conversations)])
+        if broken
+        else None,
     )
 
 
@@ -193,15 +204,79 @@ def _places(tokens: Sequence[int], head: Sequence[int]) -> list[int]:
 
 
 def _hidden(replies: Sequence[_Turn], *, at_end: bool) -> int:
-    """How many tokens without a label all replies begin or end with; 0 if these are the same ones in all."""
-    runs = []
-    for reply in replies:
-        labelled = reply.labelled[::-1] if at_end else reply.labelled
-        runs.append(int(np.argmax(labelled)))
+    """How many tokens without a label all replies begin or end with; 0 if the same ones begin or end them in all.
+
+    The end of a thought that is left out of the loss is one token, however long the thought is.
+    """
+    runs = [int(np.argmax(reply.labelled[::-1] if at_end else reply.labelled)) for reply in replies]
     count = min(runs, default=0)
-    columns = [reply.end - 1 if at_end else reply.start for reply in replies]
-    hidden = {int(reply.row.tokens[column]) for reply, column in zip(replies, columns, strict=True)}
-    return count if len(hidden) >= FEWEST_WORDS else 0
+    if not count:
+        return 0
+    columns = [
+        (reply.end - 1, reply.end - run) if at_end else (reply.start, reply.start + run - 1)
+        for reply, run in zip(replies, runs, strict=True)
+    ]
+    hidden = [
+        {int(reply.row.tokens[place[side]]) for reply, place in zip(replies, columns, strict=True)} for side in (0, 1)
+    ]
+    return count if min(map(len, hidden)) >= FEWEST_WORDS else 0
+
+
+MOST_EDGES = 2
+"""How often labels of moved spans begin or end within a turn, on average: both at most. Labels that are chosen token by
+token do more often."""
+
+
+def _broken(conversations: Sequence[tuple[Sequence[_Turn], Sequence[_Turn]]]) -> list[_Turn]:
+    """The turns within which labels begin or end, the first of each row, if most rows have one; [] if on purpose.
+
+    It is where one token stands before or after all these places, as the end of a thought does, where they have one
+    distance from the start or the end of all rows or their padding, and where labels are chosen token by token.
+    """
+    turns = [_with_prompts(replies) for _, replies in conversations if replies]
+    broken = [[turn for turn in every if len(_edges(turn))] for every in turns]
+    broken = [every for every in broken if every]
+    places = [(turn.row, int(edge)) for every in broken for turn in every for edge in _edges(turn)]
+    around = [{int(row.tokens[place + side]) for row, place in places} for side in (-1, 0)]
+    seen = [np.flatnonzero(row.inside)[[0, -1]] for row, _ in places]
+    columns = [
+        {place for _, place in places},
+        {len(row.tokens) - place for row, place in places},
+        {place - int(first) for (_, place), (first, _) in zip(places, seen, strict=True)},
+        {int(last) - place for (_, place), (_, last) in zip(places, seen, strict=True)},
+    ]
+    aligned = min(map(len, [*around, *columns])) < FEWEST_WORDS
+    moved = len(places) <= MOST_EDGES * sum(map(len, broken))
+    return [every[0] for every in broken] if moved and not aligned and 2 * len(broken) >= len(turns) else []
+
+
+def _with_prompts(replies: Sequence[_Turn]) -> list[_Turn]:
+    """The replies of a row, and what stands before each of them, up to the one before."""
+    row = replies[0].row
+    ends = [int(np.argmax(row.inside)), *(reply.end for reply in replies)]
+    before = [_Turn(row, end, reply.start) for end, reply in zip(ends, replies, strict=False) if end < reply.start]
+    return sorted([*replies, *before], key=lambda turn: turn.start)
+
+
+def _replies_of(row: TokenRow, conversations: Sequence[tuple[Sequence[_Turn], Sequence[_Turn]]]) -> list[_Turn]:
+    return [turn for _, replies in conversations for turn in replies if turn.row is row]
+
+
+def _edges(turn: _Turn) -> np.ndarray:
+    """The columns within a turn in which labels begin, or are no longer."""
+    return turn.start + 1 + np.flatnonzero(np.diff(turn.labelled.astype(int)))
+
+
+def _spans(row: TokenRow) -> list[tuple[int, int]]:
+    """Where runs of labels begin and end in a row."""
+    assert row.targets is not None
+    edges = np.flatnonzero(np.diff((row.targets != IGNORED).astype(int), prepend=0, append=0))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _columns(spans: Sequence[tuple[int, int]]) -> str:
+    """Spans of columns for readers, with their last one."""
+    return ", ".join(f"{start} to {end - 1}" for start, end in spans)
 
 
 def _shifted(rows: Sequence[TokenRow], word: Word, *, ignores: bool) -> LearnedTurns | None:

@@ -1,6 +1,7 @@
-"""What rows of tokens hold: labels of padding and stop tokens, empty rows, starts, packs, images, and ids.
+"""What is learned of rows of tokens: labels of padding and stop tokens, and rows without labels.
 
-Each function judges nothing: it counts in all rows what one check asks for, and shows the first row of its kind.
+Each function judges nothing: it counts in all rows what one check asks for, and shows the first row of its kind. What
+rows hold besides labels is counted in `token_contents`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Stops:
     """How often a token follows a labelled one inside rows, without a label (`hidden`) and with one (`learned`).
 
     `ended` counts rows that end before the widest one does, where no label of theirs is `token`; `alike`: they end in
-    one and the same labelled token all, or in special ones.
+    one and the same labelled token all, or in special ones. `holes` counts places inside rows where a mask that hides
+    the padding hides a single token of its id; `cut_off`: even the widest row of each batch ends in one hidden token.
     """
 
     token: int
@@ -72,6 +74,10 @@ class Stops:
     alike: bool
     shown: str | None = None
     spot: Spot | None = None
+    holes: int = 0
+    cut_off: bool = False
+    shown_hole: str | None = None
+    hole_spot: Spot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +235,58 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
     shown = excerpt(first[0], [first[1]], word) if first else None
     spot = spot_in("labels", first_hidden[0], [first_hidden[1]]) if first_hidden else None
     spot = spot or (spot_in("tokens", first_ended[0]) if first_ended else None)
-    return Stops(token, named(token, word), token == pad, hidden, learned, ended, alike, shown, spot)
+    holes = _holes(causal, token) if token == fill else []
+    return Stops(
+        token,
+        named(token, word),
+        token == pad,
+        hidden,
+        learned,
+        ended,
+        alike,
+        shown,
+        spot,
+        sum(len(columns) for _, columns in holes),
+        token == fill and _cuts_off(causal),
+        excerpt(holes[0][0], holes[0][1][:1].tolist(), word) if holes else None,
+        spot_in("mask", holes[0][0], holes[0][1]) if holes else None,
+    )
+
+
+FEWEST_BATCHES = 4
+"""Batches whose widest row ends in one hidden token; widths without a common divisor are no multiples of any number."""
+
+
+def _cuts_off(rows: Sequence[TokenRow]) -> bool:
+    """Whether the shortest run that a mask hides at the end of rows is one token in each batch.
+
+    Where padding fills rows up to the longest, that one has none. The widths of batches show that it does.
+    """
+    shortest: dict[int, int] = {}
+    widths: dict[int, int] = {}
+    for row in rows:
+        seen = np.flatnonzero(row.inside)
+        run = len(row.tokens) - 1 - int(seen[-1]) if len(seen) else len(row.tokens)
+        shortest[row.batch] = min(run, shortest.get(row.batch, run))
+        widths[row.batch] = len(row.tokens)
+    divisor = int(np.gcd.reduce(list(widths.values())))
+    return len(shortest) >= FEWEST_BATCHES and set(shortest.values()) == {1} and divisor == 1
+
+
+def _holes(rows: Sequence[TokenRow], token: int) -> list[tuple[TokenRow, np.ndarray]]:
+    """Where a mask hides single tokens of one id between visible ones; [] if it hides anything else there.
+
+    Nor do they count if all follow one token, which is then what ends documents: this one only stands between them.
+    """
+    found = []
+    for row in rows:
+        seen = np.flatnonzero(row.inside)
+        hidden = np.flatnonzero(~row.inside)
+        hidden = hidden[(hidden > seen[0]) & (hidden < seen[-1])] if len(seen) else hidden[:0]
+        if bool((row.tokens[hidden] != token).any() or (np.diff(hidden) == 1).any()):
+            return []
+        found += [(row, hidden)] if len(hidden) else []
+    return found if len({int(row.tokens[place - 1]) for row, places in found for place in places}) > 1 else []
 
 
 def _end(row: TokenRow, pad: int | None) -> int:
@@ -287,244 +344,3 @@ def _used(row: TokenRow) -> np.ndarray | None:
     if row.targets is not None:
         return row.targets[1:]
     return row.labels
-
-
-IMAGE_RUN = 8
-"""The shortest run of one token that stands for an image: images take dozens of tokens, and text repeats one a few
-times."""
-
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """How many rows begin with the token, and how many with two of it.
-
-    `within` counts where else it stands, as in packed rows, and `doubled` where it does so twice.
-    """
-
-    token: int
-    name: str
-    once: int
-    twice: int
-    rows: int
-    shown: str | None = None
-    spot: Spot | None = None
-    within: int = 0
-    doubled: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Packs:
-    """Rows of several documents: how many of their starts the batch lets see what is before (`open`), or labels.
-
-    `restarts` counts later documents, by positions or offsets, or by the tokens that start or end them if `by_stop`.
-    `same`: all of them begin with one token, from which nothing of another document can be learned. `alone`: batches
-    are one row without padding, whose documents some kinds of attention keep apart whatever the mask says.
-    """
-
-    rows: int
-    restarts: int
-    open: int
-    labelled: int
-    same: bool
-    by_stop: bool
-    alone: bool = False
-    shown: str | None = None
-    shown_label: str | None = None
-    spot: Spot | None = None
-    label_spot: Spot | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ImageTokens:
-    """The placeholder of an image: `count` of it in each of `rows` rows, and fewer in `cut` rows of full width."""
-
-    token: int
-    name: str
-    count: int
-    rows: int
-    cut: int
-    fewest: int
-    place: tuple[int, int] | None = None
-    shown: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Ids:
-    """The largest id, and the ids that the vocabulary does not have: how many, how many different ones, and the first.
-
-    `negative` counts negative labels by value.
-    """
-
-    largest: int
-    beyond: int
-    distinct: int
-    negative: tuple[tuple[int, int], ...]
-    ignores: bool
-    place: tuple[int, int] | None = None
-    shown: str | None = None
-    negative_spot: Spot | None = None
-
-
-def starts(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Starts | None:
-    """How rows and packed documents begin; None if no token is known to start them, or if it may be padding."""
-    token = vocabulary.bos
-    if token is None or any(token == vocabulary.pad and not row.masked for row in rows):
-        return None
-    long = [row for row in rows if len(row.text) > 1]
-    once = [row for row in long if row.text[0] == token]
-    twice = [row for row in once if row.text[1] == token]
-    within = [(row, column) for row in long for column in _starts_within(row, token).tolist()]
-    doubled = [(row, column) for row, column in within if row.tokens[column + 1] == token]
-    first = (twice[0], int(np.flatnonzero(twice[0].inside)[0])) if twice else next(iter(doubled), None)
-    columns = (first[1], first[1] + 1) if first else ()
-    return Starts(
-        token,
-        named(token, word),
-        len(once),
-        len(twice),
-        len(long),
-        excerpt(first[0], columns, word) if first else None,
-        spot_in("tokens", first[0], columns) if first else None,
-        # An end that is the start token, too, precedes it.
-        within=len(within) if token != vocabulary.eos else 0,
-        doubled=len(doubled),
-    )
-
-
-def _starts_within(row: TokenRow, token: int) -> np.ndarray:
-    """Where a start token follows another one in a row, and is not its last."""
-    seen = (row.tokens == token) & row.inside
-    return np.flatnonzero(seen[1:-1] & ~seen[:-2] & row.inside[2:]) + 1
-
-
-def packs(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Packs | None:
-    """Packed documents, split at the tokens that start or end them where nothing else splits them; None without any."""
-    split = [(row, row.starts) for row in rows if len(row.starts)]
-    by_stop = not split
-    if by_stop:
-        split = _split_by_tokens(rows, vocabulary)
-    if not split:
-        return None
-    opened = [(row, columns) for row, columns in split if not row.blocks and (row.opens or by_stop)]
-    labelled = [
-        (row, column)
-        for row, columns in split
-        if row.targets is not None
-        for column in columns.tolist()
-        if row.targets[column] != IGNORED
-    ]
-    shown = excerpt(opened[0][0], opened[0][1][:1].tolist(), word) if opened else None
-    shown_label = excerpt(labelled[0][0], [labelled[0][1]], word) if labelled else None
-    return Packs(
-        len(split),
-        sum(len(columns) for _, columns in split),
-        sum(len(columns) for _, columns in opened),
-        len(labelled),
-        len({int(row.tokens[column]) for row, column in labelled}) < 2,
-        by_stop,
-        all(row.row == 0 and bool(row.inside.all()) for row in rows),
-        shown,
-        shown_label,
-        spot_in("tokens" if by_stop else "mask", opened[0][0]) if opened else None,
-        spot_in("labels", labelled[0][0], [labelled[0][1]]) if labelled else None,
-    )
-
-
-def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[tuple[TokenRow, np.ndarray]]:
-    """Where later documents of rows begin, by their start token; by the end token if documents have no start.
-
-    An end token may end each turn of a conversation, whose questions have no labels: then it says nothing.
-    """
-    bos: tuple[int, ...] = () if vocabulary.bos is None else (vocabulary.bos,)
-    heads = (vocabulary.chat.heads if vocabulary.chat else ()) or (bos,)
-    begun = [
-        (row, columns)
-        for row in rows
-        if len(columns := np.unique(np.concatenate([_places_of(row, head) for head in heads])))
-    ]
-    if begun:
-        within = [(row, columns[columns > np.flatnonzero(row.inside)[0]]) for row, columns in begun]
-        return [(row, columns) for row, columns in within if len(columns)]
-    stop = vocabulary.eos
-    asked = any(
-        bool((row.targets[row.inside][1:] == IGNORED).any())
-        for row in rows
-        if row.targets is not None and row.inside.any()
-    )
-    if stop is None or asked or vocabulary.chat is not None:
-        return []
-    padding = (stop, stop if vocabulary.pad is None else vocabulary.pad)
-    every = [
-        (row, np.flatnonzero((row.tokens[:-1] == stop) & ~np.isin(row.tokens[1:], padding) & row.inside[1:]) + 1)
-        for row in rows
-    ]
-    return [(row, columns) for row, columns in every if len(columns)]
-
-
-def _places_of(row: TokenRow, head: Sequence[int]) -> np.ndarray:
-    """Where a sequence of tokens begins in a row, the first of several in succession."""
-    if not head or len(row.tokens) < len(head):
-        return np.zeros(0, np.int64)
-    windows = np.lib.stride_tricks.sliding_window_view(np.where(row.inside, row.tokens, -1), len(head))
-    found = np.flatnonzero((windows == np.asarray(head)).all(1))
-    return found[np.diff(found, prepend=-2) > 1]
-
-
-def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
-    """The placeholder whose count is the same in all rows that end before the full width; None without one."""
-    with_image = [row for row in rows if row.image]
-    width = max((len(row.tokens) for row in with_image), default=0)
-    full = [row for row in with_image if int(row.inside.sum()) == width]
-    whole = [row for row in with_image if int(row.inside.sum()) < width]
-    for token in _runs(whole[0].text) if whole else ():
-        counts = {int((row.text == token).sum()) for row in whole}
-        if len(counts) != 1:
-            continue
-        count = counts.pop()
-        cut = [row for row in full if 0 < int((row.text == token).sum()) < count]
-        fewest = min((int((row.text == token).sum()) for row in cut), default=count)
-        first = min(cut, key=lambda row: int((row.text == token).sum()), default=None)
-        marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
-        position = (first.batch, first.row) if first else None
-        shown = excerpt(first, marked, word) if first else None
-        name = named(token, word)
-        return ImageTokens(token, name, count, len(whole), len(cut), fewest, position, shown)
-    return None
-
-
-def _runs(tokens: np.ndarray) -> list[int]:
-    """The tokens that stand `IMAGE_RUN` times in a row, the longest run first."""
-    edges = np.flatnonzero(np.diff(tokens)) + 1
-    lengths: Counter[int] = Counter()
-    for part in np.split(tokens, edges):
-        if len(part) >= IMAGE_RUN:
-            lengths[int(part[0])] = max(lengths[int(part[0])], len(part))
-    return [token for token, _ in lengths.most_common()]
-
-
-def ids(rows: Sequence[TokenRow], size: int | None, word: Word) -> Ids:
-    """The range of the ids that the model sees, and of labels."""
-    beyond = [(row, np.flatnonzero((row.tokens >= size) & row.inside)) for row in rows] if size else []
-    bad = [(row, columns) for row, columns in beyond if len(columns)]
-    distinct = {int(token) for row, columns in bad for token in np.unique(row.tokens[columns])}
-    stored = [(row, row.stored) for row in rows if row.stored is not None]
-    negative: Counter[int] = Counter()
-    unusual = [
-        spot_in("labels", row, places)
-        for row, labels in stored
-        if len(places := np.flatnonzero((labels < 0) & (labels != IGNORED)))
-    ]
-    for _, labels in stored:
-        for value, count in zip(*np.unique(labels[labels < 0], return_counts=True), strict=True):
-            negative[int(value)] += int(count)
-    first = bad[0] if bad else None
-    return Ids(
-        max((int(row.text.max()) for row in rows if len(row.text)), default=0),
-        sum(len(columns) for _, columns in bad),
-        len(distinct),
-        tuple(sorted(negative.items())),
-        IGNORED in negative,
-        (first[0].batch, first[0].row) if first else None,
-        excerpt(first[0], first[1][:3].tolist(), word) if first else None,
-        unusual[0] if unusual else None,
-    )

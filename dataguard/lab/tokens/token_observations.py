@@ -1,7 +1,7 @@
 """Batches of tokens, read in several draws: `lab.tokens`.
 
-Besides the facts of rows (`token_facts`), labels are compared with the tokens at and after their positions
-(`find_shift`), and the arrays that tokens are read from with the size of the vocabulary (`narrow_storage`).
+Besides the facts of rows (`token_facts` and `token_contents`), labels are compared with the tokens at and after their
+positions (`find_shift`), and the arrays that tokens are read from with the size of the vocabulary (`narrow_storage`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,22 +31,24 @@ from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.lab.tokens.answer_pairs import AnswerPairs, Pair, answer_pairs, pairs_in
 from dataguard.lab.tokens.conversations import LearnedTurns, chat_of, ignores_within, learned_turns
-from dataguard.lab.tokens.token_facts import (
-    EmptyRows,
+from dataguard.lab.tokens.token_contents import (
     Ids,
     ImageTokens,
     Packs,
-    PaddingLabels,
-    Spot,
     Starts,
-    Stops,
-    empty_rows,
     ids,
     image_tokens,
     packs,
+    starts,
+)
+from dataguard.lab.tokens.token_facts import (
+    EmptyRows,
+    PaddingLabels,
+    Spot,
+    Stops,
+    empty_rows,
     padding_labels,
     spot_in,
-    starts,
     stops,
 )
 from dataguard.lab.tokens.token_roles import (
@@ -256,7 +259,7 @@ def read_tokens(
             roles.update(roles_by_content(first, known, contract, ignored_of(contract)))
         return roles
 
-    pairs: list[Pair] = []
+    pairs: dict[str, list[Pair]] = {}
     draws = [_draw(loader, number, contract, decide, most, samples, pairs) for number in range(TOKEN_DRAWS)]
     rows = draws[0]
     if not rows:
@@ -283,7 +286,7 @@ def facts_of(
     word: Callable[[int], str] | None,
     contract: Mapping[str, Any],
     loader: Any = None,
-    pairs: Sequence[Pair] = (),
+    pairs: Mapping[str, Sequence[Pair]] = MappingProxyType({}),
 ) -> TokenReads:
     """What the rows of some draws hold."""
     lag = lag_of([row for rows in draws for row in rows])
@@ -306,7 +309,7 @@ def facts_of(
         starts(rows, vocabulary, word),
         packs(rows, vocabulary, word),
         image_tokens(rows, word),
-        ids(rows, vocabulary.size, word),
+        ids(rows, vocabulary, word),
         narrow_storage(loader, rows, vocabulary.size) if loader is not None else None,
         find_shift(rows),
         learned_turns(rows, vocabulary.chat, word),
@@ -322,7 +325,7 @@ def _draw(
     decide: Callable[[Sequence[Leaves]], Mapping[str, str]],
     most: int | None,
     samples: int,
-    pairs: list[Pair],
+    pairs: dict[str, list[Pair]],
 ) -> list[TokenRow]:
     """The rows of one epoch, or of its first batches, some of which `decide` the roles of leaves.
 
@@ -341,7 +344,9 @@ def _draw(
         for batch_number, leaves in enumerate(chain(first, batches) if roles else ()):
             in_batch = rows_of(leaves, batch_number, contract, roles)
             rows += in_batch
-            pairs += pairs_in(leaves, batch_number, contract, roles, in_batch) if not number and in_batch else []
+            if not number and in_batch:
+                for kind, found in pairs_in(leaves, batch_number, contract, roles, in_batch, loader.batch_size).items():
+                    pairs.setdefault(kind, []).extend(found)
             if len(rows) >= samples or sum(row.tokens.size for row in rows) > MOST_TOKENS:
                 break
     return rows
@@ -354,6 +359,8 @@ _ID_LIMITS = {"uint16": 1 << 16, "int16": 1 << 15}
 _WINDOW_TOKENS, _SEARCHED_ROWS = 8, 4
 """The tokens in a row that are searched, of so many rows: text of thousands of words repeats eight of them by chance in
 no four places."""
+_DOCUMENT_TOKENS = 1 << 14
+"""Arrays of so many tokens may be single documents, one for each row: the tokens of all rows are searched in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,15 +373,26 @@ class NarrowStorage:
 
 
 def narrow_storage(loader: Any, rows: Sequence[TokenRow], size: int | None) -> NarrowStorage | None:
-    """The array of the dataset that holds the tokens of rows, if it has too few bits for a vocabulary of this size."""
+    """The array of the dataset that holds the tokens of rows, if it has too few bits for a vocabulary of this size.
+
+    An array of a single document holds those of one row, others hold all that are searched.
+    """
     if size is None or size <= min(_ID_LIMITS.values()):
         return None
     long = [row.tokens for row in rows if len(row.tokens) >= 2 * _WINDOW_TOKENS]
-    windows = [tokens[len(tokens) // 2 :][:_WINDOW_TOKENS] for tokens in long[:_SEARCHED_ROWS]]
+    windows = [tokens[len(tokens) // 2 :][:_WINDOW_TOKENS] for tokens in long]
+    windows = [window for window in windows if len(np.unique(window)) > _WINDOW_TOKENS // 2]
     for node in reachable({"dataset": loader.dataset}, _is_narrow):
-        limit = _ID_LIMITS[node.value.dtype.name]
-        if size > limit and windows and all(_holds(node.value, window) for window in windows):
-            return NarrowStorage(node.path, node.value.dtype.name, limit)
+        array = node.value
+        limit = _ID_LIMITS[array.dtype.name]
+        if size <= limit or not windows:
+            continue
+        if (
+            any(_holds(array, window) for window in windows)
+            if len(array) <= _DOCUMENT_TOKENS
+            else all(_holds(array, window) for window in windows[:_SEARCHED_ROWS])
+        ):
+            return NarrowStorage(node.path, array.dtype.name, limit)
     return None
 
 

@@ -89,6 +89,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """The usual names of the leaves of each role, the first that a batch has counts."""
 _SIDE = re.compile(r"(.*[^a-z0-9]|)input_ids([^a-z0-9].*|)", re.IGNORECASE)
 """The tokens of one side of a pair, such as `chosen_input_ids`; its labels and mask have the same affixes."""
+_NEGATIVES = re.compile(r"(.*_)?neg(ative)?s?(_.*)?", re.IGNORECASE)
+"""Items that a loss contrasts with the next one: nothing else tells their ids from other integers."""
 _LOSS_MASK = re.compile(r"(loss|label|target|completion|response|assistant)s?_?(mask|weight)s?", re.IGNORECASE)
 
 
@@ -112,8 +114,15 @@ def roles_of(paths: Iterable[str], contract: Mapping[str, Any]) -> dict[str, str
     for role in ("labels", "mask", "positions"):
         path = _named(beside, names[role])
         roles |= {role: path} if path is not None and path != tokens else {}
+    roles |= _negatives(path for path in beside if path not in roles.values())
     loss_mask = next((path for path in beside if _LOSS_MASK.search(key_of(path))), None)
     return roles | ({"loss mask": loss_mask} if loss_mask is not None and loss_mask not in roles.values() else {})
+
+
+def _negatives(paths: Iterable[str]) -> dict[str, str]:
+    """The leaf of negative items, by its name."""
+    path = next((path for path in paths if _NEGATIVES.fullmatch(key_of(path))), None)
+    return {} if path is None else {"negatives": path}
 
 
 def group_of(path: str) -> str:
@@ -185,7 +194,10 @@ class KnownIds:
 
 
 def may_be_tokens(leaf: LeafRecord, samples: int) -> bool:
-    """Whether a leaf has the dtype and shape of tokens, in a batch of so many samples; 1 if it was made as a whole."""
+    """Whether a leaf has the dtype and shape of tokens, in a batch of so many samples; 1 if it was made as a whole.
+
+    The rows of pairs may stand one after another.
+    """
     shape = leaf.shape or ()
     if not _INTEGERS.fullmatch(leaf.dtype or "") or not shape:
         return False
@@ -194,7 +206,7 @@ def may_be_tokens(leaf: LeafRecord, samples: int) -> bool:
     if len(shape) == 1:
         return shape[0] >= FEWEST_WIDTH * max(samples, 1)
     rows = len(shape) == 2 or (len(shape) == 3 and 2 <= shape[1] <= MOST_SIDES)
-    return rows and shape[-1] >= FEWEST_WIDTH and samples in (1, shape[0])
+    return rows and shape[-1] >= FEWEST_WIDTH and (samples < 2 or shape[0] in (samples, 2 * samples))
 
 
 def roles_by_content(
@@ -228,6 +240,9 @@ def roles_by_content(
             (path for path in _shared(batches) if tokens.is_seen_in([batch[path] for batch in batches])), None
         )
         roles |= {"mask": square} if square is not None else {}
+    roles |= _negatives(
+        path for path, arrays in columns.items() if path not in roles.values() and _are_integers(arrays)
+    )
     for role in ("labels", "mask"):
         declared = _named(list(batches[0]), [str(contract[role])]) if role in contract else None
         roles |= {role: declared} if declared is not None else {}

@@ -44,7 +44,7 @@ class TokenRow:
     their own places (a label that is shifted by one is moved back), `labels` as they come, of any length; both are
     `IGNORED` where nothing is learned. `stored` are the labels as the batch has them. `starts` are where later
     documents of a packed row begin. `blocks`: the batch says so to the model, or keeps documents apart; `opens`: its
-    mask lets documents see each other.
+    mask lets documents see each other. `negatives` are items of any number that a loss contrasts with the next ones.
     """
 
     batch: int
@@ -60,6 +60,7 @@ class TokenRow:
     blocks: bool = False
     opens: bool = False
     image: bool = False
+    negatives: np.ndarray | None = None
 
     @property
     def text(self) -> np.ndarray:
@@ -88,6 +89,7 @@ def rows_of(
     masks, positions = _beside(arrays.get("mask"), tokens), _beside(arrays.get("positions"), tokens)
     every_stored = _labels(arrays.get("labels"), tokens)
     loss_masks = _beside(arrays.get("loss mask"), tokens)
+    negatives = _labels(arrays.get("negatives"), tokens)
     extra = {path: array for path, array in leaves.items() if path not in roles.values()}
     beside = {path: array for path, array in extra.items() if group_of(path) == group_of(roles["tokens"])}
     others = [array for array in beside.values() if array.dtype.kind in "iuO"]
@@ -115,6 +117,7 @@ def rows_of(
                 blocks=any(_marks(array, starts) for array in integers) or _separates(square, row, starts),
                 opens=_opens(square, row, starts, masked=masks is not None),
                 image=image,
+                negatives=negatives[row] if negatives is not None else None,
             )
         )
     return rows
@@ -179,7 +182,7 @@ def _beside(array: np.ndarray | None, tokens: Sequence[np.ndarray]) -> list[np.n
 
 
 def _labels(array: np.ndarray | None, tokens: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-    """The labels as they are, a row of any width for each row of tokens."""
+    """Labels or negatives as they are, a row of any width for each row of tokens."""
     rows = rows_in(array) if array is not None and has_rows(array) else []
     if len(rows) != len(tokens) or not all(row.dtype.kind in "iu" for row in rows):
         return None

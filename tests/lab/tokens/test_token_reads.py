@@ -115,6 +115,18 @@ class TestStops:
         ids = tokens()
         assert read({"input_ids": ids, "labels": ids}, vocabulary=Vocabulary()).stops is None
 
+    @pytest.mark.parametrize(("shortest", "multiple", "cut_off"), [(1, 1, True), (0, 1, False), (1, 4, False)])
+    def test_even_the_widest_row_ends_in_hidden_padding(self, shortest: int, multiple: int, cut_off: bool) -> None:
+        rows = []
+        for batch in range(6):
+            width = 20 + batch * multiple
+            mask = torch.arange(width) < width - shortest - torch.arange(12)[:, None]
+            rows += rows_of(leaves_in({"input_ids": tokens()[:, :width] * mask, "attention_mask": mask}), batch, {})
+        rows = [replace(row, labels=np.where(row.inside, row.tokens, -100), stored=row.tokens) for row in rows]
+        seen = facts_of([rows, rows], {"tokens": ""}, frozenset(), Vocabulary(), None, {}).stops
+        assert seen is not None
+        assert seen.cut_off == cut_off
+
 
 class TestEmptyRows:
     def test_the_first_label_of_a_row_is_learned_by_no_model(self) -> None:
@@ -152,6 +164,32 @@ class TestTokens:
         seen = read({"input_ids": ids + (1 - mask) * 500, "attention_mask": mask}).ids
         assert (seen.beyond, seen.largest < 100) == (0, True)
         assert read({"input_ids": ids + 50, "attention_mask": mask}).ids.distinct > 8
+
+    @pytest.mark.parametrize(("end", "count"), [(34_721, 12), (34_722, None)])
+    def test_a_special_token_that_16_bits_wrapped_is_known_by_its_places(self, end: int, count: int | None) -> None:
+        ids = tokens()
+        ids[:, -1] = end
+        large = replace(WORDS, eos=100_257, size=100_258)
+        wrapped = read({"input_ids": ids}, vocabulary=large).ids.wrapped
+        assert (wrapped and wrapped.count) == count
+        ids[0, 3] = 70_000
+        assert read({"input_ids": ids}, vocabulary=large).ids.wrapped is None
+
+    def test_the_largest_of_negative_items_is_found_by_its_name(self) -> None:
+        batch = {"input_ids": tokens(), "neg_items": tokens(width=9) + 400, "negatives": "none"}
+        assert read(batch).ids.negatives == int(batch["neg_items"].max())
+        assert read({"input_ids": tokens(), "mean_negation": tokens()}).ids.negatives is None
+
+    def test_an_end_that_other_tokens_follow_than_begin_rows_ends_turns(self) -> None:
+        ids = tokens()
+        ids[:, 19] = END
+        ids[:, 0] = 5
+        ended = replace(WORDS, bos=None)
+        assert read({"input_ids": ids, "labels": ids}, vocabulary=ended).packs is None
+        ids[:, 20] = 5
+        packs = read({"input_ids": ids, "labels": ids}, vocabulary=ended).packs
+        assert packs is not None
+        assert packs.restarts == 12
 
     def test_documents_are_split_by_offsets_beside_one_row(self) -> None:
         ids = tokens(1)
