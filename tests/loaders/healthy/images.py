@@ -162,11 +162,21 @@ def detection() -> DataLoader[Any]:
     return DataLoader(Detected(), batch_size=4, shuffle=True, collate_fn=as_lists, num_workers=2)
 
 
-class Segmented(Dataset):
-    """Street scenes and their masks, through transforms of tensors with types; 255 marks what is not learned."""
+class SceneFiles(Dataset):
+    """The files of street scenes and of their masks."""
 
     def __init__(self) -> None:
         self.images, self.masks = files("images"), files("masks")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+class Segmented(SceneFiles):
+    """Street scenes and their masks, through transforms of tensors with types; 255 marks what is not learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.transforms = v2.Compose(
             [
                 v2.RandomRotation(20, fill={tv_tensors.Image: 0, tv_tensors.Mask: 255}),
@@ -174,9 +184,6 @@ class Segmented(Dataset):
                 v2.ToDtype({tv_tensors.Image: torch.float32, "others": None}, scale=True),
             ]
         )
-
-    def __len__(self) -> int:
-        return len(self.images)
 
     def __getitem__(self, index: int) -> Any:
         image = tv_tensors.Image(F.pil_to_tensor(Image.open(self.images[index]).convert("RGB")))
@@ -189,7 +196,7 @@ def rotated_masks() -> DataLoader[Any]:
     return DataLoader(Segmented(), batch_size=4, shuffle=True, num_workers=2)
 
 
-class Validity(Segmented):
+class Validity(SceneFiles):
     """Scenes with a mask of 0 and 255 that says which pixels count, and no classes."""
 
     def __getitem__(self, index: int) -> Any:
@@ -506,17 +513,14 @@ def repeated_subset() -> DataLoader[Any]:
     return DataLoader(Subset(Photographs(), [*range(16), *rare * 3]), batch_size=8, shuffle=True, num_workers=2)
 
 
-class Albumented(Dataset):
+class Albumented(SceneFiles):
     """Scenes and masks through albumentations, whose generator is seeded anew in each worker."""
 
     def __init__(self) -> None:
         import albumentations as A
 
-        self.images, self.masks = files("images"), files("masks")
+        super().__init__()
         self.augment = A.Compose([A.HorizontalFlip(), A.ShiftScaleRotate(), A.RandomBrightnessContrast(p=0.3)])
-
-    def __len__(self) -> int:
-        return len(self.images)
 
     def __getitem__(self, index: int) -> Any:
         image = cv2.cvtColor(cv2.imread(str(self.images[index])), cv2.COLOR_BGR2RGB)
