@@ -261,3 +261,36 @@ class Posterized(Pictures):
 def bad_occasional() -> DataLoader[Any]:
     """One read in a hundred draws a number that is too large: none in a short epoch, many in a day of training."""
     return DataLoader(Posterized(256), batch_size=4, num_workers=2)
+
+
+class Planned(Pictures):
+    """Plans an order of its own, and each read takes the next entry of the plan, whatever the index."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plan = torch.randperm(len(self)).tolist()
+        self.position = 0
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        entry = self.plan[self.position]
+        self.position += 1
+        return super().__getitem__(entry)
+
+
+def bad_counted_reads() -> DataLoader[Any]:
+    """The plan has one entry for each sample, and nothing starts it anew: the second epoch raises."""
+    return DataLoader(Planned(), batch_size=4)
+
+
+class PlannedAnew(Planned):
+    """The same with a method for a callback of the trainer."""
+
+    def start_epoch(self) -> None:
+        """Begin a new plan."""
+        self.plan = torch.randperm(len(self)).tolist()
+        self.position = 0
+
+
+def good_counted_reads() -> DataLoader[Any]:
+    """A callback of the trainer starts the plan anew before each epoch; a scan has no trainer."""
+    return DataLoader(PlannedAnew(), batch_size=4)

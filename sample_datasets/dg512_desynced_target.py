@@ -327,6 +327,33 @@ def bad_pair_crop() -> DataLoader[Any]:
     return DataLoader(Pairs(crop), batch_size=4)
 
 
+class SomePairs(Pairs):
+    """One photograph in eight has no small one beside it, which is made of it then; moved by `coins` coins."""
+
+    def __init__(self, coins: int) -> None:
+        self.coins = coins
+        for index in range(len(self)):
+            self.other(index)  # writes it
+
+    def __getitem__(self, index: int) -> Any:
+        large = Image.open(scenes()[index][0]).convert("RGB")
+        small = large.resize((WIDTH // 2, HEIGHT // 2)) if index % 8 == 3 else self.other(index).convert("RGB")
+        coins = [random.random() < 0.5 for _ in range(self.coins)]
+        high = F.hflip(large) if coins[0] else large  # culprit
+        low = F.hflip(small) if coins[-1] else small  # culprit
+        return {"low": F.to_tensor(low), "high": F.to_tensor(high)}
+
+
+def bad_some_pairs() -> DataLoader[Any]:
+    """One coin for each of the two; some samples read a single file."""
+    return DataLoader(SomePairs(2), batch_size=4)
+
+
+def good_some_pairs() -> DataLoader[Any]:
+    """One coin for both."""
+    return DataLoader(SomePairs(1), batch_size=4)
+
+
 def good_pairs() -> DataLoader[Any]:
     """One coin, and one crop in the pixels of each."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dataguard.core.incident import EmptyEpoch, Incident, LoaderFailed
+from dataguard.core.incident import EmptyEpoch, Incident, LoaderFailed, observed_or_none
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.batches.collate_observations import Batches
 from dataguard.lab.core.loader_facts import LoaderFacts
@@ -95,6 +95,15 @@ class Lab(Subject):
             if not empty.stops:
                 raise
             return empty.stops
+
+    @property
+    def own_processes(self) -> int:
+        """How many processes of its own make the batches of a stream that has no workers; 0 if none were seen."""
+        facts = observed_or_none(lambda: self.facts)
+        if facts is None or facts.kind != "stream" or facts.num_workers:
+            return 0
+        epoch = observed_or_none(lambda: self.epoch)
+        return epoch.epoch_run.own_processes if epoch and epoch.epoch_run else 0
 
     def failures(self) -> list[LoaderFailed]:
         """What prevented the loader from running: the factory, an ordinary epoch, or single samples by index."""

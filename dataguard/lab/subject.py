@@ -24,7 +24,14 @@ from dataguard.lab.culprit.line_trace import MOST_SECONDS, QUICK_FACTORY, Look, 
 from dataguard.lab.culprit.value_trace import BatchHistory, looks_of
 from dataguard.lab.process.side_by_side import ConcurrencySlots
 from dataguard.lab.reading.checkpoint import Checkpoint, requested
-from dataguard.lab.reading.epoch_trace import RANK_STRIDE, EpochTrace, factory_arguments, gate, gated_build
+from dataguard.lab.reading.epoch_trace import (
+    RANK_STRIDE,
+    EpochTrace,
+    ReadLimit,
+    factory_arguments,
+    gate,
+    gated_build,
+)
 from dataguard.lab.reading.followed_batch import follow_batch
 from dataguard.lab.reading.fresh_import import newly_imported, rebuild, rebuild_all
 from dataguard.lab.rng.rng_discovery import seed_global_generators
@@ -305,11 +312,13 @@ class Subject(ABC):
             exclusive = exclusive or (not unobservable and self.epoch.largest >= LARGE)
             return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, exclusive=exclusive)
         except LoaderFailed as failure:
-            raise self.not_observed(failure) from failure
+            raise self.not_observed(failure, counted=None if unobservable else self.epoch.read_limit) from failure
 
-    def not_observed(self, failure: LoaderFailed) -> DataguardError:
-        """What is raised where the loader fails only in an observation."""
+    def not_observed(self, failure: LoaderFailed, counted: ReadLimit | None) -> DataguardError:
+        """What is raised where the loader fails only in an observation; `counted` if its dataset counts its reads."""
         incident = failure.incident
+        if counted is not None and incident.stage == "sample":
+            return NotTested(f"needs more than {counted.reads} reads in one process: the dataset counts them (see DG001)")
         if isinstance(failure, LoaderRaised):
             self.raised.append(incident)
         if not self.facts.num_workers and _WORKERS.search(incident.changed):

@@ -23,6 +23,7 @@ from dataguard.core.model import (
     Finding,
     Location,
     NotApplicable,
+    NotTested,
     Result,
     Severity,
     Status,
@@ -32,6 +33,7 @@ from dataguard.core.model import (
 from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.lab import Lab
 from dataguard.lab.process.side_by_side import TookTooLong, charged, seconds_waited, side_by_side
+from dataguard.machine.units import counted
 from dataguard.process.originals import time
 from dataguard.settings.settings import Settings
 
@@ -52,7 +54,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         reason = coverage.note
         status = Status.FAILED if findings else Status.PASSED
     except NotApplicable as why:
-        status, reason = Status.SKIPPED, str(why)
+        status, reason = Status.SKIPPED, str(why if isinstance(why, NotTested) else _unseen(lab) or why)
     except (Undecided, UsageError) as why:  # a factory that returns different loaders on each call ends up here
         status, reason = Status.INCONCLUSIVE, str(why)
     except TookTooLong:  # a finding stands, whatever would have followed it
@@ -80,6 +82,14 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         time.monotonic() - started - seconds_waited(),
     )
     return replace(result, figures=_figures(result, lab))
+
+
+def _unseen(lab: Lab) -> NotTested | None:
+    """Why a check does not apply to a stream whose batches are made in processes of its own."""
+    if not lab.own_processes:
+        return None
+    started = f"batches come from {counted(lab.own_processes, 'processes')} that the loader starts itself"
+    return NotTested(f"{started}: name what they read as a target, too")
 
 
 def _place(check: Check, lab: Lab) -> Location | None:

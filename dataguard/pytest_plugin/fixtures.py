@@ -20,7 +20,7 @@ from dataguard.process.session import Session
 from dataguard.process.start_methods import Sessions
 from dataguard.render.escapes import one_line, printable
 from dataguard.render.text import render_result
-from dataguard.settings.settings import Settings, changed, chosen, require_known, unselected
+from dataguard.settings.settings import Settings, changed, chosen, require_known
 from dataguard.settings.target_spelling import hold, suggest
 from dataguard.targets.spelling import require_findable, spelling_of
 
@@ -36,7 +36,8 @@ CHECKS, TARGET = "dataguard_checks", "dataguard_target"
 class Judgement:
     """One check and one loader; calling it in a test runs the check.
 
-    It skips the test if the check does not apply or cannot decide, and fails the test with the findings.
+    It skips the test if the check does not apply or cannot decide, and fails the test with the findings, as a scan
+    with these settings would.
     """
 
     check: Check
@@ -44,11 +45,11 @@ class Judgement:
     session: Session
 
     def __call__(self) -> Result:
-        """Run the check, and return its result if it passed."""
+        """Run the check; return its result if it passed, or if its findings are less severe than `fail_on`."""
         __tracebackhide__ = True
         result = self.session.judge(self.check, self.loader)
         settings, reason = self.session.settings, one_line(result.reason or "")
-        if result.stopped and unselected(CATALOGUE, settings):
+        if result.stopped and result.cause not in {check.code for check in chosen(CATALOGUE, settings)}:
             pytest.fail(f"the loader does not run, {reason}", pytrace=False)
         if result.status is Status.SKIPPED:
             pytest.skip(reason)
@@ -56,7 +57,8 @@ class Judgement:
             (pytest.fail if settings.fail_on_undecided else pytest.skip)(f"inconclusive: {reason}")
         if result.status is Status.EXPECTED:
             pytest.xfail(reason)
-        if result.status in (Status.FAILED, Status.BROKEN):
+        tolerated = result.status is Status.FAILED and result.severity.rank > settings.fail_on.rank
+        if result.status in (Status.FAILED, Status.BROKEN) and not tolerated:
             pytest.fail(render_result(result, self.check.doc, width=100, colour=False), pytrace=False)
         return result
 

@@ -61,6 +61,15 @@ def test_a_loader_made_for_the_main_process_gets_no_workers() -> None:
     assert told(report, *QUIET) == []
 
 
+def test_checks_that_do_not_see_the_processes_of_a_loader_say_so_in_one_line() -> None:
+    report = scan("tests.loaders.workerless:from_pool", Settings(select=("DG101", "DG102", "DG505", "DG501")))
+    reasons = {result.code: result.reason for result in report.results if result.status is Status.SKIPPED}
+    assert reasons.keys() == {"DG101", "DG102", "DG505"}
+    assert set(reasons.values()) == {
+        "not tested: batches come from 2 processes that the loader starts itself: name what they read as a target, too"
+    }
+
+
 def test_an_empty_epoch_is_one_finding() -> None:
     report = scan("tests.loaders.workerless:nothing", Settings(ignore=SLOW))
     assert told(report, *QUIET) == [("nothing", "DG404")]

@@ -67,7 +67,7 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "DG105",
             "bad",
             {".randomness.spawn_trial.failure": Incident("init", "TypeError: no")},
-            "see DG104: under spawn, TypeError: no",
+            "spawned workers do not start: TypeError: no (see DG104)",
         ),
         (
             "DG106",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from multiprocessing import current_process
+from collections.abc import Iterator
+from multiprocessing import Pool, current_process
 from typing import Any
 
 import torch
@@ -47,3 +48,10 @@ def vectors() -> DataLoader[Any]:
 def nothing() -> DataLoader[Any]:
     """Fewer samples than a batch has, all of which are dropped."""
     return DataLoader(Pictures(3), batch_size=4, drop_last=True, shuffle=True)
+
+
+def from_pool() -> Iterator[Tensor]:
+    """Batches that two processes of its own make."""
+    with Pool(2) as pool:
+        for number in range(8):
+            yield torch.tensor(pool.map(float, range(4 * number, 4 * number + 4)))

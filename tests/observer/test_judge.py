@@ -31,6 +31,7 @@ class Lab:
         self.settings = settings
         self.repro = Repro("pkg.mod:make", "train")
         self.cache = ObservationCache(settings, Path())
+        self.own_processes = 0
 
 
 def result(

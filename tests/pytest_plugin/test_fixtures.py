@@ -84,10 +84,16 @@ def test_checks_as_parameters_have_ids_and_fail_with_the_finding(pytester: pytes
         @dataguard.parametrize_with_checks("sample_datasets.dg301_overlong_len:bad", select=["DG301", "DG302"])
         def test_loader(check):
             check()
+
+        unspawnable = "sample_datasets.dg104_unspawnable_loader:bad"
+
+        @dataguard.parametrize_with_checks(unspawnable, select=["DG104", "DG105"], fail_on="error")
+        def test_as_a_scan_does(check):
+            check()
         """
     )
     outcome = run(pytester, "-rA")
-    outcome.assert_outcomes(passed=1, failed=1)
+    outcome.assert_outcomes(passed=2, failed=1, skipped=1)  # a warning, and what it prevents
     outcome.stdout.fnmatch_lines(["*len(dataset) is 17, but index 16 raises*"])
     outcome.stdout.fnmatch_lines(["FAILED test_data.py::test_loader[[]DG301-overlong-len-bad]*"])
 

@@ -69,7 +69,8 @@ def _forked(lab: Lab) -> tuple[Differing, Coverage]:
     """The trial of a spawned worker, if fork is only the default here."""
     trial = spawn_trial(lab)
     if trial.failure:
-        raise NotApplicable(f"see DG104: under spawn, {trial.failure.headline}")
+        # Worded unlike the reason of a loader that does not run: this one does, with its own workers.
+        raise NotApplicable(f"spawned workers do not start: {trial.failure.headline} (see DG104)")
     return trial.differing, Coverage({"items": trial.items})
 
 

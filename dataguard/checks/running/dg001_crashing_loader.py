@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -24,6 +25,7 @@ _PROVIDE = "mount or download what is missing, or change the path"
 _MOST_CALLERS = 40
 """Frames of a traceback that are kept: a recursion has a thousand."""
 _LOADED = "pickle makes the object without __init__: it has no attributes until __setstate__ has run"
+_COUNTED = "reset what counts in `__iter__` of the sampler or in `set_epoch`, or let samples follow their index"
 _UNSET = ("AttributeError", "RecursionError")
 _KNOWN = (
     (
@@ -73,12 +75,20 @@ def dg001_crashing_loader(lab: Lab) -> Judgement:
     refused = [batch.incident for batch in epoch.batches if batch.incident and batch.incident.stage == "collate"]
     if refused and not refused[0].out_of_shared_memory and all(batch.refuses_each for batch in epoch.batches):
         yield _finding(lab, refused[0])
+    elif counted := epoch.read_limit:
+        after = f"after {counted.reads} reads in one process, whatever the index: the dataset counts its reads"
+        if counted.resets:  # the training may call one of them before each epoch
+            called = " or ".join(f"{name}()" for name in counted.resets)
+            return Coverage(epoch.exercised, f"reading raises {counted.incident.headline} {after}; {called} resets it")
+        yield _finding(lab, counted.incident, rate=None, after=after)
     elif occasional := lab.dataset.occasional_failure:
         yield _finding(lab, occasional.incident, f"{occasional.failures:,} of {occasional.reads:,} reads")
     return Coverage(epoch.exercised)
 
 
-def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
+def _finding(lab: Lab, incident: Incident, rate: str | None = None, after: str | None = None) -> Finding:
+    """`after`: so many reads, of any samples, so that no index is to blame."""
+    incident = replace(incident, index=None) if after else incident
     hint = next((hint for pattern, hint in _KNOWN if re.search(pattern, incident.message)), None)
     if incident.stage == "receive" and incident.own_frame and incident.error_type in _UNSET:
         hint = _LOADED
@@ -94,11 +104,11 @@ def _finding(lab: Lab, incident: Incident, rate: str | None = None) -> Finding:
         "worker": incident.worker,
         "batch": list(incident.batch) or None,
         "raised in": rate,
-        "hint": hint,
+        "hint": _COUNTED if after else hint,
         "fix here": repair,
     }
     return Finding(
-        message=f"{incident.where} raised {incident.headline}" + (f", in {rate}" if rate else ""),
+        message=f"{incident.where} raised {incident.headline}" + (f", {after}" if after else f", in {rate}" if rate else ""),
         evidence=without_empty(evidence),
         at=incident.location,
         repro=lab.repro.incident(incident, times=REPRO_READS if rate else 1),

@@ -248,7 +248,23 @@ def _negative(reader: Reader, length: int, stable: Sequence[str]) -> tuple[Answe
     indices = [path for path in stable if path in negative and _is_index(plain[path], length - 1, negative[path])]
     unlike = _unlike(plain, negative, [path for path in stable if path not in indices])
     inputs = _largest(plain, stable)
-    return Answer(-1, leaves_of(sample)), unlike if inputs & set(unlike) else ()
+    differing = inputs & set(unlike)
+    same = bool(differing) and _has_companions(reader, length, plain, inputs - differing, differing)
+    return Answer(-1, leaves_of(sample)), unlike if differing and not same else ()
+
+
+def _has_companions(
+    reader: Reader, length: int, last: Mapping[str, Any], same: Iterable[str], differing: Iterable[str]
+) -> bool:
+    """Whether inputs that are the same say which sample it is, and all that differ are drawn at random beside them.
+
+    The positive of a triplet is drawn from the images of a class but the anchor, whose index -1 does not equal.
+    """
+    if not same:
+        return False
+    first, again = (dict(iter_leaves(reader.read(*read))) for read in ((0, 0), (length - 1, 1)))
+    identified = any(path in first and not _is_close(first[path], last[path]) for path in same)
+    return identified and all(path in again and not _is_close(again[path], last[path]) for path in differing)
 
 
 def _is_index(value: Any, index: int, negative: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from dataguard.core.incident import Incident, LoaderFailed, LoaderInterleaved, LoaderRaised, LoaderUnspawnable
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.dataset.index_semantics import first_failing
+from dataguard.lab.dataset.read_limit import find_read_limit
 from dataguard.lab.epoch import full_epoch
 from dataguard.lab.epoch.full_epoch import ScanJob
 from dataguard.lab.epoch.rank_exchange import exchange
@@ -44,20 +45,25 @@ class Epochs:
         try:
             return self._read(None, **overrides)
         except LoaderRaised as failure:
-            limit = first_failing(self._subject) if failure.incident.stage == "sample" else None
-            if limit is None:
+            if failure.incident.stage != "sample":
                 raise
-            return self._read(limit, **overrides)
+            limit = first_failing(self._subject)
+            if limit is not None:
+                return self._read(limit, **overrides)
+            reads = find_read_limit(self._subject)
+            if reads is None:
+                raise
+            return replace(self._read(None, once=True, **overrides), read_limit=reads)
 
-    def _read(self, limit: int | None, **overrides: Any) -> EpochTrace:
+    def _read(self, limit: int | None, *, once: bool = False, **overrides: Any) -> EpochTrace:
         settings = self._subject.settings
         if settings.all and not overrides:
             return self._whole(limit)
         samples, seconds = settings.samples, min(0.4 * settings.budget, epoch_trace.MOST_SECONDS)
         build = functools.partial(self._subject.build, **overrides)
         return self._subject.cache.observe(
-            ("epoch", limit, *overrides.items()),
-            lambda folder: epoch_trace.run_epoch(build, folder, samples, limit, seconds),
+            ("epoch", limit, once, *overrides.items()),
+            lambda folder: epoch_trace.run_epoch(build, folder, samples, limit, seconds, once=once),
             lambda folder, answer: epoch_trace.read_epoch(folder, answer, limit),
         )
 

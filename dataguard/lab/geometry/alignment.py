@@ -128,6 +128,8 @@ class ChartedDraws:
         if any(view is None for view in views):
             return
         taken = [view for view in views if view is not None]
+        if not any(map(self._reader.painter.is_mask, taken[0].inputs)):
+            return  # this sample lacks the mask or second image that others have
         self._classify(number, draw, taken[0])
         paths = [path for path in taken[0].leaves if all(path in view.leaves for view in taken)]
         paths = [path for path in paths if len({view.leaves[path].shape for view in taken}) == 1]

@@ -380,9 +380,17 @@ images that merely share their layout."""
 
 
 def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMask | None:
-    """A rule that takes the second image of each sample for the mask of the first; None unless they are pairs."""
-    distinct = list({sample.index: (number, sample) for number, sample in enumerate(originals)}.values())
-    if len(distinct) < FEWEST_PAIRS or any(len(sample.inputs) != 2 for _, sample in distinct):
+    """A rule that takes the second image of a sample for the mask of the first; None unless they are pairs.
+
+    A few samples may lack their second image. More than two are no pair.
+    """
+    read = list(enumerate(originals))
+    if any(len(sample.inputs) == 2 for sample in originals):
+        more = range(len(originals), len(originals) + ORIGINALS) if _lacks_second(originals) else ()
+        read += [(number, reader.read(number, 0)) for number in more]
+    distinct = list({sample.index: (number, sample) for number, sample in read if len(sample.inputs) == 2}.values())
+    lacking = sum(_lacks_second([sample]) for _, sample in read)
+    if len(distinct) < FEWEST_PAIRS or any(len(sample.inputs) > 2 for _, sample in read) or 2 * lacking > len(read):
         return None
     contents = np.stack([_standardized(image.thumbnail) for _, sample in distinct for image in sample.inputs])
     correlations = np.abs(contents @ contents.T)  # an edge or depth map may be dark where its photograph is bright
@@ -396,6 +404,10 @@ def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMa
     if all(is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):
         return is_second
     return None
+
+
+def _lacks_second(samples: Sequence[ChartedSample]) -> bool:
+    return any(len(sample.inputs) < 2 for sample in samples)
 
 
 def is_second(image: InputImage) -> bool:

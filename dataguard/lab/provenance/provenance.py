@@ -136,7 +136,7 @@ class Provenance:
         try:
             return found(of(self._held))
         except LoaderFailed as failure:
-            raise self._subject.not_observed(failure) from failure
+            raise self._subject.not_observed(failure, self._subject.epoch.read_limit) from failure
 
     @property
     def _held(self) -> HeldRows:

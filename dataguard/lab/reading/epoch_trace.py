@@ -44,6 +44,15 @@ RANK_STRIDE = 1_000_003
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLimit:
+    """How many reads of one process work, what every later one raises, and which methods set again what counts."""
+
+    reads: int
+    incident: Incident
+    resets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EpochTrace:
     """The records of one epoch.
 
@@ -52,6 +61,7 @@ class EpochTrace:
     were skipped because they do not exist. `stops` are the places where a StopIteration ended the epoch too early. If
     more samples were `read` than `samples` holds, this is their number; `unreadable` ones were skipped.
     `value_summaries` hold the values in samples and batches, `hashes` the content hashes of all samples, if requested.
+    `read_limit` says that a second epoch raises because the dataset counts its reads.
     """
 
     samples: tuple[SampleRecord, ...]
@@ -65,6 +75,7 @@ class EpochTrace:
     value_summaries: tuple[ValueSummary, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     hashes: SampleHashes | None = None
+    read_limit: ReadLimit | None = None
 
     @property
     def seconds_per_sample(self) -> float:
@@ -118,16 +129,16 @@ class EpochTrace:
 
 
 def run_epoch(
-    build: Callable[..., Loader], folder: Path, samples: int, limit: int | None, seconds: float
+    build: Callable[..., Loader], folder: Path, samples: int, limit: int | None, seconds: float, *, once: bool = False
 ) -> tuple[EpochRun, tuple[int, ...] | None, bool]:
     """Iterate one epoch, reduced to about `samples` samples and without indices of `limit` and above.
 
-    A few batches of a second epoch follow, for loaders that work only once; not if workers are spawned or samples are
-    slow, which takes seconds.
+    Unless it is to be read `once`, a few batches of a second epoch follow, for loaders that work only once; not if
+    workers are spawned or samples are slow, which takes seconds.
     """
     loader, spread = spread_over(build, samples, limit, SECOND_EPOCH)
     most = max(2, -(-samples // (loader.batch_size or 1))) if spread is None else None
-    second = () if loader.num_workers and start_method(loader) != "fork" else (SECOND_EPOCH,)
+    second = () if once or (loader.num_workers and start_method(loader) != "fork") else (SECOND_EPOCH,)
     plan = Plan(folder, (Records(), ValueSummaries(samples)), loads=True, keep_going=True)
     epoch_run = drive(loader, plan, batches=(most, *second), seconds=seconds, hurried=True)[0]
     sizes = tuple(spread.sizes) if spread is not None and spread.sizes is not None else None

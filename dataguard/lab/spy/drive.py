@@ -27,7 +27,7 @@ from dataguard.lab.process import incidents
 from dataguard.lab.process.incidents import FlightRecorder, end_of_output, incident_of, raised_by_dataguard, read_spools
 from dataguard.lab.spy.worker_spy import Plan, SpyInit, Watcher, install, receive_in, uninstall
 from dataguard.process.originals import time
-from dataguard.process.process_tree import how_it_ended, signal_name
+from dataguard.process.process_tree import descendants, has_only, how_it_ended, is_cleanup_process, signal_name
 from dataguard.targets.discovery import iterated
 from dataguard.targets.variants import Loader
 
@@ -36,13 +36,15 @@ from dataguard.targets.variants import Loader
 class EpochRun:
     """One epoch as the main process saw it: batches that arrived, whether it ended, and how long it took.
 
-    `start_seconds` is the time to the first batch, worker start included.
+    `start_seconds` is the time to the first batch, worker start included. `own_processes` counts the processes that a
+    loader without workers of torch had started by then.
     """
 
     batches: int
     ended: bool
     seconds: float
     start_seconds: float
+    own_processes: int = 0
 
 
 def drive(
@@ -79,7 +81,7 @@ def drive(
             if hurried:
                 start = partial(_starting_seconds, plan.folder, epoch)
                 pace = _Pace(seconds, loader.num_workers, forked=start_method(loader) == "fork", starting=start)
-            epoch_runs.append(_run_epoch(iterator, watcher, most, pace))
+            epoch_runs.append(_run_epoch(iterator, watcher, most, pace, counts=not loader.num_workers))
             if hurried and pace.late:
                 _abandoned.append(iterator)
                 return epoch_runs
@@ -169,9 +171,12 @@ def read_seconds(samples: Iterable[SampleRecord]) -> tuple[list[float], list[flo
     return [*first.values()], later
 
 
-def _run_epoch(iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace) -> EpochRun:
+def _run_epoch(
+    iterator: Iterator[Any], watcher: Watcher, batches: int | None, pace: _Pace, *, counts: bool
+) -> EpochRun:
+    """`counts`: the processes that the iterator starts."""
     started = time.monotonic()
-    count, first, ended = 0, 0.0, False
+    count, first, ended, own_processes = 0, 0.0, False, 0
     while batches is None or count < batches:
         try:
             next(iterator)
@@ -182,9 +187,11 @@ def _run_epoch(iterator: Iterator[Any], watcher: Watcher, batches: int | None, p
         watcher.process.recorder.mark(None, "iterate")
         elapsed = time.monotonic() - started
         first = first or elapsed
+        if counts and count == 1 and not has_only(()):
+            own_processes = sum(not is_cleanup_process(process) for process in descendants())
         if not pace.allows(count, first, elapsed):
             break
-    return EpochRun(count, ended, time.monotonic() - started, first)
+    return EpochRun(count, ended, time.monotonic() - started, first, own_processes)
 
 
 def announce_epoch(loader: Loader, epoch: int) -> None:
