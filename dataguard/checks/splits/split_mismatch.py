@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.checks.common.labels import (
+    MARKS,
     Kind,
     Labels,
     candidates,
