@@ -27,6 +27,7 @@ from dataguard.lab.files.file_survey import (
     BUDGET_SHARE,
     FULLY_READ,
     FileSurvey,
+    MediaFile,
     SwappedFileReader,
     alone_if_bypassed,
     survey_build,
@@ -378,10 +379,10 @@ class _Trial:
         second = next((file for file in self.files if file.header.rate != header.rate), None)
         file = second or self.file
         rate = second.header.rate if second else next(rate for rate in OTHER_RATES if rate != header.rate)
-        content = self._reader.read(file.index).content(file) if second else self.content
-        self.reads += 2
         try:
-            output = self._reader.read_swapped(file, content, wav(chart(header, LOUD_LEVEL), rate, header))
+            if second and len(loud.files) > 1:  # those beside it are others in another sample
+                loud = self._all_at(self.file, header.rate)
+            output = self._all_at(file, rate) if second else self._claiming(rate)
         except Undecided:
             return OtherRate(file.index, file.name, rate, second is not None, (), raised=True, carried=False)
         ignored = tuple(path for path in follows if output.digests.get(path) == loud.digests[path])
@@ -389,6 +390,20 @@ class _Trial:
             _is(value, header.rate) and _is(output.shown.get(path), rate) for path, value in loud.shown.items()
         )
         return OtherRate(file.index, file.name, rate, second is not None, ignored, raised=False, carried=carried)
+
+    def _claiming(self, rate: int) -> Output:
+        """The sample with the loud chart in a file that claims this rate."""
+        self.reads += 1
+        values = wav(chart(self.header, LOUD_LEVEL), rate, self.header)
+        return self._reader.read_swapped(self.file, self.content, values)
+
+    def _all_at(self, file: MediaFile[SoundHeader], rate: int) -> Output:
+        """The sample of a file with the loud chart of the first sample in each of its files, all of this rate."""
+        self.reads += 2
+        read = self._reader.read(file.index)
+        values = wav(chart(self.header, LOUD_LEVEL), rate, self.header)
+        beside = [(other, content, values) for other, content in read.beside(file)]
+        return self._reader.read_swapped(file, read.content(file), values, beside=beside)
 
 
 def _missing(fit: WaveformFit) -> list[int]:
