@@ -41,8 +41,8 @@ LEAST_WRAPPED = 0.01
 _MOST_WRAPS = 3
 """The most periods in one curve: gains of 4 and more are no augmentation, but take bits apart."""
 _PERIOD_ERROR, _SLOPE_RATIO = 0.05, 3.0
-"""How far periods of one curve may differ, and how much steeper it may be on one side of a jump than on the other:
-greys are rounded, and gamma bends a curve."""
+"""How far periods of one curve may differ, or be less than the extent of all values, and how much steeper it may be on
+one side of a jump than on the other: greys are rounded, and gamma bends a curve."""
 _STEP = 1e-3
 """A change that counts, as a share of the range of a leaf: one step of 8 bits is 4e-3."""
 _GRADED = 0.5
@@ -193,7 +193,7 @@ def _wrapped(curves: Curves, ranges: Ranges, draw: int) -> Iterator[WrappedPixel
             (curve, jump)
             for pixel, channel in places
             for curve in [curves[path][:, pixel, channel]]
-            if (jump := _jump(curve, float(high[channel] - low[channel]) * _STEP)) is not None
+            if (jump := _jump(curve, float(high[channel] - low[channel]))) is not None
         ]
         share = float(turning.mean()) * len(found) / max(len(places), 1)
         if share >= LEAST_WRAPPED:
@@ -202,17 +202,19 @@ def _wrapped(curves: Curves, ranges: Ranges, draw: int) -> Iterator[WrappedPixel
             yield WrappedPixels(path, draw, share, *ends)
 
 
-def _jump(curve: np.ndarray, step: float) -> int | None:
+def _jump(curve: np.ndarray, extent: float) -> int | None:
     """Where a curve falls back by a period after which it goes on as before; None if it does not.
 
-    It is a straight or bent line modulo a period that holds all its values: monotonic, and about as steep on both sides
-    of each jump, once the period is added.
+    It is a straight or bent line modulo a period that holds all values of its leaf, which have this extent: monotonic,
+    and about as steep on both sides of each jump, once the period is added.
     """
     slopes = np.diff(curve) / np.diff(FINE_GREYS)
-    sign = 1.0 if np.median(slopes[np.abs(slopes) > 0]) > 0 else -1.0 if slopes.any() else 0.0
-    changes, extent = sign * np.diff(curve), float(np.ptp(curve))
+    if not slopes.any():
+        return None
+    sign = 1.0 if np.median(slopes[slopes != 0]) > 0 else -1.0
+    changes = sign * np.diff(curve)
     jumps = np.flatnonzero(changes < -extent / 2)
-    if not sign or not 1 <= len(jumps) <= _MOST_WRAPS or jumps[0] == 0 or jumps[-1] == len(changes) - 1:
+    if not 1 <= len(jumps) <= _MOST_WRAPS or jumps[0] == 0 or jumps[-1] == len(changes) - 1:
         return None
     if not set(jumps).isdisjoint(jumps + 1):
         return None
@@ -221,10 +223,10 @@ def _jump(curve: np.ndarray, step: float) -> int | None:
         return None
     periods = around.mean(0) * np.diff(FINE_GREYS)[jumps] - changes[jumps]
     period = float(np.median(periods))
-    if np.ptp(periods) > _PERIOD_ERROR * period or extent > period:
+    if np.ptp(periods) > _PERIOD_ERROR * period or period < (1 - _PERIOD_ERROR) * extent:
         return None
     rest = np.delete(changes, jumps)
-    return int(jumps[0]) if (rest >= -step).all() else None
+    return int(jumps[0]) if (rest >= -_STEP * extent).all() else None
 
 
 def _saturated(reader: ColourChartReader, curves: Sequence[Curves], ranges: Ranges) -> Iterator[SaturatedDraw]:
