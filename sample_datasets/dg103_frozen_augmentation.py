@@ -13,8 +13,18 @@ import torch
 from numpy.random import default_rng
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
+from torchvision import datasets, transforms
 
-from sample_datasets._parts import EpochSeededPictures, LazyBrighten, Pictures, UniformSource, brighten, picture, share
+from sample_datasets._parts import (
+    PHOTOGRAPHS,
+    EpochSeededPictures,
+    LazyBrighten,
+    Pictures,
+    UniformSource,
+    brighten,
+    picture,
+    share,
+)
 
 Sample = tuple[Tensor, int]
 
@@ -627,3 +637,11 @@ def bad_stream() -> dict[str, DataLoader[Any]]:
 def good_stream() -> dict[str, DataLoader[Any]]:
     """torch's global generator is seeded once, in every worker."""
     return streamed(anyhow)
+
+
+PLAIN = transforms.Compose([transforms.Resize((32, 32)), transforms.ToTensor()])
+
+
+def good_plain() -> DataLoader[Any]:
+    """Decoded images without augmentation, as for a run that is to learn a few of them by heart: a note says so."""
+    return DataLoader(datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), PLAIN), batch_size=4, shuffle=True)

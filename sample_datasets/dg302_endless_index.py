@@ -150,6 +150,27 @@ def bad_window() -> DataLoader[Any]:
     return DataLoader(Windows(8), batch_size=5)
 
 
+def bad_windows() -> DataLoader[Any]:
+    """Windows of eight values in 108 begin at 101 places, and not at 95."""
+    return DataLoader(Windows(13, 108), batch_size=4)
+
+
+class Limited(Windows):
+    """Windows, of which an epoch reads as many as its options say."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(7, 108)
+        self.limit = limit
+
+    def __len__(self) -> int:
+        return min(self.limit, super().__len__())
+
+
+def good_limited() -> DataLoader[Any]:
+    """An epoch of 95 of 101 windows."""
+    return DataLoader(Limited(95), batch_size=4)
+
+
 def good_windows() -> DataLoader[Any]:
     """What is left after the last window is shorter than one."""
     return DataLoader(Windows(7), batch_size=5)

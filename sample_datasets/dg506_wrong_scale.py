@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -14,7 +15,7 @@ from torchvision import transforms
 from torchvision.transforms import v2
 
 from sample_datasets import _files
-from sample_datasets._parts import PHOTOGRAPHS
+from sample_datasets._parts import PHOTOGRAPHS, stored
 from sample_datasets.dg505_swapped_channels import (
     MEAN,
     NORMALIZED,
@@ -191,3 +192,32 @@ def bad_stacked() -> DataLoader[Any]:
 def good_stacked() -> DataLoader[Any]:
     """Frames on the channel axis are divided by 255."""
     return loader(stacked(read_rgb), unit)
+
+
+def _archive() -> Path:
+    images = np.stack([_files.photograph(number) for number in range(12)]).transpose(0, 3, 1, 2)
+    return stored(_files.FOLDER / "photographs.npz", lambda new: np.savez(new, images=images))
+
+
+class Archived(Dataset):
+    """Photographs in an array of one file, scaled by its own code."""
+
+    def __init__(self, divisor: int) -> None:
+        self.images = np.load(_archive())["images"]
+        self.divisor = divisor
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.from_numpy(self.images[index].astype(np.float32)) / 255 / self.divisor
+
+
+def bad_arrays() -> DataLoader[Any]:
+    """Arrays that no chart replaces are divided by 255 twice."""
+    return DataLoader(Archived(255), batch_size=4)
+
+
+def good_arrays() -> DataLoader[Any]:
+    """The same arrays are divided once."""
+    return DataLoader(Archived(1), batch_size=4)

@@ -145,6 +145,32 @@ def bad_names() -> Loaders:
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=4)}
 
 
+class Counted(Split):
+    """Pictures whose classes begin with this number, without their last one if `fewer`."""
+
+    def __init__(self, split: str, first: int, fewer: bool = False) -> None:
+        super().__init__(split)
+        self.first = first
+        kept = [number for number, label in enumerate(self.labels) if not (fewer and label == 3)]
+        self.images, self.labels = self.images[kept], [self.labels[number] for number in kept]
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        return image, label + self.first
+
+
+def bad_labels() -> Loaders:
+    """Labels begin with 1 in training, as its file has them, and with 0 in validation."""
+    train, val = Counted("train", 1), Counted("val", 0)
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+def good_labels() -> Loaders:
+    """Validation has no picture of the last class."""
+    train, val = Counted("train", 0), Counted("val", 0, fewer=True)
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
 class Arrays(Split):
     """Pictures in memory, scaled or not."""
 

@@ -111,6 +111,38 @@ def bad_flip_order() -> DataLoader[Any]:
     return loader(Indexed())
 
 
+def heatmaps(points: Tensor) -> Tensor:
+    """A Gaussian peak around each point, (points, height / 2, width / 2)."""
+    y, x = torch.meshgrid(torch.arange(0.0, HEIGHT, 2), torch.arange(0.0, WIDTH, 2), indexing="ij")
+    squared = (x - points[:, 0, None, None]) ** 2 + (y - points[:, 1, None, None]) ** 2
+    return torch.exp(-squared / 18)
+
+
+class Heatmaps(Named):
+    """Poses as a heatmap for each keypoint, of which those of left and right are exchanged in flips or not."""
+
+    def __init__(self, order: list[int]) -> None:
+        super().__init__()
+        self.order_of_maps = order
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = self.images[index] / 255
+        maps = heatmaps(torch.tensor(self.poses[index], dtype=torch.float32))
+        if random.random() < 0.5:
+            image, maps = image.flip(2), maps.flip(2)[self.order_of_maps]  # culprit
+        return image, maps
+
+
+def bad_heatmaps() -> DataLoader[Any]:
+    """Heatmaps are flipped, and stay in their order."""
+    return loader(Heatmaps(list(range(7))))
+
+
+def good_heatmaps() -> DataLoader[Any]:
+    """The heatmaps of left and right are exchanged in flips."""
+    return loader(Heatmaps(SWAPPED))
+
+
 class Swapped(Named):
     """What was left is right after a flip."""
 

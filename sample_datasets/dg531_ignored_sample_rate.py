@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from scipy import signal
 from scipy.fft import dct
 from scipy.io import wavfile
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from sample_datasets._sounds import Sounds, loader, recordings
 
@@ -72,6 +73,28 @@ def bad_wave() -> DataLoader[Any]:
     return loader(MIXED, load)
 
 
+class Mixtures(Dataset[Tensor]):
+    """Two recordings of a sample, added or side by side, with a second one that is drawn."""
+
+    def __init__(self, load: Callable[[Path], Tensor]) -> None:
+        self.load = load
+
+    def __len__(self) -> int:
+        return len(MIXED)
+
+    def __getitem__(self, index: int) -> Tensor:
+        first = self.load(MIXED[index])
+        return torch.stack([first, first + 0.5 * self.load(random.choice(OTHERS))])
+
+
+OTHERS = recordings("others", (16_000, 44_100))
+
+
+def bad_mixture() -> DataLoader[Any]:
+    """Two files make a sample, and the rates of both are thrown away."""
+    return DataLoader(Mixtures(unresampled), batch_size=4)
+
+
 class Stream(IterableDataset):
     """One recording after the other, of bytes that were read before."""
 
@@ -95,6 +118,11 @@ def resampled(path: Path) -> np.ndarray:
 def good() -> DataLoader[Any]:
     """Resampled to the rate of the model."""
     return loader(MIXED, lambda path: cropped(resampled(path)), shuffle=True)
+
+
+def good_mixture() -> DataLoader[Any]:
+    """Both files are resampled before they are added."""
+    return DataLoader(Mixtures(lambda path: cropped(resampled(path))), batch_size=4)
 
 
 def good_features() -> DataLoader[Any]:

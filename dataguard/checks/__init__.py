@@ -36,6 +36,7 @@ from dataguard.checks.geometry.dg519_unswapped_keypoints import dg519_unswapped_
 from dataguard.checks.images.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.images.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.images.dg507_wrong_normalization import dg507_wrong_normalization
+from dataguard.checks.images.dg529_wrapped_values import dg529_wrapped_values
 from dataguard.checks.labels.dg502_label_out_of_range import dg502_label_out_of_range
 from dataguard.checks.labels.dg503_label_form import dg503_label_form
 from dataguard.checks.labels.dg504_blank_sample import dg504_blank_sample
@@ -71,6 +72,7 @@ from dataguard.checks.running.dg003_hanging_loader import dg003_hanging_loader
 from dataguard.checks.sound.dg531_ignored_sample_rate import dg531_ignored_sample_rate
 from dataguard.checks.sound.dg532_wrong_sound_scale import dg532_wrong_sound_scale
 from dataguard.checks.sound.dg533_mixed_sound_channels import dg533_mixed_sound_channels
+from dataguard.checks.sound.dg534_loud_padding import dg534_loud_padding
 from dataguard.checks.splits.dg514_leaked_split import dg514_leaked_split
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
 from dataguard.checks.splits.dg517_augmented_evaluation import dg517_augmented_evaluation
@@ -193,9 +195,11 @@ CATALOGUE: tuple[Check, ...] = (
     dg526_crossed_boundary,
     dg527_shifted_rows,
     dg528_look_ahead,
+    dg529_wrapped_values,
     dg531_ignored_sample_rate,
     dg532_wrong_sound_scale,
     dg533_mixed_sound_channels,
+    dg534_loud_padding,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

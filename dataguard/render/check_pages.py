@@ -40,6 +40,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "DG516",
         "DG519",
         "DG522",
+        "DG529",
     ),
     "Values and labels": ("DG501", "DG502", "DG503", "DG504", "DG520"),
     "Sources of values": ("DG524", "DG525", "DG526", "DG527", "DG528"),

@@ -69,7 +69,7 @@ class Labels:
 
     def inside(self, count: int) -> float:
         """The share of values that are indices of this many classes, or the next index."""
-        valid = sum(times for value, times in self.values.items() if 0 <= value <= count or value in _MARKS)
+        valid = sum(times for value, times in self.values.items() if 0 <= value <= count or value in MARKS)
         return valid / max(sum(self.values.values()), 1)
 
     def outside(self, count: int, ignored: Collection[int]) -> list[int]:
@@ -94,7 +94,8 @@ VOID = 255
 """The conventional value of pixels without a class in 8-bit masks."""
 IGNORED = -100
 """The default `ignore_index` of torch's cross entropy."""
-_MARKS = (UNLABELLED, VOID, IGNORED)
+MARKS = (UNLABELLED, VOID, IGNORED)
+"""Values that by convention mark no class."""
 
 
 def ignored(contract: Mapping[str, Any]) -> tuple[int, ...]:
@@ -329,7 +330,7 @@ def chosen(leaves: Sequence[Labels], count: int, *, declared: bool) -> Labels | 
     named = [labels for labels in fitting if labels.named]
     if len(named) == 1:
         return named[0]
-    whole = [labels for labels in named or fitting if not labels.outside(count, _MARKS)]
+    whole = [labels for labels in named or fitting if not labels.outside(count, MARKS)]
     return whole[0] if whole else None
 
 

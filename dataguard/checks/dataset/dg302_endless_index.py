@@ -21,10 +21,10 @@ def dg302_endless_index(lab: Lab) -> Judgement:
 
     Symptom: `for sample in dataset` never ends, and an index that is too large silently returns a wrong sample. A
         warning for a loader whose sampler asks for no such index.
-    Cause: the index is taken modulo the length, or clamped to the last sample. Or `__len__` is one too small: the
-        sample at len(dataset) is the data's last, which training never sees (a warning).
+    Cause: the index is taken modulo the length, or clamped to the last sample. Or `__len__` is too small: the
+        last samples of the data follow at len(dataset), and training never sees them (a warning).
     Fix: raise IndexError for an index outside range(len(self)). To repeat a dataset, use a sampler or a larger length.
-        Count the last sample in `__len__`.
+        Count the last samples in `__len__`.
     Links: https://docs.python.org/3/reference/datamodel.html#object.__getitem__
     """
     ends = lab.dataset.ends
@@ -32,13 +32,19 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     if ends.first_failing is not None or ends.beyond[0].incident:
         return Coverage(exercised)
     equals = {answer.index: _equal(answer, ends) for answer in ends.beyond if not answer.incident}
-    if _is_last(ends, lab.facts.batch_size):
+    if _is_left_out(ends, lab.facts.batch_size):
+        count = ends.left_out
+        those = (
+            f"dataset[{ends.length}] is one more sample"
+            if count == 1
+            else (f"dataset[{ends.length}] to dataset[{ends.length + count - 1}] are {count} more samples")
+        )
         yield Finding(
-            message=f"dataset[{ends.length}] is one more sample, which no loader reads: len(dataset) is {ends.length}",
+            message=f"{those}, which no loader reads: len(dataset) is {ends.length}",
             evidence={
-                "fix here": "let __len__ count the last sample, too",
-                "past the end": {f"dataset[{answer.index}]": _shown(answer) for answer in ends.beyond[:2]},
-                "likely cause": "__len__ is 1 too small (off by one)",
+                "fix here": f"let __len__ count the last {'sample' if count == 1 else f'{count} samples'}, too",
+                "past the end": {f"dataset[{answer.index}]": _shown(answer) for answer in ends.beyond[: count + 1]},
+                "likely cause": f"__len__ is {count} too small{' (off by one)' if count == 1 else ''}",
             },
             at=lab.places.length("dataset") or lab.dataset.location,
             repro=lab.repro.samples(ends.length),
@@ -68,17 +74,19 @@ def dg302_endless_index(lab: Lab) -> Judgement:
     return Coverage(exercised)
 
 
-def _is_last(ends: Ends, batch_size: int | None) -> bool:
-    """Whether the index after the range has a sample like those inside but new, and the next one has none.
+def _is_left_out(ends: Ends, batch_size: int | None) -> bool:
+    """Whether samples like those inside, but new, follow the range up to the end of the data.
 
-    A dataset may leave one out to fill its batches.
+    A dataset may leave some out to fill its batches, or hold how many it has.
     """
-    one_more, next_one = ends.beyond[:2]
-    shapes, paths = {answer.shapes for answer in ends.inside}, ends.identifying
-    new = all(one_more.digests.get(path) not in {inside.digests.get(path) for inside in ends.inside} for path in paths)
-    fills = batch_size not in (None, 1) and ends.length % batch_size == 0
-    alike = len(shapes) == 1 and one_more.shapes in shapes and next_one.shapes not in shapes
-    return bool(paths) and new and alike and not fills
+    paths = ends.identifying
+    new = all(
+        answer.digests.get(path) not in {inside.digests.get(path) for inside in ends.inside}
+        for answer in ends.beyond[: ends.left_out]
+        for path in paths
+    )
+    fills = batch_size not in (None, 1) and ends.length % batch_size == 0 and ends.left_out < batch_size
+    return ends.left_out > 0 and bool(paths) and new and not fills and not ends.counted
 
 
 def _shown(answer: Answer) -> str:

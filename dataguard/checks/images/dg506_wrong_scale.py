@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import divided_again, file_finding, image_finding, wrong_scaling
+from dataguard.checks.common.labels import samples_of
 from dataguard.checks.common.rewrites import divided, undivided
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.stats.normalization import FACTORS, KNOWN, own_slip, plain_factor, read, shown, slip_of
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.records import Numbers
     from dataguard.lab.images.chart_fit import Fit
     from dataguard.lab.lab import Lab
 
@@ -19,6 +22,12 @@ WHITES = (255.0, 65535.0)
 """The value of white in unscaled images."""
 AS_8_BIT = FACTORS[257.0]
 """The cause of this factor, by which FACTORS lists 16-bit data that is scaled as 8-bit data."""
+
+FEWEST_IMAGES, LEAST_WHITE, SMALLEST_SIDE = 4, 128, 8
+"""The fewest images that show a scale, the brightness that one of them has at least, and the smallest side in pixels.
+Chosen, not derived."""
+BYTE_ERROR = 1e-3
+"""How far a byte may be off after two divisions in float32, which is exact to 6e-8: less than 255 times that."""
 
 
 @check("DG506", "wrong-scale", Severity.ERROR)
@@ -36,6 +45,10 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
     try:
         colours = lab.images.charts
     except NotApplicable as error:
+        by_values = _by_values(lab)
+        if by_values:
+            yield by_values
+            return Coverage(lab.epoch.exercised)
         yield _shallow(lab, error)
         return Coverage({"16-bit files": lab.files.depth.files})
     images = [fit for fit in colours.fits if fit.is_float]
@@ -68,6 +81,48 @@ def _shallow(lab: Lab, error: NotApplicable) -> Finding:
     path, span = next(iter(wide.items()))
     message = f"{path} is {AS_8_BIT}: the range from 0 to 65535 becomes {shown([span])[0]:g} wide"
     return file_finding(lab, depth.index, message, {"leaves": [*wide], "16-bit files": depth.files})
+
+
+def _by_values(lab: Lab) -> Finding | None:
+    """The finding for images that no chart can replace, whose values show that they were divided by 255 twice.
+
+    Their extremes are bytes divided by 255 twice in all samples: of other values, one in 500 is so close to such a
+    number.
+    """
+    by_path: dict[str, list[Numbers]] = defaultdict(list)
+    for summary in samples_of(lab.epoch.value_summaries):
+        for numbers in summary.numbers:
+            by_path[numbers.path].append(numbers)
+    for path, seen in by_path.items():
+        bytes_of = [255 * 255 * end for numbers in seen for end in (numbers.low, numbers.high)]
+        largest = max(bytes_of)
+        if (
+            len(seen) >= FEWEST_IMAGES
+            and all(numbers.is_float and _is_image_shape(numbers.shape) for numbers in seen)
+            and min(bytes_of) >= 0
+            and LEAST_WHITE < largest < 256
+            and all(abs(value - round(value)) < BYTE_ERROR for value in bytes_of)
+        ):
+            first = next(iter(samples_of(lab.epoch.value_summaries)))
+            message = (
+                f"sample{path} is {FACTORS[1 / 255]}: values are bytes divided by 65025, up to {largest / 65025:.4g}"
+            )
+            return Finding(
+                message,
+                {"fix here": "scale the values once, to the range from 0 to 1", "samples": len(seen)},
+                at=lab.dataset.location,
+                repro=None if first.index is None else lab.repro.samples(first.index),
+                sample=first.index,
+            )
+    return None
+
+
+def _is_image_shape(shape: tuple[int, ...]) -> bool:
+    """Whether these are rows and columns of one or three channels, first or last."""
+    return len(shape) == 3 and any(
+        channels in (1, 3) and min(sides) >= SMALLEST_SIDE
+        for channels, sides in ((shape[0], shape[1:]), (shape[2], shape[:2]))
+    )
 
 
 def _why(lab: Lab, fit: Fit) -> str | None:

@@ -62,7 +62,18 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
         yield from by_index(lab)
         note = yield from by_cache(lab)
         yield from by_draw(lab)
+        note = note or _unvaried(lab)
     return Coverage({"draws": trace.draws * trace.items, "items": trace.items}, note)
+
+
+def _unvaried(lab: Lab) -> str | None:
+    """A note where images are decoded and nothing of a sample or batch is random: augmentation may be missing."""
+    draws = observed_or_none(lambda: lab.randomness.few_items)
+    groups = [list(by.values()) for by in draws.as_is.values()] if draws else []
+    if not groups or any(_differ(by) or any(len(set(group)) > 1 for each in by for group in each) for by in groups):
+        return None
+    images = observed_or_none(lambda: lab.images.charts)
+    return f"training samples never vary: nothing random follows {images.source}" if images and images.decoded else None
 
 
 def fix_of(seeding: Seeding) -> str:

@@ -20,7 +20,7 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         another.
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
         other by Pillow; sound is resampled in one split only, or has another mel spectrogram there; each split assigns
-        its own class indices, and one of them lacks a class folder.
+        its own class indices, and one of them lacks a class folder; labels start at 1 in one split only.
     Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the
         training set or a fixed list, and pass them to every split.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html

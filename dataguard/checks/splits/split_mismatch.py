@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dataguard.checks.common.labels import Kind, candidates, records_of, samples_of
+from dataguard.checks.common.labels import (
+    MARKS,
+    Kind,
+    Labels,
+    candidates,
+    ignored,
+    is_presumed_label,
+    records_of,
+    samples_of,
+)
 from dataguard.checks.sound.sound_findings import hertz
 from dataguard.core.incident import LoaderFailed, observed_or_none
 from dataguard.stats.normalization import recovered, shown
@@ -111,6 +120,8 @@ DARKENED_SHARE = 0.5
 RANGE_FACTOR = 40
 """A range of values that is this many times wider than the other loader's is no coincidence: bytes and fractions
 differ by 255. A leaf must have as many values for its range to count."""
+FEWEST_CLASSES, SHIFT_CHANCE = 3, 1e-5
+"""The fewest classes whose labels are compared, and the largest chance that both loaders lack one by accident."""
 FEWEST_SAMPLES = 4
 """The least number of samples that show which index a class name has."""
 _CHANNELS = (1, 3, 4)
@@ -152,6 +163,8 @@ def splits_of(lab: Lab) -> tuple[list[Lab], list[Lab]]:
 def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     """All differences between two loaders that break a model trained on one and evaluated on the other."""
     found = [_colours(lab, other), _sounds(lab, other), _class_indices(lab, other), _structure(lab, other)]
+    if not found[2]:
+        found.append(_label_values(lab, other))
     if not any(found[position] for position in (0, 1, 3)):
         found.append(_ranges(lab, other))
     return [one for one in found if one is not None]
@@ -218,6 +231,45 @@ def _class_indices(lab: Lab, other: Lab) -> Mismatch | None:
                 return Mismatch("classes", fault, {"classes with different indices": count})
             return None
     return None
+
+
+def _label_values(lab: Lab, other: Lab) -> Mismatch | None:
+    """Labels of which all classes, or all but 0, are one higher than in the other loader."""
+    theirs = {labels.path: labels for labels in candidates(other)}
+    marks = {*ignored(lab.settings.contract), *MARKS}
+    for own in candidates(lab):
+        before = theirs.get(own.path)
+        if before is None or own.kind is not before.kind or own.kind not in (Kind.SAMPLE, Kind.PIXEL):
+            continue
+        if own.repeats and before.repeats and is_presumed_label(lab, own.path) and _shifted(own, before, marks):
+            seen = {name: _extremes(one) for name, one in ((lab.facts.name, own), (other.facts.name, before))}
+            here, there = seen.values()
+            fault = f"has labels {here} in sample{own.path}, {other.facts.name} {there}"
+            return Mismatch(
+                "classes", fault, {"labels": seen, "samples": {lab.facts.name: own.of, other.facts.name: before.of}}
+            )
+    return None
+
+
+def _shifted(own: Labels, other: Labels, marks: Collection[int]) -> bool:
+    """Whether the classes of one are those of the other plus 1, and it is no chance that each lacks one of them."""
+    for dropped in (set(), {0}):
+        one, two = ({value for value in labels.values if value not in marks} - dropped for labels in (own, other))
+        for higher, lower, high, low in ((one, two, own, other), (two, one, other, own)):
+            if len(higher) >= FEWEST_CLASSES and higher == {value + 1 for value in lower}:
+                chance = _chance_without(high, low, min(lower)) * _chance_without(low, high, max(higher))
+                return chance < SHIFT_CHANCE
+    return False
+
+
+def _chance_without(labels: Labels, other: Labels, value: int) -> float:
+    """The chance that as many samples lack a value that is as frequent as in the other loader."""
+    return (1 - other.samples[value] / other.of) ** labels.of
+
+
+def _extremes(labels: Labels) -> str:
+    """The least and the largest label."""
+    return f"{min(labels.values)} to {max(labels.values)}"
 
 
 def _declared(lab: Lab) -> Mapping[str, int]:

@@ -38,6 +38,11 @@ NEAR_SAMPLES, FEW_NEAR_SAMPLES = 5, 3
 """How many samples at the beginning are read, and how many of those that are slow."""
 SLOW_SAMPLE = 0.2
 """The seconds above which a sample is slow."""
+MOST_LEFT_OUT = 0.1
+"""The share of the length that may follow it by mistake. Chosen: if more follow, it is an epoch or a split that is
+shorter on purpose."""
+Shapes = tuple[tuple[object, ...], ...]
+"""The shapes of a sample's leaves, as in `Answer.shapes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class Ends:
     `first_failing` is the smallest index of the failing tail inside `range(length)`, None if the last index works.
     `inside` are samples within the range, `beyond` the results at `length`, `length + 1` and `length + 2`.
     `first_again` is a second read of the first sample of `inside`, to separate stable leaves from random ones.
+    `left_out` samples from `length` on have the shapes of those inside, and the next one does not; 0 if there are none,
+    if there are many, or if no end was found. `counted`: the dataset holds that length, or something that long.
     """
 
     length: int
@@ -55,6 +62,8 @@ class Ends:
     inside: tuple[Answer, ...]
     first_again: Answer
     beyond: tuple[Answer, ...]
+    left_out: int
+    counted: bool
     reads: int
 
     @property
@@ -108,7 +117,32 @@ def probe_ends(loader: Loader, folder: Path) -> Ends:
         first_failing = _boundary(reader, length)
         last = reader.ask(first_failing)
     inside = [first, *(reader.ask(index) for index in _indices_inside(dataset, length, near)), last]
-    return Ends(length, first_failing, last, tuple(inside), reader.ask(0), beyond, reader.reads)
+    shapes = {answer.shapes for answer in inside}
+    left_out = _left_out(reader, length, *shapes) if shapes == {beyond[0].shapes} and not beyond[0].incident else 0
+    again = reader.ask(0)
+    counted = length in (held if isinstance(held, int) else len(held) for held in _countable(dataset))
+    return Ends(length, first_failing, last, tuple(inside), again, beyond, left_out, counted, reader.reads)
+
+
+def _left_out(reader: Reader, length: int, shapes: Shapes) -> int:
+    """How many samples of these shapes follow the range, by bisection; 0 if more than a share of its length do."""
+
+    def exists(extra: int) -> bool:
+        answer = reader.ask(length + extra)
+        return not answer.incident and answer.shapes == shapes
+
+    good, bad = 0, max(2, int(MOST_LEFT_OUT * length))
+    if exists(bad):
+        return 0
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if exists(middle) else (good, middle)
+    return bad
+
+
+def _countable(dataset: Any) -> list[Any]:
+    """The integers and containers that a dataset holds in its attributes."""
+    return [held for held in getattr(dataset, "__dict__", {}).values() if isinstance(held, (int, *_SIZED))]
 
 
 def length_of_indexed(dataset: Any) -> int:
@@ -133,7 +167,7 @@ def need_integers(loader: Loader) -> None:
 
 def _indices_inside(dataset: Any, length: int, near: int) -> list[int]:
     """Indices that a wrapped or clamped index probably maps to: near both ends, and modulo lengths in the dataset."""
-    lengths = {len(part) for part in getattr(dataset, "__dict__", {}).values() if isinstance(part, _SIZED)}
+    lengths = {len(part) for part in _countable(dataset) if not isinstance(part, int)}
     landed = {(length + step) % period for period in lengths if period for step in (0, 1, 2)}
     wanted = {*range(1, near), *range(length - 3, length - 1), *sorted(landed)[:near]}
     return [index for index in sorted(wanted) if 0 < index < length - 1]

@@ -87,7 +87,7 @@ class FileSubstitution(Generic[H]):
         self.enough: int | None = None
         self.substituted = False
         self.by_path = False
-        self._original = b""
+        self._originals: dict[str, bytes] = {}
         self._folder = folder
         self._replacements: dict[bytes, bytes] = {}
         self._paths: dict[str, Path] = {}
@@ -106,14 +106,14 @@ class FileSubstitution(Generic[H]):
             patch(decoder, self._patched, self._around)
 
     def substitute(self, name: str, content: bytes, other: bytes) -> None:
-        """Replace the file with this name and content by another one."""
+        """Replace the file with this name and content by another one, from now on, beside those replaced before."""
         forbid_writes()
-        self._original = content
-        self._replacements = {digest_of(content): other, digest_of(other): other}
+        self._replacements |= {digest_of(content): other, digest_of(other): other}
         if Path(name).is_absolute():
-            copy = self._folder / Path(name).name
+            copy = self._folder / str(len(self._paths)) / Path(name).name
+            copy.parent.mkdir(exist_ok=True)
             copy.write_bytes(other)
-            self._paths = {name: copy}
+            self._originals[name], self._paths[name] = content, copy
 
     def _opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -162,7 +162,7 @@ class FileSubstitution(Generic[H]):
 
     def _read(self, path: str) -> Any:
         """The content of a file, which is known if it is replaced: then nobody has to open it."""
-        return self._original if path in self._paths else _mapped(path)
+        return self._originals[path] if path in self._paths else _mapped(path)
 
 
 def _path_of(given: Any) -> str | None:

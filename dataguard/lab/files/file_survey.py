@@ -221,6 +221,15 @@ class SampleOutput(Generic[H, P]):
         """The name of a file this time. Raises Undecided if it was not decoded."""
         return self.files[self._position(file)].name
 
+    def beside(self, file: MediaFile[H]) -> list[tuple[MediaFile[H], bytes]]:
+        """The other files of the sample with a header, and their contents."""
+        own = self.name(file)
+        return [
+            (MediaFile(file.index, position, other.name, other.header), content)
+            for position, (other, content) in enumerate(zip(self.files, self.contents, strict=True))
+            if other.header is not None and other.name != own
+        ]
+
     def _position(self, file: MediaFile[H]) -> int:
         """The position of a file: by its name, else where it was before if the header is the same.
 
@@ -282,17 +291,25 @@ class SwappedFileReader(Generic[H, P]):
         self._reads[index] = output
         return output
 
-    def read_swapped(self, file: MediaFile[H], content: bytes, other: bytes, draw: int = 0) -> SampleOutput[H, P]:
+    def read_swapped(
+        self,
+        file: MediaFile[H],
+        content: bytes,
+        other: bytes,
+        draw: int = 0,
+        beside: Sequence[tuple[MediaFile[H], bytes, bytes]] = (),
+    ) -> SampleOutput[H, P]:
         """A sample with the file of this content replaced by another one, under the RNG state of this draw.
 
+        Other files of the sample, `beside` this one, are replaced with it: each has its content, and another one.
         Raises Undecided if the user's code raises, or does not open that file again; Bypassed if the file
         itself is opened as well, in each attempt.
         """
-        before = self._reads.get(file.index)
-        name = before.name(file) if before else file.name
+        name = self._name(file)
 
         def run() -> SampleOutput[H, P]:
-            self._substitution.substitute(name, content, other)
+            for one, its_content, its_other in ((file, content, other), *beside):
+                self._substitution.substitute(self._name(one), its_content, its_other)
             return self._output(file.index, draw)
 
         for _ in range(OPEN_ATTEMPTS):
@@ -305,6 +322,11 @@ class SwappedFileReader(Generic[H, P]):
             if not (opened.seen and output.by_path):
                 return output
         raise Bypassed(f"a library opens {Path(name).name} itself, past its decoder, so it cannot be replaced")
+
+    def _name(self, file: MediaFile[H]) -> str:
+        """The name of a file when its sample was last read."""
+        before = self._reads.get(file.index)
+        return before.name(file) if before else file.name
 
     def collates(self, indices: Sequence[SampleIndex]) -> bool:
         """Whether collate_fn makes a batch of these samples."""

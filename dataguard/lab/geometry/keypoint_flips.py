@@ -2,7 +2,8 @@
 
 A sample is read in several random states. Points that keep their order are mapped from one state to another by an
 affine map; if left and right are swapped, so are the points of each pair. A map with a negative determinant is a flip,
-so no image needs to be compared. Masks are compared with themselves, flipped, with classes kept and swapped.
+so no image needs to be compared. Heatmaps have a point where each has its peak. Masks are compared with themselves,
+flipped, with classes kept and swapped.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ MOST_NAMES = 4096
 """The most names that may be those of keypoints: a list of millions is one of samples, and is not read."""
 EXACT_ERROR = 0.02
 """The largest error of the map, as a share of the extent of the points: they may be rounded to pixels."""
+FAINT = 0.1
+"""The largest share of its peak that half of a heatmap may exceed: peaks cover less than half, photographs more."""
 UPRIGHT_RATIO = 0.6
 """How far a horizontal flip may be rotated or sheared, the ratio of the elements of its matrix: by 31 degrees, short of
 the 45 at which it may as well be a vertical one."""
@@ -143,10 +146,10 @@ def _values_of(look: Look) -> tuple[bool, np.ndarray]:
 
 def _state_of(array: np.ndarray, count: int) -> Hashable | None:
     """The values of a mask, or of so many points."""
-    if is_image(array):
+    points = _points(array, count)
+    if points is None and is_image(array):
         mask = _mask(array)
         return None if mask is None else (True, mask.shape, mask.tobytes())
-    points = _points(array, count)
     return None if points is None else (False, points[..., :2].shape, points[..., :2].tobytes())
 
 
@@ -280,10 +283,12 @@ _NUMBERS = int | float | str | np.generic
 
 
 def _points(array: np.ndarray, count: int) -> np.ndarray | None:
-    """An array as so many points for each instance, if it may hold these."""
+    """An array as so many points for each instance, if it may hold these; of heatmaps, the peaks."""
     if array.dtype.kind not in "iuf":
         return None
     shape = array.shape
+    if len(shape) == 3 and shape[0] == count and min(shape[1:]) >= SMALLEST_SIDE:
+        return _peaks(array.astype(np.float64))
     if shape and shape[-1] in (2 * count, 3 * count) and len(shape) <= 2:
         array = array.reshape(-1, count, shape[-1] // count)
     elif len(shape) in (2, 3) and shape[-2] == count and shape[-1] in (2, 3):
@@ -291,6 +296,19 @@ def _points(array: np.ndarray, count: int) -> np.ndarray | None:
     else:
         return None
     return array.astype(np.float64)
+
+
+def _peaks(maps: np.ndarray) -> np.ndarray | None:
+    """The centre of the peak of each heatmap, (1, maps, 3) with a flag of what is visible; None if they have none."""
+    heights = maps.max((1, 2))
+    seen = heights > 0
+    if not seen.any() or maps.min() < 0 or (np.median(maps[seen], axis=(1, 2)) > FAINT * heights[seen]).any():
+        return None
+    weights = np.where(maps > heights[:, None, None] / 2, maps, 0)
+    total = np.where(seen, weights.sum((1, 2)), 1)
+    y, x = np.indices(maps.shape[1:])
+    centres = [(weights * place).sum((1, 2)) / total for place in (x, y)]
+    return np.stack([*centres, seen.astype(np.float64)], -1)[None]
 
 
 def flip_between(first: np.ndarray, second: np.ndarray, partner: Sequence[int]) -> str | None:

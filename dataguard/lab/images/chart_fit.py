@@ -70,15 +70,15 @@ def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartRespo
     """The response of a sample or batch to a chart; `bands` is the number of channels of images without colours."""
     shades, errors, dtypes = {}, {}, {}
     for path, leaf in iter_leaves(value):
-        pixels = _pixels(leaf, bands)
+        pixels = pixels_of(leaf, bands)
         if pixels is not None:
             shades[path], errors[path] = _common(pixels)
             dtypes[path] = str(pixels.dtype)
     return ChartResponse(chart, draw, shades, errors, dtypes)
 
 
-def _pixels(leaf: Any, bands: int) -> np.ndarray | None:
-    """The pixels of an image, one row each; None if it is not one."""
+def pixels_of(leaf: Any, bands: int) -> np.ndarray | None:
+    """The pixels of an image, one row each, at most 4096 evenly spaced ones; None if it is not one."""
     if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
         leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:

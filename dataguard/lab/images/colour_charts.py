@@ -10,69 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle
-from math import gcd
 from pathlib import Path
 from typing import Any
 
-from torch.utils.data.dataloader import default_collate
-
-from dataguard.core.incident import LoaderRaised
 from dataguard.core.model import NotApplicable, Undecided, without_empty
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.construction import place_of_part, places_of_construction
-from dataguard.lab.culprit.line_trace import LineTrace
-from dataguard.lab.images.chart_fit import (
-    BLACK,
-    CHARTS,
-    MIDDLE,
-    WHITE,
-    ChartResponse,
-    Fit,
-    fit,
-    follows,
-    paths_of,
-    response_to,
-    statistics_of,
-)
-from dataguard.lab.images.colour_lines import ColourStep, levels, steps_of
-from dataguard.lab.images.painter import IMAGE_DECODERS, RGB, Painter
-from dataguard.lab.process.isolation import in_fork
-from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
-from dataguard.lab.reading.sample_reader import Reader, Rooted
-from dataguard.lab.spy.usage_readings import memory_taken
+from dataguard.lab.images.chart_fit import BLACK, WHITE, Fit, statistics_of
+from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
+from dataguard.lab.images.colour_lines import ColourStep, steps_of
+from dataguard.lab.images.grey_curves import FEWEST_READS, GreyCurves, read_curves
+from dataguard.lab.images.painter import IMAGE_DECODERS, Painter
+from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
-from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.stats.normalization import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.targets.variants import Loader
-
-FEWEST_DRAWS, JITTER_DRAWS, MOST_DRAWS = 2, 12, 40
-"""The number of RNG states: without jitter, with jitter, and for black and white alone.
-
-Two draws that agree need no third; jitter that is clipped in one of ten draws reaches the end of the range three times
-in 40 draws in 78 of 100 cases.
-"""
-CONFIRMING_DRAWS = 8
-"""Draws of red alone, after draws that agree: jitter that is rounded to 8 bits does so once in a hundred times, and
-channels that are reversed in half of the draws once in four before these draws, and in one of a thousand after them."""
-DRAW_SECONDS = 6.0
-"""Seconds after which no more draws are made: a tenth of the default budget. What is not settled by then stays
-undecided."""
-MOST_BUILD_BYTES = 1 << 28
-"""The most memory, 256 MiB, that a loader may use to be built for every chart: all six are kept."""
-FEWEST_MIXED_SAMPLES = 5
-"""The fewest samples that can be read in turn, each with another chart every time: this and the charts are coprime."""
-IMAGE_TRIES, SLOW_TRIES = 6, 2
-"""Samples that are read to find one with a decoded image, and how many if that takes long: others may come from a
-cache."""
-
-
-RED: RGB = (255, 0, 0)
-"""The chart that shows the channel order, beside black and white."""
-MOST_ITEMS = 24
-"""The number of different samples, in case some are cached from earlier reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +109,19 @@ class Images:
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before)
         return subject.observe("colours", lambda folder: run(subject.build, folder, indices))
+
+    @property
+    def curves(self) -> GreyCurves:
+        """How a sample follows greys from black to white, pixel by pixel.
+
+        Raises NotApplicable if no image is decoded, or nothing in a sample follows its brightness.
+        """
+        subject = self._subject
+        subject.need_images()
+        subject.afford_reads("grey curves", FEWEST_READS)
+        indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
+        run = partial(read_curves, batched=batched, decoded_before=subject.decoded_before)
+        return subject.observe("grey curves", lambda folder: run(subject.build, folder, indices))
 
     @property
     def steps(self) -> tuple[ColourStep, ...]:
@@ -248,206 +215,3 @@ def _decoding(
             tuple(map(float, chart if order == "RGB" else chart[::-1])) for chart in (BLACK, WHITE, RED)
         )
         yield ColourStep(file, line, path, source, True, black, white, red, False)
-
-
-def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:
-    """The fit of each leaf that follows the colour."""
-    return {path: fit(responses, path) for path in paths_of(responses) if follows(responses, path)}
-
-
-class ColourChartReader:
-    """Reads samples of one loader with their images replaced by colour charts."""
-
-    def __init__(
-        self,
-        build: Callable[..., Loader],
-        folder: Path,
-        indices: Sequence[Index],
-        painter: Painter,
-        *,
-        batched: bool,
-        tries: int = IMAGE_TRIES,
-    ) -> None:
-        self._build = build
-        self._tries = tries
-        self._folder = folder
-        self._painter = painter
-        self._reader = Reader(self._measured_build(), folder, MOST_DRAWS)
-        self._prebuilt: dict[RGB, Reader] = {}
-        self._indices: Iterator[Index] = cycle(_mixing(indices) or [None])
-        self._is_stream = not indices
-        self._forks = False
-        self.index: Index = None
-        self.source = ""
-        self.decoded = False
-        self.collated = batched and self._reader.loader.collate_fn is not default_collate
-
-    def _measured_build(self) -> Loader:
-        """Build the loader, and note what it decodes, and whether it can be built for each chart."""
-        started, taken = undisturbed_seconds(), memory_taken()
-        loader = self._build()
-        quick, small = (
-            undisturbed_seconds() - started < DRAW_SECONDS / len(CHARTS),
-            memory_taken() - taken < MOST_BUILD_BYTES,
-        )
-        self._can_build_more = quick and small
-        self._decoded_in_build = frozenset(self._painter.sources)
-        return loader
-
-    def finds_an_image(self, *, decoded_before: bool) -> bool:
-        """Whether a sample has an image that can be replaced; tries one source after the other.
-
-        If images were `decoded_before` the first loader was given, another one is built to replace them.
-
-        Images without colours are last, because they may be the masks of others.
-        """
-        self._read(0)  # triggers late imports
-        self._painter.install()
-        if self._paints(self._tries):
-            return True
-        if decoded_before and not self._decoded_in_build:
-            self._measured_build()
-        if self._paints_while_built():
-            return True
-        self._painter.patch_fromarray()
-        if self._paints(1):
-            return True
-        self._painter.patch_transforms(self._reader.dataset)
-        if self._paints(1):
-            return True
-        self._painter.grey = True
-        try:
-            return self._paints(1, WHITE) and self._paints(1, MIDDLE)
-        except LoaderRaised:  # a mask whose values have a meaning
-            return False
-
-    def _paints_while_built(self) -> bool:
-        """Whether samples are made of images that were decoded and cached while the loader was built.
-
-        If this takes little time and memory, the loader is built once for each chart, and may write no file then. That
-        is tried in a fork, because there is no way back.
-        """
-        if not (self._decoded_in_build and self._can_build_more):
-            return False
-        self.source = max(self._decoded_in_build)
-        try:
-            self.decoded = bool(in_fork(partial(self._build_for_charts, BLACK, WHITE)))
-        except WriteRefused:  # other sources are tried
-            return False
-        if self.decoded:
-            self._build_for_charts(*CHARTS)
-        return self.decoded
-
-    def _build_for_charts(self, *charts: RGB) -> bool:
-        """Build the loader for each of these charts. Returns whether samples follow it."""
-        forbid_writes()
-        self._prebuilt = {chart: self._built_with(chart) for chart in charts}
-        responses = [response for chart in (BLACK, WHITE) for response in [self._response(chart, 0)] if response]
-        return any(follows(responses, path) for path in paths_of(responses))
-
-    def _built_with(self, chart: RGB) -> Reader:
-        self._painter.colour = chart
-        try:
-            loader = self._build()
-        finally:
-            self._painter.colour = None
-        return Reader(loader, self._folder, MOST_DRAWS)
-
-    def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
-        """Whether one of `tries` samples has an image that is replaced; notes its source."""
-        replaced = any(self._response(chart, 0) for _ in range(tries))
-        self.source = max(self._painter.sources, default="")
-        self.decoded = replaced and self.source not in self._painter.undecoded
-        return replaced
-
-    def responses(self) -> list[ChartResponse]:
-        """The responses to every chart in a few draws, or in more until all leaves that follow the colour are settled.
-
-        If jitter is rarely clipped, many draws of black and white are needed.
-        """
-        responses: list[ChartResponse] = []
-        started, disagree = undisturbed_seconds(), False
-        for draw in range(MOST_DRAWS):
-            charts = CHARTS if draw < JITTER_DRAWS or disagree else (BLACK, WHITE)
-            responses += [response for chart in charts for response in [self._response(chart, draw)] if response]
-            fits = list(fits_of(responses).values())
-            disagree = any(leaf_fit is not None and leaf_fit.order is None for leaf_fit in fits)
-            seen = {response.chart for response in responses} == set(CHARTS)
-            late = undisturbed_seconds() - started > DRAW_SECONDS
-            settled = draw + 1 >= FEWEST_DRAWS and seen and self._settled(fits, draw + 1)
-            if (late and draw + 1 >= FEWEST_DRAWS) or (settled and self._stays(responses, draw + 1)):
-                break
-        return responses
-
-    def _stays(self, responses: Sequence[ChartResponse], draws: int) -> bool:
-        """Whether leaves that were the same in all draws are so for red in a few more, or for white if grey."""
-        if draws >= JITTER_DRAWS // 2:
-            return True
-        chart = WHITE if self._painter.grey else RED
-        more = [self._response(chart, draw) for draw in range(draws, draws + CONFIRMING_DRAWS)]
-        return all(
-            leaf_fit is not None and leaf_fit.exact for leaf_fit in fits_of([*responses, *filter(None, more)]).values()
-        )
-
-    @staticmethod
-    def _settled(fits: Sequence[Fit | None], draws: int) -> bool:
-        """Whether more draws would add nothing: all agree, or there are enough of them.
-
-        An unusual order in two draws may be one to which channels are permuted at random.
-        """
-        enough = draws >= JITTER_DRAWS // 2
-        return bool(fits) and all(
-            leaf_fit is not None
-            and leaf_fit.order is not None
-            and (enough or (leaf_fit.exact and leaf_fit.order in ("RGB", "")))
-            for leaf_fit in fits
-        )
-
-    def forget(self) -> None:
-        """Read each sample in a separate fork from now on: it may show images that earlier reads have cached."""
-        self._reader = Reader(self._build(), self._folder, MOST_DRAWS)
-        self._forks = True
-
-    def _response(self, chart: RGB, draw: int) -> ChartResponse | None:
-        """The response to one chart; None if no image of the sample was replaced."""
-        respond = partial(self._respond, chart, draw)
-        return in_fork(respond) if self._forks else respond()
-
-    def _respond(self, chart: RGB, draw: int) -> ChartResponse | None:
-        forbid_writes()
-        self._painter.sources.clear()
-        self._painter.colour = chart
-        if chart in self._prebuilt:
-            self._reader = self._prebuilt[chart]
-            self._painter.sources |= self._decoded_in_build
-        try:
-            value = self._read(draw)
-        finally:
-            self._painter.colour = None
-        return response_to(chart, draw, value, self._painter.bands) if self._painter.sources else None
-
-    def followed(self, chart: RGB) -> LineTrace:
-        """What a sample with this chart holds, line by line: the same sample for each chart."""
-        self._indices = iter([self.index, self.index])
-        roots = {"dataset": self._reader.dataset, "collate_fn": self._reader.loader.collate_fn}
-        trace = LineTrace(levels, roots)
-        with trace.following():
-            self._respond(chart, 0)
-        return trace
-
-    def _read(self, draw: int) -> Any:
-        """The next sample, or a batch of it alone if the user's own collate_fn makes one."""
-        if self._is_stream:
-            sample = self._reader.read_streamed(0, draw)
-        else:
-            self.index = next(self._indices)
-            sample = self._reader.read(self.index, draw)
-        if self.collated:
-            sample, self.collated = self._reader.collated(sample, draw)
-        return sample
-
-
-def _mixing(indices: Sequence[Index]) -> Sequence[Index]:
-    """As many of the indices as meet every chart in turn: one that met a single chart would pass for its colour."""
-    mixing = (count for count in range(len(indices), FEWEST_MIXED_SAMPLES - 1, -1) if gcd(count, len(CHARTS)) == 1)
-    return indices[: next(mixing, len(indices))]

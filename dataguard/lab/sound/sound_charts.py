@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,13 +27,14 @@ from dataguard.lab.files.file_survey import (
     BUDGET_SHARE,
     FULLY_READ,
     FileSurvey,
-    SampleOutput,
+    MediaFile,
     SwappedFileReader,
     alone_if_bypassed,
     survey_build,
     survey_files,
 )
 from dataguard.lab.reading.sample_reader import Rooted
+from dataguard.lab.sound.padded_frames import Output, PaddedFrames, SoundReader, padded_frames
 from dataguard.lab.sound.tone_fits import (
     LOUDER,
     SpectrogramFit,
@@ -50,6 +51,8 @@ from dataguard.lab.sound.tone_fits import (
     wav,
 )
 from dataguard.lab.subject import Subject
+
+T = TypeVar("T")
 
 MOST_SURVEYED = 200
 """How many samples are surveyed for files of other sample rates and numbers of channels, if the time allows."""
@@ -97,25 +100,39 @@ class Sound:
     def charts(self) -> Heard:
         """How a sample follows tones in its file.
 
-        A loader whose files are decoded while it is built is rebuilt for every chart. Raises NotApplicable if no
-        sound file is decoded or nothing follows its sound, Undecided if a sample varies under one random state.
+        Raises NotApplicable if no sound file is decoded or nothing follows its sound, Undecided if a sample varies
+        under one random state.
+        """
+        self._need_leaf()
+        return self._with_charts("sound charts", hear)
+
+    @property
+    def padded(self) -> tuple[PaddedFrames, ...]:
+        """What silence and padding are in the spectrograms of logarithms, of the shortest file that was surveyed."""
+        paths = {fit.path: fit.bins for fit in self.charts.spectrograms if fit.values == "logarithms"}
+        if not paths:
+            raise NotApplicable("no leaf is a spectrogram of logarithms")
+        return self._with_charts("padded frames", lambda reader, survey: padded_frames(reader, survey, paths))
+
+    def _with_charts(self, key: str, look: Callable[[SoundReader, FileSurvey[SoundHeader]], T]) -> T:
+        """Look at samples in which charts may replace sound files.
+
+        A loader whose files are decoded while it is built is rebuilt for every chart.
         """
         subject = self._subject
-        self._need_leaf()
         survey, rebuild = self.survey, None
         reads = CHART_READS if subject.facts.kind == "map" else CHART_READS * len(survey.samples)
-        subject.afford_reads("sound charts", reads)
+        subject.afford_reads(key, reads)
         if not survey.files and subject.facts.kind == "map" and _reads_sound():
             (survey, seconds), rebuild = self.built, subject.rebuild
-            subject.afford("sound charts", CHART_READS * seconds)
+            subject.afford(key, CHART_READS * seconds)
         if not survey.files:
             raise NotApplicable("no sound file is passed to a known decoder")
 
-        def run(folder: Path) -> Heard:
-            reader = SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of, rebuild)
-            return hear(reader, survey)
+        def run(folder: Path) -> T:
+            return look(SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of, rebuild), survey)
 
-        return alone_if_bypassed(subject, "sound charts", run)
+        return alone_if_bypassed(subject, key, run)
 
 
 def _reads_sound() -> bool:
@@ -205,9 +222,6 @@ class Heard(Rooted):
         """How much was inspected."""
         return {"sound files": self.files, "charts": self.reads}
 
-
-Output = SampleOutput[SoundHeader, np.ndarray]
-SoundReader = SwappedFileReader[SoundHeader, np.ndarray]
 
 SOFT_LEVEL = 0.1
 """The level of a soft chart, which a gain of up to 20 dB does not clip."""
@@ -365,10 +379,10 @@ class _Trial:
         second = next((file for file in self.files if file.header.rate != header.rate), None)
         file = second or self.file
         rate = second.header.rate if second else next(rate for rate in OTHER_RATES if rate != header.rate)
-        content = self._reader.read(file.index).content(file) if second else self.content
-        self.reads += 2
         try:
-            output = self._reader.read_swapped(file, content, wav(chart(header, LOUD_LEVEL), rate, header))
+            if second and len(loud.files) > 1:  # those beside it are others in another sample
+                loud = self._all_at(self.file, header.rate)
+            output = self._all_at(file, rate) if second else self._claiming(rate)
         except Undecided:
             return OtherRate(file.index, file.name, rate, second is not None, (), raised=True, carried=False)
         ignored = tuple(path for path in follows if output.digests.get(path) == loud.digests[path])
@@ -376,6 +390,20 @@ class _Trial:
             _is(value, header.rate) and _is(output.shown.get(path), rate) for path, value in loud.shown.items()
         )
         return OtherRate(file.index, file.name, rate, second is not None, ignored, raised=False, carried=carried)
+
+    def _claiming(self, rate: int) -> Output:
+        """The sample with the loud chart in a file that claims this rate."""
+        self.reads += 1
+        values = wav(chart(self.header, LOUD_LEVEL), rate, self.header)
+        return self._reader.read_swapped(self.file, self.content, values)
+
+    def _all_at(self, file: MediaFile[SoundHeader], rate: int) -> Output:
+        """The sample of a file with the loud chart of the first sample in each of its files, all of this rate."""
+        self.reads += 2
+        read = self._reader.read(file.index)
+        values = wav(chart(self.header, LOUD_LEVEL), rate, self.header)
+        beside = [(other, content, values) for other, content in read.beside(file)]
+        return self._reader.read_swapped(file, read.content(file), values, beside=beside)
 
 
 def _missing(fit: WaveformFit) -> list[int]:

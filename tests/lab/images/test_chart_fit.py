@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, _pixels, fit, follows, paths_of, response_to
-from dataguard.lab.images.colour_charts import ColourChartReader, _mixing
+from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, fit, follows, paths_of, pixels_of, response_to
+from dataguard.lab.images.chart_reader import ColourChartReader, _mixing
 from dataguard.lab.images.painter import RGB
 from dataguard.stats.normalization import (
     KNOWN,
@@ -211,23 +211,23 @@ class TestWhichLeavesAreImages:
         ],
     )
     def test_by_shape(self, shape: tuple[int, ...], bands: int, pixels: tuple[int, int] | None) -> None:
-        found = _pixels(np.random.default_rng(0).random(shape), bands)
+        found = pixels_of(np.random.default_rng(0).random(shape), bands)
         assert (None if found is None else found.shape) == pixels
 
     def test_by_type(self) -> None:
-        assert _pixels(np.zeros((3, 8, 8), bool), 0) is None
-        assert _pixels(torch.zeros(3, 8, 8), 0) is not None
-        assert _pixels("text", 0) is None
+        assert pixels_of(np.zeros((3, 8, 8), bool), 0) is None
+        assert pixels_of(torch.zeros(3, 8, 8), 0) is not None
+        assert pixels_of("text", 0) is None
 
     def test_channels_stay_together(self) -> None:
         colour = np.array([1.0, 2.0, 3.0])
         for image in (np.tile(colour[:, None, None], (1, 8, 9)), np.tile(colour, (8, 9, 1))):
-            found = _pixels(image, 0)
+            found = pixels_of(image, 0)
             assert found is not None
             assert (found == colour).all()
 
     def test_large_images_are_sampled(self) -> None:
-        found = _pixels(np.zeros((3, 100, 100)), 0)
+        found = pixels_of(np.zeros((3, 100, 100)), 0)
         assert found is not None
         assert 3000 < len(found) <= 4096
 
