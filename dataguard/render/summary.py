@@ -146,7 +146,7 @@ def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent
     narrow = page.console.width < 60
     column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 26)
     for key, value in values.items():
-        lead = page.text(f"{indent}  {str(key).replace('_', ' '):<{column}}  ", "dim")
+        lead = page.text(f"{indent}  {str(key):<{column}}  ", "dim")
         lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")
         if isinstance(value, Mapping) and len(lines[0]) > _ONE_ROW:
             _rows(page, value, lead, verbosity)
@@ -246,17 +246,16 @@ def by_cause(results: Iterable[Result]) -> list[tuple[Result, ...]]:
 
 def _write_lines(page: Page, lines: list[Line]) -> None:
     shown = lines[:_MOST_LINES]
+    codes = [", ".join(result.code for result in line.effects) for line in shown]
     names = [one_line(", ".join(line.loaders)) for line in shown]
     places = [_place(page, line.first) for line in shown]
-    wide = page.console.width >= 60
-    widest_name, widest_place = (
-        max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if wide else 0
-        for words in (names, places)
+    widest_codes, widest_name, widest_place = (
+        max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if page.console.width >= 60 else 0
+        for words in (codes, names, places)
     )
-    for line, name, location in zip(shown, names, places, strict=True):
+    for line, code, name, location in zip(shown, codes, names, places, strict=True):
         mark, style = MARKS[line.result.severity]
-        codes = ", ".join(result.code for result in line.effects)
-        head = page.text(f"{mark} {codes}", style) + page.text(f" {name:<{widest_name}}  ")
+        head = page.text(f"{mark} {code:<{widest_codes}}", style) + page.text(f" {name:<{widest_name}}  ")
         if location:
             head = head + page.text(f"{location:<{widest_place}}  ", "cyan")
         _write_line(page, head, line.first.message, len(line.result.findings) - 1)
