@@ -247,26 +247,32 @@ def by_cause(results: Iterable[Result]) -> list[tuple[Result, ...]]:
 def _write_lines(page: Page, lines: list[Line]) -> None:
     shown = lines[:_MOST_LINES]
     codes = [", ".join(result.code for result in line.effects) for line in shown]
-    names = [one_line(", ".join(line.loaders)) for line in shown]
+    names = [_names(line.loaders, min(_WIDEST_COLUMN, page.console.width // 4)) for line in shown]
     places = [_place(page, line.first) for line in shown]
-    widest_codes, widest_name, widest_place = (
+    columns = [
         max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if page.console.width >= 60 else 0
         for words in (codes, names, places)
-    )
+    ]
     for line, code, name, location in zip(shown, codes, names, places, strict=True):
         mark, style = MARKS[line.result.severity]
-        head = page.text(f"{mark} {code:<{widest_codes}}", style) + page.text(f" {name:<{widest_name}}  ")
+        head = page.text(f"{mark} {code:<{columns[0]}}", style) + page.text(f" {name:<{columns[1]}}  ")
         if location:
-            head = head + page.text(f"{location:<{widest_place}}  ", "cyan")
+            head = head + page.text(f"{location:<{columns[2]}}  ", "cyan")
         _write_line(page, head, line.first.message, len(line.result.findings) - 1)
     if len(lines) > len(shown):
         page.put(f"… and {len(lines) - len(shown)} more above")
 
 
+def _names(loaders: Sequence[str], widest: int) -> str:
+    """The loaders of a line, or the first one and how many others."""
+    every = one_line(", ".join(loaders))
+    return every if len(every) <= widest or len(loaders) == 1 else f"{one_line(loaders[0])} +{len(loaders) - 1}"
+
+
 _MOST_LINES = 8
 """The most findings in one line each, so that the last ten lines of any report hold the worst."""
 _WIDEST_COLUMN = 32
-"""The widest column of loaders or locations; a longer entry shifts the rest of its line."""
+"""The widest column of codes, loaders or locations; a longer entry shifts the rest of its line."""
 
 
 def _write_line(page: Page, head: Text, message: str, others: int) -> None:
@@ -279,7 +285,7 @@ def _write_line(page: Page, head: Text, message: str, others: int) -> None:
     page.put(page.text(kept + " …" * bool(words) + more), lead=head, fold=False)
 
 
-_LEAST_MESSAGE = 40
+_LEAST_MESSAGE = 24
 """The fewest columns of a message; a line exceeds the width rather than say less."""
 
 

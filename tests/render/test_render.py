@@ -221,7 +221,7 @@ class TestText:
             {},
             width=50,
         )
-        assert text.splitlines()[-2] == "✗ DG101 train  a.py:1  one two three four five six seven …"
+        assert text.splitlines()[-2] == "✗ DG101 train  a.py:1  one two three four five …"
 
     def test_statistics_count_findings_by_check(self) -> None:
         text = RENDER["text"](full(), DOCS, width=80, statistics=True)
@@ -477,6 +477,10 @@ def test_checks_that_fail_for_one_cause_are_one_finding() -> None:
     lone = result("DG401", "val", Status.FAILED, Finding("shapes differ", at=Location("data.py", 9)))
     both = RENDER["text"](replace(empty(), results=(clone, replay, lone)), DOCS)
     assert "✗ DG401        val    data.py:9  shapes differ\n3 failed" in both
+    twice = replace(lone, loader="the_other_validation_loader")
+    assert "✗ DG401        val +1  data.py:9  shapes" in RENDER["text"](
+        replace(empty(), results=(clone, replay, lone, twice)), DOCS, width=80
+    )
     assert {"scan DG101", "scan DG102"} <= {line.split("repro  ")[-1] for line in text.splitlines()}
     assert RENDER["html"](report, DOCS).count('class="codes"') == 1
     elsewhere = replace(replay, findings=(replace(replay.findings[0], at=replace(at, line=9)),))
