@@ -146,7 +146,7 @@ def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent
     narrow = page.console.width < 60
     column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 26)
     for key, value in values.items():
-        lead = page.text(f"{indent}  {str(key):<{column}}  ", "dim")
+        lead = page.text(f"{indent}  {key!s:<{column}}  ", "dim")
         lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")
         if isinstance(value, Mapping) and len(lines[0]) > _ONE_ROW:
             _rows(page, value, lead, verbosity)
@@ -327,9 +327,13 @@ def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosit
 def write_untested(page: Page, report: Report) -> None:
     """Why most of the checks that were not tested were not, and so what to declare; roles have notes of their own."""
     reasons = Counter(result.reason or "" for result in report.results if result.untested)
-    for reason, count in reasons.most_common(_MOST_REASONS):
-        if count > 1 and ROLE_UNKNOWN not in reason:
-            page.put(page.text(f"{count} checks not tested: {one_line(reason.removeprefix(UNTESTED))}", "dim"))
+    rest = Counter({reason: count for reason, count in reasons.items() if ROLE_UNKNOWN not in reason})
+    named = [(reason, count) for reason, count in rest.most_common(_MOST_REASONS) if count > 1]
+    for reason, count in named:
+        page.put(page.text(f"{count} checks not tested: {one_line(reason.removeprefix(UNTESTED))}", "dim"))
+    others = rest.total() - sum(count for _, count in named)
+    if named and others:
+        page.put(page.text(f"{counted(others, 'more checks')} not tested, for other reasons (-v)", "dim"))
 
 
 _MOST_REASONS = 3
