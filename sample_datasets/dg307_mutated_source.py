@@ -217,6 +217,26 @@ class Dealt(Pictures):
         return image.roll(self.left[index].pop(), 2), label
 
 
+class Windows(Dataset[Tensor]):
+    """Windows of a series, each with noise that is added to the series itself."""
+
+    def __init__(self) -> None:
+        self.series = np.sin(np.arange(120, dtype=np.float32))[:, None] * np.arange(1, 5, dtype=np.float32)
+
+    def __len__(self) -> int:
+        return len(self.series) - 12
+
+    def __getitem__(self, index: int) -> Tensor:
+        window = self.series[index : index + 12]
+        window += 0.01 * torch.randn(12, 4).numpy()  # culprit
+        return torch.from_numpy(window.copy())
+
+
+def bad_windows() -> DataLoader[Any]:
+    """Neighbouring windows share rows: each is changed by reads of the others, too."""
+    return DataLoader(Windows(), batch_size=4)
+
+
 def good_dealt() -> DataLoader[Any]:
     """A list tells which views of a picture are still to come."""
     return DataLoader(Dealt(), batch_size=4)
@@ -296,6 +316,27 @@ class Remembering(Pictures):
         mixed = 0.8 * image + 0.2 * self.memory.mean(0)
         self.memory = torch.cat([self.memory[1:], image[None]])
         return mixed, label
+
+
+class Longer(Pictures):
+    """A memory of more rows than there are samples, of which each read replaces one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = torch.rand(300, *picture(0).shape)
+        self.reads = 0
+
+    def __getitem__(self, index: int) -> Sample:
+        image, label = super().__getitem__(index)
+        self.reads += 1
+        mixed = 0.8 * image + 0.2 * self.memory.mean(0)
+        self.memory[self.reads % 300] = image
+        return mixed, label
+
+
+def good_longer_memory() -> DataLoader[Any]:
+    """A ring of what was read before is no series of which samples are windows."""
+    return DataLoader(Longer(), batch_size=4)
 
 
 def good_memory() -> DataLoader[Any]:

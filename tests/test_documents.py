@@ -23,7 +23,7 @@ from tests.ecosystem.page import RESEARCH
 from tests.pages import gallery
 from tests.pages.findings import findings
 from tests.pages.reference import reference
-from tests.pages.report_image import SCAN, described, drawn, scanned
+from tests.pages.report_image import described, drawn, scanned
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_a_page_of_the_reference_is_current(name: str) -> None:
 def test_the_report_of_the_readme_is_that_of_a_scan() -> None:
     """A stale one is renewed with `python -m tests.pages`."""
     image = (ROOT / "docs" / "report.svg").read_text(encoding="utf-8")
-    assert described(image) == described(drawn(SCAN, scanned(SCAN)))
+    assert described(image) == described(drawn(scanned()))
     assert re.findall(r"(?:src|href)=|url\((?!#)", image) == []
 
 

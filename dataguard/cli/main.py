@@ -36,7 +36,7 @@ from dataguard.cli.scan import run, scan
 from dataguard.cli.show import show
 from dataguard.core.model import ISSUES, UsageError
 from dataguard.render.formats import renderer
-from dataguard.settings.settings import LISTED
+from dataguard.settings.settings import similar
 from dataguard.settings.target_spelling import suggest
 
 if TYPE_CHECKING:
@@ -175,8 +175,7 @@ def _named(word: str, catalogue: Sequence[Check]) -> list[Check]:
     mentioning = [check for check in catalogue if word.lower() in f"{check.name} {check.doc.summary}".lower()]
     if len(word) >= _SHORTEST_WORD and mentioning:
         return mentioning
-    hint = LISTED if word.upper().startswith("DG") and word[2:].isdigit() else suggest(word, by_spelling, LISTED)
-    raise UsageError(f"unknown check {word!r}{hint}")
+    raise UsageError(f"unknown check {word!r}{similar(word, by_spelling)}")
 
 
 _SHORTEST_WORD = 4

@@ -254,7 +254,11 @@ def _notes(surveys: Surveys, *, daemonic: bool) -> Iterator[str]:
         yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
     for branch, surveyed in surveys:
         yield from getattr(branch.source, "notes", ()) if branch.runs_once else ()
-        if isinstance(surveyed, LoaderFailed) or not surveyed.reason:
+        if isinstance(surveyed, LoaderFailed):
+            continue
+        for name in surveyed.absent:
+            yield f"{shown_target(branch.spelling)}: {name} is None, and is not scanned"
+        if not surveyed.reason:
             continue
         if surveyed.checkpoint is not None:
             lack = f"{surveyed.reason}, which forks do not inherit"

@@ -146,7 +146,7 @@ def write_table(page: Page, values: Mapping[str, object], verbosity: int, indent
     narrow = page.console.width < 60
     column = min(max((len(str(key)) for key in values), default=0), 12 if narrow else 26)
     for key, value in values.items():
-        lead = page.text(f"{indent}  {str(key).replace('_', ' '):<{column}}  ", "dim")
+        lead = page.text(f"{indent}  {key!s:<{column}}  ", "dim")
         lines = page.short(fold(value, full=verbosity > 0)).strip("\n").split("\n")
         if isinstance(value, Mapping) and len(lines[0]) > _ONE_ROW:
             _rows(page, value, lead, verbosity)
@@ -246,28 +246,33 @@ def by_cause(results: Iterable[Result]) -> list[tuple[Result, ...]]:
 
 def _write_lines(page: Page, lines: list[Line]) -> None:
     shown = lines[:_MOST_LINES]
-    names = [one_line(", ".join(line.loaders)) for line in shown]
+    codes = [", ".join(result.code for result in line.effects) for line in shown]
+    names = [_names(line.loaders, min(_WIDEST_COLUMN, page.console.width // 4)) for line in shown]
     places = [_place(page, line.first) for line in shown]
-    wide = page.console.width >= 60
-    widest_name, widest_place = (
-        max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if wide else 0
-        for words in (names, places)
-    )
-    for line, name, location in zip(shown, names, places, strict=True):
+    columns = [
+        max((len(word) for word in words if len(word) <= _WIDEST_COLUMN), default=0) if page.console.width >= 60 else 0
+        for words in (codes, names, places)
+    ]
+    for line, code, name, location in zip(shown, codes, names, places, strict=True):
         mark, style = MARKS[line.result.severity]
-        codes = ", ".join(result.code for result in line.effects)
-        head = page.text(f"{mark} {codes}", style) + page.text(f" {name:<{widest_name}}  ")
+        head = page.text(f"{mark} {code:<{columns[0]}}", style) + page.text(f" {name:<{columns[1]}}  ")
         if location:
-            head = head + page.text(f"{location:<{widest_place}}  ", "cyan")
+            head = head + page.text(f"{location:<{columns[2]}}  ", "cyan")
         _write_line(page, head, line.first.message, len(line.result.findings) - 1)
     if len(lines) > len(shown):
         page.put(f"… and {len(lines) - len(shown)} more above")
 
 
+def _names(loaders: Sequence[str], widest: int) -> str:
+    """The loaders of a line, or the first one and how many others."""
+    every = one_line(", ".join(loaders))
+    return every if len(every) <= widest or len(loaders) == 1 else f"{one_line(loaders[0])} +{len(loaders) - 1}"
+
+
 _MOST_LINES = 8
 """The most findings in one line each, so that the last ten lines of any report hold the worst."""
 _WIDEST_COLUMN = 32
-"""The widest column of loaders or locations; a longer entry shifts the rest of its line."""
+"""The widest column of codes, loaders or locations; a longer entry shifts the rest of its line."""
 
 
 def _write_line(page: Page, head: Text, message: str, others: int) -> None:
@@ -280,7 +285,7 @@ def _write_line(page: Page, head: Text, message: str, others: int) -> None:
     page.put(page.text(kept + " …" * bool(words) + more), lead=head, fold=False)
 
 
-_LEAST_MESSAGE = 40
+_LEAST_MESSAGE = 24
 """The fewest columns of a message; a line exceeds the width rather than say less."""
 
 
@@ -322,9 +327,13 @@ def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosit
 def write_untested(page: Page, report: Report) -> None:
     """Why most of the checks that were not tested were not, and so what to declare; roles have notes of their own."""
     reasons = Counter(result.reason or "" for result in report.results if result.untested)
-    for reason, count in reasons.most_common(_MOST_REASONS):
-        if count > 1 and ROLE_UNKNOWN not in reason:
-            page.put(page.text(f"{count} checks not tested: {one_line(reason.removeprefix(UNTESTED))}", "dim"))
+    rest = Counter({reason: count for reason, count in reasons.items() if ROLE_UNKNOWN not in reason})
+    named = [(reason, count) for reason, count in rest.most_common(_MOST_REASONS) if count > 1]
+    for reason, count in named:
+        page.put(page.text(f"{count} checks not tested: {one_line(reason.removeprefix(UNTESTED))}", "dim"))
+    others = rest.total() - sum(count for _, count in named)
+    if named and others:
+        page.put(page.text(f"{counted(others, 'more checks')} not tested, for other reasons (-v)", "dim"))
 
 
 _MOST_REASONS = 3

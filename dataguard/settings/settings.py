@@ -185,8 +185,13 @@ def _outranked(override: Mapping[str, Any], given: Mapping[str, Any]) -> dict[st
 
 UNREADABLE = "DG513"
 """The check that lists the samples which an epoch of all samples skips because they raise."""
-LISTED = "; `dataguard list` shows all checks"
-"""What to say of a check that does not exist, where no other has a similar name."""
+_LISTED = "; `dataguard list` shows all checks"
+
+
+def similar(word: str, spellings: Iterable[str]) -> str:
+    """The end of an error message about an unknown check: a similar name; a code of other digits is no misspelling."""
+    code = word.upper().startswith("DG") and word[2:].isdigit()
+    return _LISTED if code else suggest(word, spellings, _LISTED)
 
 
 def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
@@ -200,12 +205,12 @@ def chosen(checks: Iterable[Check], settings: Settings) -> tuple[Check, ...]:
     for option, words in (("select", settings.select), ("ignore", settings.ignore)):
         for word in words:
             if not any(_names(word, check) for check in available):
-                raise UsageError(f"{option}: unknown {kind} {word!r}{suggest(word, spellings, LISTED)}")
+                raise UsageError(f"{option}: unknown {kind} {word!r}{similar(word, spellings)}")
     expected = (own.get("expect", {}) for own in settings.overrides.values())
     for word in chain(settings.expect, *expected):
         code = word.partition("[")[0]
         if code not in spellings:
-            raise UsageError(f"expect: unknown {kind} {code!r}{suggest(code, spellings, LISTED)}")
+            raise UsageError(f"expect: unknown {kind} {code!r}{similar(code, spellings)}")
     return tuple(
         check
         for check in available

@@ -79,6 +79,8 @@ class Target:
             product, again = _produce(self, {**(given or {}), **_given_by_overrides(overrides)})
             parts = _parts(self, product, again)
             loaders = {name: _loader_of(part) for name, part in parts.items()}
+        if isinstance(product, Mapping):
+            construction.absent.extend(str(key) for key in product if product[key] is None and spelled_role(str(key)))
         variants = {id(loader): wrapped_like(loader, construction.variant(loader)) for loader in loaders.values()}
         return {name: variants[id(loader)] for name, loader in loaders.items()}, construction
 

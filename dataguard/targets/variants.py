@@ -36,6 +36,8 @@ class Construction:
     scheduled: set[int] = field(default_factory=set)
     places: dict[int, SamplerSlot] = field(default_factory=dict)
     """By the `id` of the loader: where a schedule can come, inside what its class has wrapped around it."""
+    absent: list[str] = field(default_factory=list)
+    """The names of loaders that are None."""
 
     def variant(self, loader: Loader) -> Loader:
         """The loader with the overrides applied: itself if it was constructed with them, else a shallow copy."""

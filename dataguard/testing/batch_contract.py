@@ -39,12 +39,13 @@ class Leaf:
             return
         if self.finite and (tensor.is_floating_point() or tensor.is_complex()) and not bool(tensor.isfinite().all()):
             yield f"has {int((~tensor.isfinite()).sum())} non-finite values"
-        if self.between is not None:
-            least, greatest = float(tensor.min()), float(tensor.max())
+        known = tensor[tensor == tensor]  # NaN has no place between others; `finite` is what forbids it
+        if self.between is not None and known.numel():
+            least, greatest = float(known.min()), float(known.max())
             if not (self.between[0] <= least and greatest <= self.between[1]):
                 yield f"has values from {least:g} to {greatest:g}, expected {self.between[0]:g} to {self.between[1]:g}"
         if self.one_of is not None:
-            others = set(tensor.unique().tolist()) - set(self.one_of)
+            others = set(known.unique().tolist()) - set(self.one_of)
             if others:
                 yield f"has values not in one_of: {', '.join(map(str, sorted(others)[:5]))}"
 

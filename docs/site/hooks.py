@@ -68,6 +68,24 @@ _LONGEST = 200
 """Characters of a page that are quoted in the list."""
 
 
+_HELPFUL = ("troubleshooting.md", "getting_started.md", "your_code.md", "kinds.md", "ci.md")
+_OF_THE_PROJECT = (
+    "contributing.md",
+    "releasing.md",
+    "architecture.md",
+    "ecosystem.md",
+    "detection.md",
+    "benchmarks.md",
+)
+
+
+def _boost(path: str) -> float:
+    """How much a page counts in the search: those that help first, sources, which repeat a word most, last."""
+    if path in _HELPFUL:
+        return 3
+    return 0.02 if path.startswith("source/") else 0.3 if path in _OF_THE_PROJECT else 1
+
+
 def _side_by_side(line: re.Match[str]) -> str:
     """The code of both loaders, side by side, before the link to all of them."""
     bad, good, both = twins(ROOT / line[1])
@@ -82,5 +100,6 @@ def _block(title: str, code: str) -> str:
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Link to the added pages instead, and begin with the heading, which names the page in the navigation."""
+    page.meta["search"] = {"boost": _boost(page.file.src_uri)}
     top = "../" * page.file.src_uri.count("/")
     return LINK.sub(lambda link: f"{top}source/{link[1]}.md", SAMPLE.sub(_side_by_side, HEAD.sub("", markdown)))

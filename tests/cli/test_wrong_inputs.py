@@ -121,7 +121,7 @@ OPTIONS = [
     ("scan|shop.data:make|--role|make=trian", "roles.make: ... 'trian' ... did you mean 'train'?"),
     ("scan|shop.data:make|--expect|DG101", "--expect DG101: expected CODE=REASON, such as"),
     ("scan|shop.data:make|--expect|DG999=x", "expect: unknown check 'DG999'"),
-    ("scan|shop.data:make|--select|DG999", "select: unknown check 'DG999'"),
+    ("scan|shop.data:make|--select|DG999", "select: unknown check 'DG999'; `dataguard list` shows"),
     ("scan|shop.data:make|--select|cloned-worker-rgn", "'cloned-worker-rgn'; did you mean 'cloned-worker-rng'?"),
     ("scan|shop.data:make|--ignore|speed", "ignore: unknown check 'speed'"),
     ("scan|shop.data:make|--fail-on|warn", "fail_on: ... 'warn'; did you mean 'warning'?"),

@@ -31,7 +31,7 @@ def _of_the_catalogue() -> Mapping[Path, str]:
     from tests.pages.check_index import pages
     from tests.pages.findings import findings
     from tests.pages.reference import reference
-    from tests.pages.report_image import SCAN, described, drawn, scanned
+    from tests.pages.report_image import described, drawn, scanned
 
     for check in CATALOGUE:
         if not (DOCS / "checks" / f"{check.stem}.md").exists():
@@ -42,8 +42,8 @@ def _of_the_catalogue() -> Mapping[Path, str]:
             stale.unlink()
             print(f"deleted docs/checks/{stale.name}")  # noqa: T201
     current |= {**reference(DOCS), "findings.md": findings(), "detection.md": detection.page()}
-    if described(drawn(SCAN, scan := scanned(SCAN))) != described((DOCS / "report.svg").read_text(encoding="utf-8")):
-        current["report.svg"] = drawn(SCAN, scan)
+    if described(image := drawn(scanned())) != described((DOCS / "report.svg").read_text(encoding="utf-8")):
+        current["report.svg"] = image
     gallery.FOLDER.mkdir(exist_ok=True)
     _write(dict(gallery.stale()))
     current["gallery.md"] = gallery.gallery()

@@ -199,6 +199,7 @@ def test_parts_are_found_however_a_batch_holds_them(batch: Any) -> None:
         (IMAGE.double(), Leaf(dtype=torch.float32), "is float64, expected float32"),
         (255 + IMAGE, Leaf(between=(0, 1)), "has values from 255 to 255, expected 0 to 1"),
         (IMAGE / 0, Leaf(), "has 768 non-finite values"),
+        (IMAGE[0, 0, 0] / 0, Leaf(between=(0, 1), one_of=[0]), "has 8 non-finite values\n"),
         (LABEL, Leaf(one_of=[1, 2, 3]), "has values not in one_of: 0"),
         ("cat", Leaf(), "is a str, not numeric"),
     ],
@@ -206,7 +207,8 @@ def test_parts_are_found_however_a_batch_holds_them(batch: Any) -> None:
 def test_what_is_not_as_agreed_is_told_in_numbers(value: Any, leaf: Leaf, words: str) -> None:
     with pytest.raises(AssertionError) as refused:
         assert_contract([{"part": value}], part=leaf)
-    assert f"batch 0: part {words}" in str(refused.value)
+    assert f"batch 0: part {words}" in f"{refused.value}\n"
+    assert "nan" not in str(refused.value)
 
 
 def test_a_part_that_is_not_there_and_a_loader_without_a_batch_are_told() -> None:

@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from dataguard.checks import CATALOGUE
-from dataguard.core.model import Finding, Result, Status
+from dataguard.core.model import Finding, Location, Result, Status
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
 from dataguard.render.formats import renderer
@@ -29,6 +29,8 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 AXE: dict[str, Any] = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 LONG = "a/very/long/path/of/one/word/" * 12
 
+TOKENS = "column " + "".join(f"{n:>4}" for n in range(40)) + "\ntoken  " + "   0" * 40 + "\nhere   " + "   ^" * 40
+
 
 def illustrated() -> Report:
     """Every status and every figure, and names that are wider than a phone."""
@@ -37,9 +39,12 @@ def illustrated() -> Report:
         replace(result, figures=sample_figures.every()) if result.code == "DG401" else result
         for result in report.results
     ]
-    wide = Finding(LONG, {LONG: LONG, "matrix": {LONG: [LONG] * 3}})
+    wide = Finding(LONG, {LONG: LONG, "matrix": {LONG: [LONG] * 3}, "py_random": TOKENS})
     results.append(replace(results[0], code="DG201", name="unsharded-workers", loader=LONG, findings=(wide,)))
     results.append(replace(results[0], status=Status.PASSED, loader=LONG, findings=()))
+    cause = Finding("workers draw the same numbers", {"fix here": "a generator"}, at=Location("data.py", 7, "Data"))
+    for code, name in (("DG101", "cloned-worker-rng"), ("DG102", "replayed-epoch")):
+        results.append(replace(results[0], code=code, name=name, loader="test", findings=(cause,)))
     return replace(report, results=tuple(results), targets=(LONG,))
 
 
@@ -106,6 +111,42 @@ def test_nothing_is_wider_than_a_phone(browser: Browser, folder: Path, name: str
     with opened(browser, folder / f"{name}.html", width=360) as page:
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+BESIDE = """[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth)
+    .map(one => one.innerText.slice(0, 80))"""
+"""What a page shows only to those who scroll sideways."""
+
+
+@pytest.mark.parametrize(("media", "width"), [("screen", 390), ("print", 690)])
+@pytest.mark.parametrize("name", ["scan", "bench", "notebook"])
+def test_no_figure_and_no_table_is_cut(browser: Browser, folder: Path, name: str, media: Any, width: int) -> None:
+    with opened(browser, folder / f"{name}.html", width=width) as page:
+        page.emulate_media(media=media)
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(BESIDE) == []
+
+
+def test_columns_of_tokens_stay_aligned_on_a_phone(browser: Browser, folder: Path) -> None:
+    with opened(browser, folder / "scan.html", width=390) as page:
+        figure = page.locator("pre", has=page.locator("mark", has_text="0")).first
+        assert figure.evaluate("one => one.clientHeight / parseFloat(getComputedStyle(one).lineHeight)") < 6
+        assert figure.evaluate("one => getComputedStyle(one).overflowX") == "auto"
+
+
+def test_codes_of_one_cause_stand_below_each_other(browser: Browser, folder: Path) -> None:
+    with opened(browser, folder / "scan.html") as page:
+        line = page.get_by_role("navigation").get_by_role("link", name="DG102")
+        badges = line.locator(".badge")
+        assert badges.all_inner_texts() == ["✗ DG101", "✗ DG102"]
+        ends = badges.evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
+        assert max(ends) < line.locator(".what").evaluate("one => one.getBoundingClientRect().left")
+
+
+def test_names_keep_their_underscores(browser: Browser, folder: Path) -> None:
+    with opened(browser, folder / "scan.html") as page:
+        assert "py_random" in page.locator("dt").all_inner_texts()
 
 
 def test_details_fold_by_keyboard(browser: Browser, folder: Path) -> None:

@@ -221,7 +221,7 @@ class TestText:
             {},
             width=50,
         )
-        assert text.splitlines()[-2] == "✗ DG101 train  a.py:1  one two three four five six seven …"
+        assert text.splitlines()[-2] == "✗ DG101 train  a.py:1  one two three four five …"
 
     def test_statistics_count_findings_by_check(self) -> None:
         text = RENDER["text"](full(), DOCS, width=80, statistics=True)
@@ -474,8 +474,15 @@ def test_checks_that_fail_for_one_cause_are_one_finding() -> None:
     assert "DG101-cloned-worker-rng[train], DG102-frozen-epochs[train]\n  workers draw the same\n  and epochs" in text
     assert text.count("seed it") == 1
     assert "✗ DG101, DG102 train  data.py:8  workers draw the same\n2 failed" in text
+    lone = result("DG401", "val", Status.FAILED, Finding("shapes differ", at=Location("data.py", 9)))
+    both = RENDER["text"](replace(empty(), results=(clone, replay, lone)), DOCS)
+    assert "✗ DG401        val    data.py:9  shapes differ\n3 failed" in both
+    twice = replace(lone, loader="the_other_validation_loader")
+    assert "✗ DG401        val +1  data.py:9  shapes" in RENDER["text"](
+        replace(empty(), results=(clone, replay, lone, twice)), DOCS, width=80
+    )
     assert {"scan DG101", "scan DG102"} <= {line.split("repro  ")[-1] for line in text.splitlines()}
-    assert "DG101, DG102" in RENDER["html"](report, DOCS)
+    assert RENDER["html"](report, DOCS).count('class="codes"') == 1
     elsewhere = replace(replay, findings=(replace(replay.findings[0], at=replace(at, line=9)),))
     assert RENDER["text"](replace(report, results=(clone, elsewhere)), DOCS).count("seed it") == 2
     assert len(json.loads(RENDER["json"](report, DOCS))["results"]) == 2

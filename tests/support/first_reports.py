@@ -23,11 +23,14 @@ PROJECTS = Path(__file__).parents[1] / "projects"
 ARGUMENTS = {"vision": ("--", "--data", "data")}
 """What `dataguard init` is given: the script of this project has a required argument."""
 _PLANTED = re.compile(r"# planted: (DG\d{3})")
+_COMMENT = re.compile(r"  # planted: .*")
 
 
 def prepare(project: str, folder: Path) -> Path:
-    """The folder of a fresh copy of a project with its data."""
+    """The folder of a fresh copy of a project with its data; nothing in it says where its bugs are."""
     shutil.copytree(PROJECTS / project, folder / project)
+    for script in (folder / project).rglob("*.py"):
+        script.write_text(_COMMENT.sub("", script.read_text("utf-8")), encoding="utf-8")
     files = {"vision": _photographs, "finetune": _conversations, "weather": _stations}.get(project)
     if files is not None:
         files(folder / project)

@@ -21,6 +21,10 @@ with a probability of 99 %."""
 
 _MISSING = "the dataset refers to a file that does not exist"
 _NOT_THERE = "this file does not exist; a relative path starts at the folder where the command runs"
+_NO_CUDA = re.compile(r"NVIDIA driver|[Nn]o CUDA GPUs|CUDA-capable device|compiled with CUDA|re-initialize CUDA")
+"""What torch says where it cannot use CUDA: without a device, in a build without CUDA, and in a forked process."""
+_CHOOSE_DEVICE = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+_CPU_SAMPLES = "return tensors of the CPU, and move the batch in the training loop: batch.to(device, non_blocking=True)"
 _PROVIDE = "mount or download what is missing, or change the path"
 _MOST_CALLERS = 40
 """Frames of a traceback that are kept: a recursion has a thousand."""
@@ -96,6 +100,8 @@ def _finding(lab: Lab, incident: Incident, rate: str | None = None, after: str |
     if hint == _MISSING and incident.stage != "sample":  # such as a model's checkpoint, or an argument of a script
         hint = None if _ABSOLUTE.search(incident.message) else _NOT_THERE
         repair = _PROVIDE
+    if _NO_CUDA.search(incident.message):
+        repair = _CHOOSE_DEVICE if incident.stage in ("import", "factory", "script") else _CPU_SAMPLES
     callers = incident.own_frames[:-1][-_MOST_CALLERS:]
     evidence = {
         "exception": incident.message,

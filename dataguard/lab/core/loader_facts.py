@@ -7,9 +7,11 @@ wrapper surely reads them, while class names may be in any part.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import multiprocessing
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,6 +107,23 @@ class LoaderFacts:
         return samples * max(self.num_workers, 1)
 
 
+@functools.cache
+def _has_cuda() -> bool:
+    """Whether there is a CUDA device, asked in a fork.
+
+    torch refuses CUDA in every fork of a process that has asked: the observations are forks of this one.
+    """
+    if torch.cuda.is_initialized() or torch.cuda._is_in_bad_fork() or not torch.backends.cuda.is_built():
+        return torch.cuda.is_initialized() or torch.cuda.is_available()
+    pid = os.fork()
+    if pid == 0:
+        found = False
+        with contextlib.suppress(Exception):
+            found = torch.cuda.is_available()
+        os._exit(int(found))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+
+
 def facts_of(
     name: str, loader: Loader, roles: Mapping[str, str], factory: str, made_at: Place | None = None
 ) -> LoaderFacts:
@@ -144,7 +163,7 @@ def facts_of(
         own_iter=overrides_iter(loader),
         in_order=getattr(loader, "in_order", True),
         double=torch.get_default_dtype() == torch.float64,
-        cuda=torch.cuda.is_available(),
+        cuda=_has_cuda(),
         made_at=Location(*made_at) if made_at else None,
         collate_at=_collate_at(loader.collate_fn),
         batch_sampler_at=Location(*yields) if (yields := samples_at(unwrapped(loader.batch_sampler))) else None,

@@ -238,6 +238,8 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerato
 class Change:
     """A value that reading one sample changed, the line that writes to it, and whether it has one row per sample.
 
+    So has a series of which samples are windows.
+
     Where no line of the user's code does, `at` is where the dataset is defined.
 
     `shared`: processes share its memory, so that what a worker changes outlives the worker.
@@ -269,8 +271,37 @@ def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tu
             path for path, entries in listed.items() if _changes_with_sample(lengths, longer, entries, now.get(path))
         ]
         changed |= dict.fromkeys(made, False)
+    for path in [path for path, rows in changed.items() if not rows]:
+        changed[path] = _changes_a_window(reader, index, path, lengths)
     at = _written_at(reader, index, changed) or made_at(loader.dataset)
     return tuple(Change(path, at, rows, path in shared) for path, rows in changed.items())
+
+
+def _changes_a_window(reader: Reader, index: Index, path: str, lengths: Counter[int]) -> bool:
+    """Whether each read of a sample changes the same neighbouring rows of an array, as many as the sample is long.
+
+    A window of a series is such rows. A memory of earlier reads changes others at each read, or all of them.
+    """
+    windows = set()
+    for draw in LATER_STATES:
+        before = _array_at(reader.dataset, index, path)
+        before = before if before is None else before.copy()
+        reader.read(index, draw)
+        after = _array_at(reader.dataset, index, path)
+        if before is None or after is None or before.shape != after.shape or before.ndim == 0:
+            return False
+        differs = (before != after) & ~((before != before) & (after != after))  # NaN is no change
+        rows = np.flatnonzero(differs.reshape(len(differs), -1).any(1))
+        windows.add((int(rows[0]), int(rows[-1]) + 1, len(rows)) if len(rows) else (0, 0, 0))
+        if len(windows) > 1:
+            return False
+    ((start, stop, changed),) = windows
+    return 1 < changed == stop - start < len(after) and changed in lengths
+
+
+def _array_at(dataset: Any, index: Index, path: str) -> np.ndarray | None:
+    value = dict(_contents(dataset, index)).get(path)
+    return array_of(value) if isinstance(value, np.ndarray | torch.Tensor) else None
 
 
 def _written_at(reader: Reader, index: Index, paths: Iterable[str]) -> tuple[str, int] | None:

@@ -49,7 +49,7 @@ class Survey:
 
     `facts` are their settings, by loader name; `modules` are those that the factory imported, in order. `seconds` is
     the duration. Without a `checkpoint`, `reason` says why none can be taken; with one, what its forks lack. `alone`:
-    two observations at once would disturb each other through a file.
+    two observations at once would disturb each other through a file. `absent` are the names of loaders that are None.
     """
 
     facts: Mapping[str, LoaderFacts]
@@ -58,6 +58,7 @@ class Survey:
     checkpoint: Checkpoint | None = None
     reason: str | None = None
     alone: bool = False
+    absent: tuple[str, ...] = ()
 
 
 WITHOUT_CHECKPOINT = "DATAGUARD_WITHOUT_CHECKPOINT"
@@ -124,16 +125,17 @@ def _built(target: Target, settings: Settings, folder: Path, *, stay: bool) -> S
         for name, loader in loaders.items()
     }
     modules = tuple(module for module in sys.modules if module not in imported)
+    absent = tuple(construction.absent)
     if before is None or (change := answers.changed_surroundings()):
-        return Survey(facts, modules, seconds, reason=f"it changes {change}" if before else None)
+        return Survey(facts, modules, seconds, reason=f"it changes {change}" if before else None, absent=absent)
     exclusive = before.shares_files(folder.parent)
     reason = before.unsafe(folder) if stay else None
     if not stay or (reason is not None and not target.runs_once):
-        return Survey(facts, modules, seconds, reason=reason, alone=exclusive)
+        return Survey(facts, modules, seconds, reason=reason, alone=exclusive, absent=absent)
     files, asked_at = before.files(folder.parent), next(iter(asked), None)
     decodes = bool(decoders)
     checkpoint = Checkpoint(loaders, construction, files, decodes=decodes, asked_for_rank=asked_at, seconds=seconds)
-    return Survey(facts, modules, seconds, checkpoint, reason, exclusive)
+    return Survey(facts, modules, seconds, checkpoint, reason, exclusive, absent)
 
 
 class Checkpoint:

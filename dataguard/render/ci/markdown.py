@@ -121,7 +121,7 @@ def _evidence(project: Project, finding: Finding) -> Iterator[str]:
     if at and at.file:
         at = replace(at, file=project.relative(at.file) or at.file)
     location = [f"- at {_safe(str(at))}"] if at and str(at) else []
-    values = {_safe(str(name).replace("_", " ")): fold(value) for name, value in finding.evidence.items()}
+    values = {_safe(str(name)): fold(value) for name, value in finding.evidence.items()}
     lines = [
         f"- {name}: {_safe(clean(value, _MOST_CHARACTERS))}" for name, value in values.items() if "\n" not in value
     ]

@@ -62,7 +62,7 @@ class Evidence:
 
     def rows(self, values: Mapping[str, object]) -> list[View]:
         """A row for each key and its value."""
-        shown = [self._row(str(key).replace("_", " "), value) for key, value in list(values.items())[:_ROWS]]
+        shown = [self._row(str(key), value) for key, value in list(values.items())[:_ROWS]]
         if len(values) > _ROWS:
             shown.append(self._row("…", counted(len(values) - _ROWS, "more rows")))
         return shown
@@ -164,7 +164,7 @@ def _line(line: Any, evidence: Evidence) -> View:
     return {
         "severity": result.severity.value,
         "mark": MARKS[result.severity][0],
-        "code": ", ".join(effect.code for effect in line.effects),
+        "codes": [effect.code for effect in line.effects],
         "loaders": line.loaders,
         "place": evidence.place(first),
         "message": evidence.short(first.message),

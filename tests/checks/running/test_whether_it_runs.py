@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from dataguard.core.model import Severity, Status
 from dataguard.engine import scan
@@ -46,3 +47,23 @@ def test_a_factory_that_raises_is_shown_once_with_its_callers_and_called_alone(
     assert finding.evidence["fix here"] == "mount or download what is missing, or change the path"
     assert finding.repro == f"PYTHONPATH=src python -c 'from {name} import make; make(split='\"'\"'a'\"'\"')'"
     assert str(report).count("FileNotFoundError") == 2  # the finding, and its line at the end
+
+
+@pytest.mark.scan
+def test_a_sample_moved_to_cuda_is_told_from_a_device_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Torch refuses CUDA in forks of a process that asked for it, whether there is a device or not."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "moved.py").write_text(
+        "from torch.utils.data import DataLoader\n"
+        "from tests.loaders.nasty import Numbers\n"
+        "import torch\n"
+        "def move(): torch.zeros(1).to('cuda')\n"
+        "def make(): return {'train': None, 'val': DataLoader(Numbers(move, 0), num_workers=2)}\n"
+    )
+    report = scan("moved:make", Settings(select=("DG001",)))
+    (finding,) = report.failed[0].findings
+    assert finding.evidence["fix here"].startswith("return tensors of the CPU")
+    assert torch.cuda.is_available() or "re-initialize" not in finding.message
+    assert report.notes == ("moved:make: train is None, and is not scanned",)
