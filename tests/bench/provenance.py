@@ -73,7 +73,12 @@ def all_questions(dataset: Windows, folder: Path) -> object:
     asked = Questions(
         len(dataset), indices, indices[1:4], None, (), None, (), rows=True, in_windows=True, groups=True, reached=True
     )
-    return find_held_rows(Construction(lambda: DataLoader(dataset)), folder, asked)
+
+    def build(*, reuse: bool = False, **wanted: Any) -> Any:
+        del reuse
+        return Construction(wanted).variant(DataLoader(dataset))
+
+    return find_held_rows(build, folder, asked)
 
 
 def rows_changed(folder: Path) -> list[str]:

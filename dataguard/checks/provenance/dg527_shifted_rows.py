@@ -29,8 +29,8 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
 
     Symptom: the model learns less than it could, or to follow instead of to predict: each action is paired with the
         state after it, each value with the time of another one.
-    Cause: two slices of one table begin at different rows, as `[t:t + n]` and `[t + 1:t + 1 + n]`; or a column of it holds
-        the next value of another one.
+    Cause: two slices of one table begin at different rows, as `[t:t + n]` and `[t + 1:t + 1 + n]`; or a column holds
+        the next values of another one.
     Fix: slice both with the same indices. Which leaves belong together is known by names such as `x` and `x_mark`, or
         declared: `[tool.dataguard.contract] aligned = ["state", "action"]`.
     Links: https://minari.farama.org/main/content/dataset_standards/
