@@ -144,8 +144,8 @@ def _followed(subject: Subject, method: str, folder: Path) -> Followed:
     if method == "fork":
         loader, indices = _ready(subject)
     else:
-        own, _ = _ready(subject)
-        loader, indices, _ = _sent(subject, folder)
+        own = _ready(subject)[0]
+        loader, indices = _sent(subject, folder)[:2]
         dropped = _line_that_drops(own, loader)
 
     @contextlib.contextmanager
