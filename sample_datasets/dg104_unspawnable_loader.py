@@ -44,26 +44,26 @@ def scale(image: Tensor, factor: float) -> Tensor:
 
 def bad() -> DataLoader[Any]:
     """One of the transforms is a lambda, and the start method is left to the platform."""
-    chain = Chain(invert, torch.relu, lambda image: image * 2)
+    chain = Chain(invert, torch.relu, lambda image: image * 2)  # culprit
     return DataLoader(Pictures(transform=chain), batch_size=4, num_workers=2)
 
 
 def bad_spawn() -> DataLoader[Any]:
     """The same, and the loader asks for spawn."""
-    chain = Chain(invert, torch.relu, lambda image: image * 2)
+    chain = Chain(invert, torch.relu, lambda image: image * 2)  # culprit
     return DataLoader(Pictures(transform=chain), batch_size=4, num_workers=2, multiprocessing_context="spawn")
 
 
 def bad_forkserver() -> DataLoader[Any]:
     """The same under forkserver, the default on Linux from Python 3.14 on."""
-    chain = Chain(invert, torch.relu, lambda image: image * 2)
+    chain = Chain(invert, torch.relu, lambda image: image * 2)  # culprit
     return DataLoader(Pictures(transform=chain), batch_size=4, num_workers=2, multiprocessing_context="forkserver")
 
 
 def scaling(factor: float) -> Transform:
     """Make a transform that holds its factor in a closure."""
 
-    def scaled(image: Tensor) -> Tensor:
+    def scaled(image: Tensor) -> Tensor:  # culprit
         return image * factor
 
     return scaled
@@ -78,7 +78,7 @@ def bad_closure() -> DataLoader[Any]:
 def bad_local_class() -> DataLoader[Any]:
     """The dataset's class is defined inside the factory, as it happens in notebooks and tests."""
 
-    class Inverted(Pictures):
+    class Inverted(Pictures):  # culprit
         def __getitem__(self, index: int) -> tuple[Tensor, int]:
             image, label = super().__getitem__(index)
             return 1 - image, label
@@ -91,7 +91,7 @@ class NoisyPictures(Pictures):
 
     def __init__(self) -> None:
         super().__init__()
-        self.generator = torch.Generator().manual_seed(0)
+        self.generator = torch.Generator().manual_seed(0)  # culprit
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
@@ -108,7 +108,7 @@ class Annotated(Pictures):
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self.file = path.open("rb")
+        self.file = path.open("rb")  # culprit
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, _ = super().__getitem__(index)
@@ -124,7 +124,7 @@ class Cache:
     """Pictures that were made before, guarded by a lock."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.Lock()  # culprit
         self.kept: dict[int, Tensor] = {}
 
     def get(self, number: int) -> Tensor:
@@ -156,7 +156,7 @@ def bad_collate() -> DataLoader[Any]:
         Pictures(),
         batch_size=4,
         num_workers=2,
-        collate_fn=lambda samples: default_collate(samples),
+        collate_fn=lambda samples: default_collate(samples),  # culprit
     )
 
 
@@ -166,7 +166,7 @@ def bad_worker_init() -> DataLoader[Any]:
         Pictures(),
         batch_size=4,
         num_workers=2,
-        worker_init_fn=lambda worker: torch.set_num_threads(1),
+        worker_init_fn=lambda worker: torch.set_num_threads(1),  # culprit
     )
 
 

@@ -56,7 +56,7 @@ def loader(read: Read, **settings: Any) -> DataLoader[Any]:
 
 def temporary(content: bytes = b"") -> IO[bytes]:
     """A file without a name, which is gone when nobody holds it any more."""
-    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - to stay open is what these samples are about
+    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - to stay open is what these samples are about  # culprit
     file.write(content)
     return file
 
@@ -74,12 +74,12 @@ class SeekAndRead:
 
 def bad() -> DataLoader[Any]:
     """The file is opened by the factory, and both workers read it."""
-    return loader(SeekAndRead(RECORDS.open("rb", buffering=0)))
+    return loader(SeekAndRead(RECORDS.open("rb", buffering=0)))  # culprit
 
 
 def bad_buffered() -> DataLoader[Any]:
     """The file has a buffer, of which each worker has a copy of its own."""
-    return loader(SeekAndRead(RECORDS.open("rb")))
+    return loader(SeekAndRead(RECORDS.open("rb")))  # culprit
 
 
 def bad_temporary() -> DataLoader[Any]:
@@ -87,7 +87,7 @@ def bad_temporary() -> DataLoader[Any]:
     return loader(SeekAndRead(temporary(RECORDS.read_bytes())))
 
 
-MODULE_FILE = RECORDS.open("rb", buffering=0)
+MODULE_FILE = RECORDS.open("rb", buffering=0)  # culprit
 
 
 def read_module_file(number: int) -> bytes:
@@ -125,7 +125,7 @@ class Wholly:
     """Reads the whole file for each record."""
 
     def __init__(self) -> None:
-        self.file = RECORDS.open("rb", buffering=0)
+        self.file = RECORDS.open("rb", buffering=0)  # culprit
         self.file.read()
 
     def __call__(self, number: int) -> bytes:
@@ -166,7 +166,7 @@ def bad_tar() -> DataLoader[Any]:
 
 def bad_three_workers() -> DataLoader[Any]:
     """Three persistent workers read one file, in a shuffled order."""
-    read = SeekAndRead(RECORDS.open("rb"))
+    read = SeekAndRead(RECORDS.open("rb"))  # culprit
     return loader(read, num_workers=3, persistent_workers=True, shuffle=True)
 
 
@@ -194,7 +194,7 @@ class Headed:
     """Holds a file for each record, and has read its first bytes: what follows lies in a buffer by then."""
 
     def __init__(self, buffering: int) -> None:
-        self.files = [RECORDS.open("rb", buffering=buffering) for _ in range(COUNT)]
+        self.files = [RECORDS.open("rb", buffering=buffering) for _ in range(COUNT)]  # culprit
         self.heads = [file.read(4) for file in self.files]
 
     def __call__(self, number: int) -> bytes:
@@ -213,7 +213,7 @@ class LockedInVain(SeekAndRead):
     """Reads under a lock that belongs to the open file, which the workers share: none ever waits."""
 
     def __init__(self) -> None:
-        super().__init__(RECORDS.open("rb", buffering=0))
+        super().__init__(RECORDS.open("rb", buffering=0))  # culprit
 
     def __call__(self, number: int) -> bytes:
         fcntl.flock(self.file, fcntl.LOCK_EX)

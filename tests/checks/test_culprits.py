@@ -23,7 +23,7 @@ from tests.support.recordings import Recording, recordings, verdict_of
 ROOT = Path(__file__).parents[2]
 MARK = "# culprit"
 FOLLOWED = (
-    *("DG101", "DG102", "DG103", "DG107", "DG108"),
+    *("DG101", "DG102", "DG103", "DG106", "DG107", "DG108"),
     *("DG201", "DG202", "DG203", "DG204", "DG205", "DG206", "DG209", "DG210", "DG302", "DG303", "DG306", "DG307"),
     *("DG308", "DG312", "DG411"),
     *("DG401", "DG402", "DG403", "DG406", "DG407", "DG409", "DG410", "DG412"),

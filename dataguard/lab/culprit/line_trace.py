@@ -244,9 +244,10 @@ class LineTrace:
             self._keep_dropped(frame)
 
     def _keep_dropped(self, frame: FrameType) -> None:
-        """Keep the variables of a line that computes something, and neither assigns nor returns it."""
-        text = _unused_results(frame.f_code.co_filename).get(self._lines[frame])
-        if text is not None and len(self._dropped) < MOST_DROPPED:
+        """Keep the variables of a line that computes something of an array, and neither assigns nor returns it."""
+        text, names = _unused_results(frame.f_code.co_filename).get(self._lines[frame], ("", ()))
+        used = (held for name in names for _, held in _entries(frame.f_locals.get(name)))
+        if len(self._dropped) < MOST_DROPPED and any(map(_is_array, used)):
             calls = tuple(map(self._call_of, self._own_frames(frame)))[::-1]
             self._dropped.append((text, frame, dict(frame.f_locals), calls))
 
@@ -381,15 +382,18 @@ def _start_of(code: CodeType) -> int:
 
 
 @lru_cache(maxsize=256)
-def _unused_results(file: str) -> Mapping[int, str]:
-    """The expressions of a file that call or select something and whose results are not used, by their lines."""
+def _unused_results(file: str) -> Mapping[int, tuple[str, tuple[str, ...]]]:
+    """The expressions of a file that call or select something and whose results are not used, by their lines.
+
+    Each with the names that it uses.
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:  # source that was changed since
         return {}
     values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
     return {
-        line: ast.unparse(value)
+        line: (ast.unparse(value), tuple(one.id for one in ast.walk(value) if isinstance(one, ast.Name)))
         for value in values
         if isinstance(value, ast.Call | ast.Subscript)
         for line in range(value.lineno, (value.end_lineno or value.lineno) + 1)
@@ -400,8 +404,12 @@ def _arrays_of(value: Any) -> Iterator[tuple[str, Any]]:
     """The arrays that are attributes of an object."""
     with suppress(Exception):  # an object of the user's may refuse to be inspected
         for name, held in list(vars(value).items()):
-            if isinstance(held, np.ndarray | torch.Tensor) or is_pillow(held):
+            if _is_array(held):
                 yield f".{name}", held
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | torch.Tensor) or is_pillow(value)
 
 
 def content_of(value: Any) -> int | None:

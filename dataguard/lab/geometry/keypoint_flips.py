@@ -124,13 +124,12 @@ class _Flips:
         """How the values of a look are flipped, beside each that was there before."""
         is_mask, now = _values_of(look)
         before = self._earlier[is_mask, now.shape]
-        between = partial(_flip_between, sides=self._sides) if is_mask else self._flip_of_points
-        kinds = {between(one, now) for one in before}
+        kinds = {
+            _flip_between(one, now, self._sides) if is_mask else flip_between(one, now, self._sides.partner)
+            for one in before
+        }
         before.append(now)
         return kinds
-
-    def _flip_of_points(self, first: np.ndarray, second: np.ndarray) -> str | None:
-        return flip_between(first, second, self._sides.partner)
 
     def are_swapped(self, look: Look, other: Look) -> bool:
         """Whether another look has the points of a look with sides swapped: symmetric points seem to have moved."""

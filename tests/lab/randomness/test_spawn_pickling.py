@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import multiprocessing
 import sys
 import threading
@@ -18,6 +19,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from dataguard.lab.randomness.unpicklable_parts import find_culprit, try_pickling
+from sample_datasets import dg104_unspawnable_loader
 
 Pair = namedtuple("Pair", ["one", "two"])
 
@@ -215,3 +217,13 @@ def test_a_generator_of_torch_is_told_only_where_it_is_sent() -> None:
     assert [generator.path for generator in found.generators] == ["dataset.rng"]
     assert found.culprit is not None
     assert found.culprit.path == "dataset.draw"
+
+
+@pytest.mark.parametrize(
+    "name", ["bad", "bad_closure", "bad_local_class", "bad_torch_generator", "bad_open_file", "bad_lock", "bad_collate"]
+)
+def test_the_line_that_defines_or_sets_the_part_is_found(name: str) -> None:
+    tried = try_pickling(getattr(dg104_unspawnable_loader, name)(), forked=True)
+    culprit = tried.culprit or tried.generators[0]
+    assert culprit.at
+    assert "# culprit" in linecache.getline(*culprit.at)

@@ -1,0 +1,161 @@
+"""The line that catches an error, drops a result, goes on with a generator, or gives a part to a loader."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from torch.utils.data import DataLoader, Dataset, Subset
+
+from dataguard.lab.culprit.construction import place_of_part, selects
+from dataguard.lab.culprit.line_trace import LineTrace, content_of, line_of_difference, line_only_in
+from dataguard.lab.reading.open_files import opening_line
+
+MARK = "# here"
+
+
+def is_marked(place: Sequence[Any] | None) -> bool:
+    return place is not None and MARK in linecache.getline(place[0], place[1])
+
+
+def suppressing(path: str) -> str:
+    text = "nothing"
+    with contextlib.suppress(OSError):  # here
+        text = Path(path).read_text(encoding="utf-8")
+    return text
+
+
+def catching(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:  # here
+        return "nothing"
+
+
+def passing_on(path: str) -> str:
+    with contextlib.suppress(OSError):  # here
+        with contextlib.ExitStack():
+            return Path(path).read_text(encoding="utf-8")
+        return "never"
+    return "nothing"
+
+
+@pytest.mark.parametrize("read", [suppressing, catching, passing_on])
+def test_the_line_that_catches_an_error(read: Callable[[str], str]) -> None:
+    assert is_marked(line_only_in(lambda: read("missing"), lambda: read(__file__)))
+
+
+def test_nothing_is_caught_in_two_equal_reads() -> None:
+    assert line_only_in(lambda: suppressing("missing"), lambda: suppressing("missing")) is None
+
+
+def flipped(mask: np.ndarray) -> np.ndarray:
+    mask.sum(axis=0)  # here
+    len(mask)
+    np.negative(mask, out=mask)
+    return mask
+
+
+def test_a_result_that_is_dropped_is_computed_once_more() -> None:
+    mask = np.arange(12.0).reshape(3, 4)
+    trace = LineTrace(lambda array: array.shape if array.ndim else None, {}, dropping=True)
+    with trace.following():
+        flipped(mask)
+    (look,) = trace.dropped()
+    assert is_marked((look.file, look.line))
+    assert look.state == (4,)
+
+
+class Labels:
+    """Labels that a generator yields, whatever the index."""
+
+    def __init__(self) -> None:
+        self.labels = self._labels()
+
+    def _labels(self) -> Iterator[int]:
+        while True:
+            yield from range(5)
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return index, next(self.labels)  # here
+
+
+def test_a_generator_that_goes_on_is_a_state() -> None:
+    labels = Labels()
+    labels[0]
+    assert is_marked(line_of_difference(lambda: labels[3], {"dataset": labels}))
+
+
+def test_lists_of_arrays_in_a_dictionary_are_followed() -> None:
+    def sample() -> dict[str, list[np.ndarray]]:
+        return {"images": [np.full(3, 2.0) for _ in range(2)]}  # here
+
+    trace = LineTrace(content_of, {})
+    with trace.following():
+        sample()
+    assert "return['images'][1]" in [look.name for look in trace.looks if is_marked((look.file, look.line))]
+
+
+class Rows(Dataset[int]):
+    def __init__(self, rows: Sequence[int]) -> None:
+        self.rows = rows
+
+    def __getitem__(self, index: int) -> int:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def converted() -> DataLoader[Any]:
+    rows = np.arange(8)
+    chosen = rows[2:]  # here
+    data = Rows(rows)
+    return DataLoader(Subset(data, chosen.tolist()))
+
+
+def selected() -> DataLoader[Any]:
+    rows = np.arange(8)
+    return DataLoader(Rows(rows[2:].tolist()))  # here
+
+
+def half(rows: np.ndarray) -> list[int]:
+    return rows[::2].tolist()
+
+
+def chosen_by_function() -> DataLoader[Any]:
+    rows = np.arange(8)
+    return DataLoader(Rows(half(rows)))  # here
+
+
+@pytest.mark.skipif("not hasattr(is_marked.__code__, 'co_positions')", reason="Python 3.10 knows no columns")
+@pytest.mark.parametrize("factory", [converted, selected, chosen_by_function])
+def test_a_converted_argument_is_decided_where_its_variable_is(factory: Callable[[], DataLoader[Any]]) -> None:
+    found = place_of_part(factory, factory, lambda _: ["dataset"], selects)
+    assert found
+    assert is_marked(found[1])
+
+
+class Lines(Rows):
+    def __init__(self, path: str) -> None:
+        super().__init__(range(4))
+        Path(path).read_bytes()
+        self.file = open(path, "rb")  # noqa: SIM115, PTH123 # here
+
+
+def test_the_line_that_opens_a_file(tmp_path: Path) -> None:
+    loaders: list[DataLoader[Any]] = []
+
+    def again() -> DataLoader[Any]:
+        loaders.append(DataLoader(Lines(__file__)))
+        return loaders[-1]
+
+    assert is_marked(opening_line(again, tmp_path, "dataset.file"))
+    assert opening_line(again, tmp_path, "dataset.other") is None
+    for loader in loaders:
+        loader.dataset.file.close()  # type: ignore[attr-defined]
