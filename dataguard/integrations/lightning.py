@@ -31,6 +31,10 @@ class GuardCallback(_Callback):  # type: ignore[misc]
             for role, source in (("train", loop._data_source), ("val", loop.epoch_loop.val_loop._data_source)):
                 source.dataloader = partial(self._guarded, source.dataloader, role)
 
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
+        """Record where the training is, with the option `resume`: see `guard.checkpoint`."""
+        guard.checkpoint()
+
     def _guarded(self, make: Callable[[], Any], role: str) -> Any:
         loaders = make()
         return loaders if loaders is None else guard(loaders, name=role, role=role, **self.options)

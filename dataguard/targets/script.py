@@ -30,7 +30,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from dataguard.core.incident import is_library
 from dataguard.core.model import UsageError
 from dataguard.settings.target_spelling import module_of, script_of
-from dataguard.targets.discovery import is_loader
+from dataguard.targets.discovery import is_loader, parts_of
 from dataguard.targets.spelling import program_named
 from dataguard.targets.variants import Loader, constructors
 
@@ -207,6 +207,8 @@ def _joined(distributed: Any) -> Callable[..., None]:
 
 _EVALUATING, _TRAINING = ("sanity", "valid", "eval", "test", "predict"), ("train", "fit")
 """Parts of the names of functions that evaluate, and of those that train."""
+_EVALUATION_MAKER = "get_eval_dataloader"
+"""The method of a trainer that makes the loader of one of its evaluation datasets (transformers, trl and their kin)."""
 _MOST_ENTRIES = 1000
 """A larger collection holds samples, not loaders."""
 
@@ -277,9 +279,27 @@ class Script:
         loaders = self._held(frames)
         if evaluates and not again and not any("train" in name.lower() for name in loaders):
             return True
-        self._found = loaders
+        self._asked += self._made_later(frames)
+        self._found = self._held(frames)
         self._stop()
         raise AssertionError("a script that was stopped is running")
+
+    def _made_later(self, frames: Sequence[FrameType]) -> list[tuple[str, Loader]]:
+        """The loaders of an evaluation that a trainer on the stack makes only after its first steps."""
+        owners = {id(frame.f_locals.get("self")): frame.f_locals.get("self") for frame in frames}
+        trainers = [owner for owner in owners.values() if callable(getattr(type(owner), _EVALUATION_MAKER, None))]
+        made: list[tuple[str, Loader]] = []
+        for trainer in trainers:
+            datasets = getattr(trainer, "eval_dataset", None)
+            for name in () if datasets is None else datasets if isinstance(datasets, dict) else (None,):
+                try:
+                    product = getattr(trainer, _EVALUATION_MAKER)(*([] if name is None else [name]))
+                except Exception as error:  # noqa: BLE001 - the user's datasets and collate functions may raise anything
+                    self.notes.append(f"{_EVALUATION_MAKER}() raised {_summary(error)}: no evaluation is scanned")
+                    continue
+                role = f"val_{name}" if name else "val"
+                made += ((role, loader) for _, loader in parts_of(product) if is_loader(loader))
+        return made
 
     def _held(self, frames: Iterable[FrameType]) -> dict[str, Loader]:
         return _named([frame.f_locals for frame in reversed(list(frames)) if _is_own(frame)], self._asked)

@@ -7,6 +7,7 @@ loader that is made from its class is guarded, too. Its iterator hands each batc
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -101,11 +102,14 @@ class Guard:
             same_batches=same_batches,
             resume=None if resume is None else Path(resume),
         )
-        for part, inner in _loaders_of(loader):
+        inside = list(_loaders_of(loader))
+        for part, inner in inside:
             named = ".".join(filter(None, (name, part))) or role or "loader"
             guarded(inner, _unique(named), options)
             if resume is not None:
                 watch_of(inner).progress = _progress(Path(f"{resume}.{named}"))
+        if resume is not None and len(inside) == 1 and inside[0][1] is not loader:
+            _watch_wrapper(loader, watch_of(inside[0][1]))
         return loader
 
     def checkpoint(self) -> None:
@@ -178,8 +182,25 @@ def guarded(loader: Any, name: str, options: Options) -> Any:
     except (AttributeError, TypeError) as error:
         words = f"guard cannot watch a {base.__name__}: pass a DataLoader, or an object of your own class"
         raise UsageError(words) from error
+    if is_torch and vars(loader).get("_iterator") is not None:
+        _adopt_iterator(loader, watch)
     WATCHES.append(watch)
     return loader
+
+
+def _adopt_iterator(loader: Any, watch: Watch) -> None:
+    """Watch the iterator that a loader has made already and gives out next: for persistent workers, or its state.
+
+    Its order is not recorded. Another iterator would draw from the global generator, and change the training.
+    """
+    made, shuffler = loader._iterator, None if isinstance(loader.dataset, IterableDataset) else shuffler_of(loader)
+    if not isinstance(made, Batches):
+        holder = weakref.ref(loader)
+
+        def begin() -> Pass:
+            return watch.begin(length_of(holder()) if shuffler else None, shuffler)
+
+        loader._iterator = Batches(made, watch, begin(), begin)
 
 
 _WATCH = "_dataguard_watch"
@@ -290,10 +311,62 @@ def _resuming(base: Any) -> type:
 
         def state_dict(self, *args: Any, **kwargs: Any) -> Any:
             state = super().state_dict(*args, **kwargs)
-            watch_of(self).save_progress()
+            watch: Watch = watch_of(self)
+            if not watch.is_wrapped:  # the wrapper is asked for its state as well, and may ask here after each batch
+                watch.save_progress()
             return state
 
     return Resuming
+
+
+def _watch_wrapper(wrapper: Any, watch: Watch) -> None:
+    """Follow what an object around the loader gives to the loop, such as accelerate's, which fetch a batch ahead."""
+    base = getattr(type(wrapper), GUARDED, type(wrapper))
+    is_given = isinstance(wrapper, Mapping | Sequence) or not hasattr(base, "__iter__")
+
+    class Wrapper(base):  # type: ignore[misc, valid-type]
+        def __iter__(self) -> Any:
+            return _Handed(super().__iter__(), watch)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            plain = object.__new__(base)
+            vars(plain).update(vars(self))
+            return plain.__reduce_ex__(protocol)
+
+    class Stateful(Wrapper):
+        def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+            state = super().state_dict(*args, **kwargs)
+            watch.save_progress()
+            return state
+
+    kind = Stateful if hasattr(base, "state_dict") else Wrapper
+    for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
+        setattr(kind, attribute, getattr(base, attribute))
+    setattr(kind, GUARDED, base)
+    if not is_given:
+        with contextlib.suppress(AttributeError, TypeError):  # an object whose class cannot be changed
+            _set_class(wrapper, kind)
+            watch.is_wrapped = True
+
+
+_set_class = vars(object)["__class__"].__set__
+"""Sets the class of an object, also of one that pretends to be of another one."""
+
+
+class _Handed(Proxy):
+    """The iterator of a wrapper, whose batches the loop receives."""
+
+    def __init__(self, inner: Any, watch: Watch) -> None:
+        super().__init__(inner)
+        self._watch = watch
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        batch = next(self._inner)
+        self._watch.hand(batch)
+        return batch
 
 
 def _reduced(loader: Any, _: Any) -> Any:

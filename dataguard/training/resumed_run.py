@@ -11,10 +11,11 @@ import base64
 import json
 import os
 import zlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch.distributed as dist
@@ -113,6 +114,15 @@ class _Steps:
 STEPS = _Steps()
 
 
+class _Fetched(NamedTuple):
+    """A batch of one pass, `now`, by its digests and indices; `planned` is the length of the pass."""
+
+    now: object
+    digests: Digests
+    indices: Sequence[Any] | None
+    planned: int | None
+
+
 class Progress:
     """Where one loader is in a run, and what an earlier run, if any, left about it at `path`."""
 
@@ -126,6 +136,10 @@ class Progress:
         """How many batches were compared with what an earlier run left."""
         self.checkpoints = 0
         self._saved: Checkpoint | None = None
+        self._fetched: deque[_Fetched] = deque()
+        """What a wrapper has fetched, and the loop has not received yet."""
+        self._fetching: object = None
+        self._is_aligned = self._is_read = False
         self._pass: object = None
         self._passes = 0
         self._delivered = self._repeated = 0
@@ -151,11 +165,38 @@ class Progress:
 
     def see(self, now: object, batch: Any, indices: Sequence[Any] | None, planned: int | None) -> Finding | None:
         """Follow a batch that the loop is about to receive; the finding, if it is not the one that was to come."""
-        digests = digests_of(batch, indices)
-        if now is not self._pass:
-            self._begin_pass(now, digests, planned)
-        finding = self._compared(digests, indices)
-        self._follow(digests, indices)
+        return self._receive(_Fetched(now, digests_of(batch, indices), indices, planned))
+
+    def fetch(self, now: object, batch: Any, indices: Sequence[Any] | None, planned: int | None) -> None:
+        """Keep a batch that a wrapper fetches, and that the loop may receive later, as with accelerate's loaders."""
+        if now is not self._fetching:
+            self._fetching = now
+            self._fetched.clear()
+            self._is_aligned = self._is_read = False
+        self._fetched.append(_Fetched(now, digests_of(batch, indices), indices, planned))
+
+    def hand(self, batch: Any) -> Finding | None:
+        """Follow the batch that a wrapper gives to the loop: the next one that it fetched, after what it skips."""
+        if not self._fetched:
+            return None
+        if not self._is_aligned:
+            given = digests_of(batch, None)
+            places = (
+                number for number, one in enumerate(self._fetched) if given and given.items() <= one.digests.items()
+            )
+            for _ in range(next(places, 0)):
+                self._fetched.popleft()
+            self._is_aligned = True
+        received = self._fetched.popleft()
+        finding = self._receive(received)
+        ended = self._is_read and not self._fetched
+        return finding or (self._judge_end(received.now) if ended else None)
+
+    def _receive(self, fetched: _Fetched) -> Finding | None:
+        if fetched.now is not self._pass:
+            self._begin_pass(fetched.now, fetched.digests, fetched.planned)
+        finding = self._compared(fetched.digests, fetched.indices)
+        self._follow(fetched.digests, fetched.indices)
         return finding
 
     def _begin_pass(self, now: object, digests: Digests, planned: int | None) -> None:
@@ -265,7 +306,13 @@ class Progress:
         self.checkpoints += 1
 
     def end(self, now: object) -> Finding | None:
-        """Judge the length of an epoch that was read to its end."""
+        """Judge the length of an epoch that was read to its end, once the loop has received its last batch."""
+        if self._fetched and self._fetched[0].now is now:
+            self._is_read = True
+            return None
+        return self._judge_end(now)
+
+    def _judge_end(self, now: object) -> Finding | None:
         if now is not self._pass:
             return None
         self._ended = True

@@ -52,6 +52,8 @@ class Watch:
         self.ranks = Ranks(options.rank_timeout, options.same_batches) if options.ranks else None
         self.progress: Progress | None = None
         """Where the run is, if it is to be compared after a restart."""
+        self.is_wrapped = False
+        """Whether a wrapper gives the batches to the loop, and says so with `hand`."""
         self.is_training = False
         """Whether a pass was training."""
         self.resumes = False
@@ -104,6 +106,10 @@ class Watch:
         """Look at a batch that is about to be given to the loop."""
         self._gated(lambda: self._see(now, batch))
 
+    def hand(self, batch: Any) -> None:
+        """A wrapper of the loader is about to give a batch to the loop."""
+        self._gated(lambda: self._report_resumed(self.progress and self.progress.hand(batch)))
+
     def end(self, now: Pass) -> None:
         """Judge an epoch that was read to its end, once."""
         if not now.ended:
@@ -136,9 +142,10 @@ class Watch:
         if allowed:
             self._check_values(batch, ViolatingBatch(now.epoch, number, indices, batch))
         if self.progress is not None and now.gradients:
-            finding = self.progress.see(now, batch, indices, now.planned)
-            if finding:
-                self.alarm.report("DG209", finding)
+            if self.is_wrapped:
+                self.progress.fetch(now, batch, indices, now.planned)
+            else:
+                self._report_resumed(self.progress.see(now, batch, indices, now.planned))
         if now.training and now.is_single(_length(batch) if indices is None else len(indices)):
             finding = Finding(f"batch {number} of epoch {now.epoch} holds a single sample")
             self.alarm.report("DG403", finding, ViolatingBatch(now.epoch, number, indices, batch))
@@ -153,6 +160,10 @@ class Watch:
             self.stream_epochs.see(number, batch)
         if now.gradients and self.ranks:
             self.ranks.see(number, batch)
+
+    def _report_resumed(self, finding: Finding | None) -> None:
+        if finding:
+            self.alarm.report("DG209", finding)
 
     def _affords_check(self) -> bool:
         """Whether the values of this batch may be checked."""
@@ -227,9 +238,7 @@ class Watch:
     def _end(self, now: Pass) -> None:
         self.epochs += 1
         if self.progress is not None and now.gradients:
-            finding = self.progress.end(now)
-            if finding:
-                self.alarm.report("DG209", finding)
+            self._report_resumed(self.progress.end(now))
         if self.ranks and now.gradients:
             self.ranks.end(now.epoch)
         if now.planned is None:

@@ -70,14 +70,14 @@ def fit_with_lightning(folder: Path, train: Any, val: Any, **options: Any) -> No
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
-    trainer = lightning.Trainer(
-        max_epochs=3,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        default_root_dir=folder,
-        **options,
-    )
-    trainer.fit(Model(), train, val)
+    checkpoint = options.pop("ckpt_path", None)
+    settings = {
+        "max_epochs": 3,
+        "accelerator": "cpu",
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+        "default_root_dir": folder,
+    }
+    lightning.Trainer(**(settings | options)).fit(Model(), train, val, ckpt_path=checkpoint)

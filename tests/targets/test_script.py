@@ -70,9 +70,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ran(place: Path, script: str, *arguments: str) -> Report:
+def ran(place: Path, script: str, *arguments: str, codes: tuple[str, ...] = ("DG001", "DG101")) -> Report:
     (place / "train.py").write_text(PRELUDE + textwrap.dedent(script))
-    return scan(script_spelling("train.py", arguments), Settings(select=("DG001", "DG101")))
+    return scan(script_spelling("train.py", arguments), Settings(select=codes))
 
 
 def failed(report: Report) -> list[tuple[str, str]]:
@@ -209,6 +209,23 @@ def test_a_training_without_a_loader_is_stopped_before_its_first_step(place: Pat
         ran(place, STEPS)
     assert not (place / "trained").exists()
     assert failed(ran(place, "train_loader = bad()\n" + STEPS)) == [("DG101", "train_loader")]
+    assert not (place / "trained").exists()
+
+
+@pytest.mark.scan
+def test_a_trainer_that_evaluates_after_its_first_step_makes_that_loader_before(place: Path) -> None:
+    pytest.importorskip("transformers")
+    script = """
+    import torch, transformers
+    rows = [{"x": torch.full((1,), float(number))} for number in range(16)]
+    settings = transformers.TrainingArguments("out", report_to=[], use_cpu=True, eval_strategy="steps", eval_steps=1)
+    held_out = {"easy": rows[:4], "hard": rows[4:8]}
+    transformers.Trainer(torch.nn.Linear(1, 1), settings, train_dataset=rows, eval_dataset=held_out).train()
+    note("trained")
+    """
+    report = ran(place, script, codes=("DG001", "DG514"))
+    assert {result.loader for result in report.results} >= {"train", "val_easy", "val_hard"}
+    assert {code for code, _ in failed(report)} == {"DG514"}
     assert not (place / "trained").exists()
 
 

@@ -54,7 +54,9 @@ def ranks(folder: Path, make: Callable[[int], Any], code: str = "DG203", **optio
     """What each of two ranks reports of its loader."""
     answers = CONTEXT.Queue()
     processes = [
-        CONTEXT.Process(target=_rank, args=(rank, folder, make, {"rank_timeout": 60.0, **options}, code, answers), daemon=True)
+        CONTEXT.Process(
+            target=_rank, args=(rank, folder, make, {"rank_timeout": 60.0, **options}, code, answers), daemon=True
+        )
         for rank in range(2)
     ]
     for process in processes:
