@@ -48,6 +48,23 @@ def bad() -> DataLoader[Any]:
     return with_images(described, 36)  # culprit
 
 
+def several(number: int) -> dict[str, Tensor]:
+    """One image or two, each after words."""
+    parts = [described(number + part, PATCHES)["input_ids"][:-7] for part in range(1 + number % 2)]
+    tokens = torch.cat([*parts, Tokenizer().text(number + 5, 6)[1:]])
+    return {"input_ids": tokens, "pixel_values": picture(number, 16, 16)}
+
+
+def bad_several() -> DataLoader[Any]:
+    """Long texts with one image or two are cut within the last."""
+    return with_images(several, 54)  # culprit
+
+
+def good_several() -> DataLoader[Any]:
+    """The same, cut after all images."""
+    return with_images(several, 90)
+
+
 def good() -> DataLoader[Any]:
     """The cut comes after all placeholders."""
     return with_images(described, 64)

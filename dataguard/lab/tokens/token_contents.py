@@ -238,25 +238,40 @@ def _places_of(row: TokenRow, head: Sequence[int]) -> np.ndarray:
 
 
 def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
-    """The placeholder whose count is the same in all rows that end before the full width; None without one."""
+    """The placeholder of images, and rows of the full width whose last image has fewer; None without one.
+
+    All rows that end before the full width have the same number of it, or runs of it of one length: one for each image.
+    """
     with_image = [row for row in rows if row.image]
     width = max((len(row.tokens) for row in with_image), default=0)
     full = [row for row in with_image if int(row.inside.sum()) == width]
     whole = [row for row in with_image if int(row.inside.sum()) < width]
     for token in _runs(whole[0].text) if whole else ():
         counts = {int((row.text == token).sum()) for row in whole}
-        if len(counts) != 1:
-            continue
-        count = counts.pop()
-        cut = [row for row in full if 0 < int((row.text == token).sum()) < count]
-        fewest = min((int((row.text == token).sum()) for row in cut), default=count)
-        first = min(cut, key=lambda row: int((row.text == token).sum()), default=None)
+        if len(counts) == 1:
+            count = counts.pop()
+            rest = [(row, int((row.text == token).sum())) for row in full]
+        else:
+            lengths = {length for row in whole for length in _lengths(row.text, token)}
+            count = min(lengths)
+            if any(length % count for length in lengths) or count < IMAGE_RUN:
+                continue
+            rest = [(row, _lengths(row.text, token)[-1] % count) for row in full if row.text[-1] == token]
+        cut = [(row, fewer) for row, fewer in rest if 0 < fewer < count]
+        first, fewest = min(cut, key=lambda one: one[1], default=(None, count))
         marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
         position = (first.batch, first.row) if first else None
         shown = excerpt(first, marked, word) if first else None
         name = named(token, word)
         return ImageTokens(token, name, count, len(whole), len(cut), fewest, position, shown)
     return None
+
+
+def _lengths(tokens: np.ndarray, token: int) -> list[int]:
+    """The lengths of the runs of a token."""
+    edges = np.flatnonzero(np.diff((tokens == token).astype(int), prepend=0, append=0))
+    lengths: list[int] = np.diff(edges)[::2].tolist()
+    return lengths
 
 
 def _runs(tokens: np.ndarray) -> list[int]:
