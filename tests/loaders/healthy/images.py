@@ -162,6 +162,23 @@ def detection() -> DataLoader[Any]:
     return DataLoader(Detected(), batch_size=4, shuffle=True, collate_fn=as_lists, num_workers=2)
 
 
+class Instances(Detected):
+    """Street scenes with boxes and a mask for each object, drawn from its polygon: all are flipped together."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, target = super().__getitem__(index)
+        masks = torch.zeros(len(target["boxes"]), *image.shape[1:], dtype=torch.uint8)
+        for mask, (left, top, right, bottom) in zip(masks, target["boxes"].int().tolist(), strict=True):
+            polygon = [[left, top], [right - 1, top], [left, bottom - 1]]
+            mask.copy_(torch.from_numpy(cv2.fillPoly(mask.numpy().copy(), [np.array(polygon)], 1)))
+        return image, target | {"masks": masks}
+
+
+def instance_masks() -> DataLoader[Any]:
+    """Masks that no file holds."""
+    return DataLoader(Instances(), batch_size=4, shuffle=True, collate_fn=as_lists, num_workers=2)
+
+
 class SceneFiles(Dataset):
     """The files of street scenes and of their masks."""
 

@@ -606,6 +606,7 @@ class Waveforms(Dataset):
         return len(self.times)
 
     def __getitem__(self, index: int) -> Any:
+        index = range(len(self))[index]
         wave = torch.sin(6.28 * (200 + 20 * index) * self.times[index])
         extra = len(wave) - self.length
         if extra > 0:
@@ -620,16 +621,16 @@ def cropped_or_padded() -> DataLoader[Any]:
     return DataLoader(Waveforms(), batch_size=4, shuffle=True, num_workers=2)
 
 
+def noisy(batch: dict[str, list[Any]]) -> dict[str, Any]:
+    return {"x": [torch.tensor(x) + 0.1 * torch.randn(len(x)) for x in batch["x"]], "y": batch["y"]}
+
+
 def rows_of_datasets() -> DataLoader[Any]:
     """A table of `datasets` with a transform of whole batches."""
     import datasets
 
     data = datasets.Dataset.from_dict({"x": rows().tolist(), "y": classes().tolist()})
-
-    def transform(batch: dict[str, list[Any]]) -> dict[str, Any]:
-        return {"x": [torch.tensor(x) + 0.1 * torch.randn(len(x)) for x in batch["x"]], "y": batch["y"]}
-
-    data.set_transform(transform)
+    data.set_transform(noisy)
     return DataLoader(data, batch_size=8, shuffle=True, num_workers=2)
 
 
