@@ -311,7 +311,9 @@ class Subject(ABC):
         """What is raised where the loader fails only in an observation; `counted` if its dataset counts its reads."""
         incident = failure.incident
         if counted is not None and incident.stage == "sample":
-            return NotTested(f"needs more than {counted.reads} reads in one process: the dataset counts them (see DG001)")
+            return NotTested(
+                f"needs more than {counted.reads} reads in one process, which the dataset counts: see DG001"
+            )
         if isinstance(failure, LoaderRaised):
             self.raised.append(incident)
         if not self.facts.num_workers and _WORKERS.search(incident.changed):
