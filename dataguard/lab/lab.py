@@ -98,7 +98,7 @@ class Lab(Subject):
 
     @property
     def own_processes(self) -> int:
-        """How many processes of its own make the batches of a stream that has no workers; 0 if none were seen."""
+        """How many processes a stream without workers starts to make its batches; 0 if none were seen."""
         facts = observed_or_none(lambda: self.facts)
         if facts is None or facts.kind != "stream" or facts.num_workers:
             return 0

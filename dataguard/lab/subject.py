@@ -319,7 +319,7 @@ class Subject(ABC):
         incident = failure.incident
         if counted is not None and incident.stage == "sample":
             return NotTested(
-                f"needs more than {counted.reads} reads in one process: the dataset counts them (see DG001)"
+                f"needs more than {counted.reads} reads in one process, which the dataset counts: see DG001"
             )
         if isinstance(failure, LoaderRaised):
             self.raised.append(incident)

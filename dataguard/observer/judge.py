@@ -85,7 +85,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
 
 
 def _unseen(lab: Lab) -> NotTested | None:
-    """Why a check does not apply to a stream whose batches are made in processes of its own."""
+    """Why a check does not apply to a stream that starts processes to make its batches."""
     if not lab.own_processes:
         return None
     started = f"batches come from {counted(lab.own_processes, 'processes')} that the loader starts itself"

@@ -98,6 +98,9 @@ def dense_findings(lab: Lab) -> Compared:
 def drawn_findings(lab: Lab) -> Compared:
     """The same about masks and heatmaps that are made of coordinates, such as polygons: those that stay the same."""
     charts = lab.geometry.drawn_targets
+    if charts.uncompared:
+        why = "looks the same where its image moves, or has another shape in each draw"
+        raise Undecided(f"{charts.root}{charts.uncompared[0]} was not compared: it {why}")
     if not charts.targets:
         raise NotApplicable("images do not move between draws, or no target of their shape would show it")
     findings = [

@@ -38,11 +38,13 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
     compared: list[str] = []
     failed = False
     reasons: list[DataguardError] = []
+    dense: Undecided | None = None
     for find in (dense_findings, box_findings, aspect_findings, pair_findings):
         try:
             findings, exercised, leaves = find(lab)
         except (NotApplicable, Undecided) as reason:
             reasons.append(reason)
+            dense = reason if find is dense_findings and isinstance(reason, Undecided) else dense
             continue
         yield from findings
         compared += leaves
@@ -51,5 +53,7 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
     if not total:
         undecided = next((reason for reason in reasons if isinstance(reason, Undecided)), None)
         raise undecided or NotApplicable("; ".join(dict.fromkeys(map(str, reasons))))
+    if dense is not None and not failed:  # boxes that follow say nothing of the mask beside them
+        raise Undecided(f"{dense}; compared: {', '.join(compared[:MOST_NAMED])}" if compared else str(dense))
     names = list(dict.fromkeys(compared))
     return Coverage(total, None if failed or not names else f"compared: {', '.join(names[:MOST_NAMED])}")

@@ -114,8 +114,9 @@ def _finding(lab: Lab, incident: Incident, rate: str | None = None, after: str |
         "fix here": repair,
     }
     return Finding(
-        message=f"{incident.where} raised {incident.headline}"
-        + (f", {after}" if after else f", in {rate}" if rate else ""),
+        message=", ".join(
+            filter(None, [f"{incident.where} raised {incident.headline}", after or (rate and f"in {rate}")])
+        ),
         evidence=without_empty(evidence),
         at=incident.location,
         repro=lab.repro.incident(incident, times=REPRO_READS if rate else 1),

@@ -27,7 +27,7 @@ CONFIRMING_READS = 8
 
 
 def find_read_limit(subject: Subject) -> ReadLimit | None:
-    """Read samples in two orders, each in a process of its own; None if they do not raise after as many reads."""
+    """Read samples in two orders, each in a separate process; None if they do not raise after as many reads."""
     if subject.facts.kind != "map":
         return None
     most = 2 * subject.settings.samples

@@ -64,11 +64,15 @@ class DrawnTarget:
 
 @dataclass(frozen=True, slots=True)
 class DrawnTargets(Rooted):
-    """The targets of a loader that could be compared."""
+    """The targets of a loader that could be compared, and the paths of those that could not.
+
+    `uncompared` ones look the same where their image moves, or have another shape in each draw.
+    """
 
     targets: tuple[DrawnTarget, ...]
     collated: bool
     draws: int
+    uncompared: tuple[str, ...] = ()
 
 
 def run_drawn_targets(
@@ -88,7 +92,10 @@ def run_drawn_targets(
         if (views := _views(reader, number, draw))
     ]
     draws = [(draw, views) for draw, views in draws if not (draw.is_combined or draw.has_views)]
-    return DrawnTargets(tuple(_compared(draws)), reader.collated, len(draws))
+    targets = tuple(_compared(draws))
+    compared = [target for target in targets if target.pairs]
+    uncompared = {target.path for target in targets} - {target.path for target in compared}
+    return DrawnTargets(tuple(compared), reader.collated, len(draws), tuple(sorted(uncompared)))
 
 
 def line_of_drawn_target(
@@ -115,6 +122,7 @@ def _views(reader: ChartedReader, number: int, draw: int) -> list[ChartedSample]
 
 
 def _compared(draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> Iterator[DrawnTarget]:
+    """Every target beside every image that moves; without `pairs` where no two draws would show whether it follows."""
     kept = [_kept(views) for _, views in draws]
     paths = [path for path in (kept[0] if kept else {}) if all(path in leaves for leaves in kept)]
     for image in sorted({name for draw, _ in draws for name in draw.poses}):
@@ -123,6 +131,8 @@ def _compared(draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> Itera
             numbers = [draw.number for draw, _ in draws]
             if _is_constant(numbers, leaves) or not all(map(_has_background, leaves)):
                 continue
+            if all((leaf == leaf.flat[0]).all() for leaf in leaves if leaf.size):
+                continue  # as masks of padding are where there is none
             target = _target(path, image, [draw for draw, _ in draws], leaves)
             if target:
                 yield target
@@ -157,13 +167,15 @@ def _has_background(leaf: np.ndarray) -> bool:
 
 def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np.ndarray]) -> DrawnTarget | None:
     pairs = followed = stayed = 0
-    moved, index, read = "", draws[0].index, (0, 0)
+    moved, index, may_follow, read = "", draws[0].index, False, (0, 0)
     for (one, mine), (other, theirs) in combinations(zip(draws, leaves, strict=True), 2):
         if one.number != other.number or image not in one.poses or image not in other.poses:
             continue
         poses = one.poses[image].pose, other.poses[image].pose
-        alike = mine.shape == theirs.shape and _has_aspect(mine, one.poses[image].size)
-        if not alike or distance(*poses) <= MOVED_DISTANCE or _agreement(mine, mine, *poses) >= FOLLOWING:
+        if not _has_aspect(mine, one.poses[image].size) or distance(*poses) <= MOVED_DISTANCE:
+            continue
+        may_follow = True
+        if mine.shape != theirs.shape or _agreement(mine, mine, *poses) >= FOLLOWING:
             continue  # it looks the same when it is moved
         pairs += 1
         followed += _agreement(mine, theirs, *poses) >= FOLLOWING
@@ -174,7 +186,7 @@ def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np
                 (distance(pose, UNMOVED), (each.number, each.draw))
                 for pose, each in zip(poses, (one, other), strict=True)
             )[1]
-    return DrawnTarget(path, image, pairs, followed, stayed, moved, index, read) if pairs else None
+    return DrawnTarget(path, image, pairs, followed, stayed, moved, index, read) if may_follow else None
 
 
 def _has_aspect(leaf: np.ndarray, size: tuple[int, int]) -> bool:

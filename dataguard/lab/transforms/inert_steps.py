@@ -27,7 +27,7 @@ import torch
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves, keep
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.records import Index, streamed
 from dataguard.lab.images.painter import (
     container_of,
     in_container_of,
@@ -178,7 +178,7 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
 
 def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator[Any]:
     reader = Reader(loader, folder, PIPELINE_READS)
-    stream = None if indices else iter(loader.dataset)
+    stream = None if indices else streamed(loader.dataset)
     for draw in range(PIPELINE_READS):
         if stream is None:
             yield reader.read(indices[draw % len(indices)], draw)

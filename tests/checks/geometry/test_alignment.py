@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +17,11 @@ from dataguard.checks.geometry.alignment import (
     pair_findings,
 )
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
-from dataguard.core.model import NotApplicable
+from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.geometry.alignment import Shift
 from dataguard.lab.geometry.box_alignment import BoxAlignment
 from dataguard.lab.geometry.box_aspect import BoxAspect
-from dataguard.lab.geometry.drawn_targets import DrawnTarget
+from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets
 from dataguard.lab.geometry.mask_charts import SizedPair
 from dataguard.lab.subject import Repro
 from tests.support.recordings import verdict_of
@@ -42,7 +43,7 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
     return SimpleNamespace(
         geometry=SimpleNamespace(
             boxes=charts,
-            drawn_targets=SimpleNamespace(targets=()),
+            drawn_targets=SimpleNamespace(targets=(), uncompared=()),
             line_of_boxes=lambda _: None,
             line_of_sizes=lambda _: None,
         ),
@@ -58,10 +59,31 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
 def test_a_drawn_target_that_always_stays(pairs: int, followed: int, stayed: int, *, wrong: bool) -> None:
     target = DrawnTarget("['mask']", "['image']", pairs, followed, stayed, "flipped in one draw", 4)
     lab = lab_of()
-    lab.geometry.drawn_targets = SimpleNamespace(targets=(target,), root="sample", collated=False, draws=10)
+    charts = DrawnTargets((target,), collated=False, draws=10)
+    lab.geometry.drawn_targets = charts
     findings, exercised, compared = drawn_findings(lab)
     assert [one.message for one in findings] == wrong * ["sample['mask'] stays where it is when sample['image'] moves"]
     assert (exercised, compared) == ({"draws": 10, "leaves": 1}, ["sample['mask']"])
+    lab.geometry.drawn_targets = replace(charts, uncompared=("['regions']",))
+    with pytest.raises(Undecided, match=r"sample\['regions'\] was not compared"):
+        drawn_findings(lab)
+
+
+def test_boxes_that_follow_are_no_pass_where_a_mask_was_not_compared() -> None:
+    class Seen:
+        boxes = lab_of(table(10)).geometry.boxes
+        drawn_targets = DrawnTargets((), collated=False, draws=10, uncompared=("['masks']",))
+
+        @property
+        def masks(self) -> Any:
+            raise NotApplicable("no mask is read from a file")
+
+        box_aspect, sized_pairs = (), ()
+
+    lab = lab_of()
+    lab.geometry = Seen()
+    with pytest.raises(Undecided, match=r"sample\['masks'\] was not compared: .*; compared: sample\['boxes'\]"):
+        list(dg512_desynced_target.judge(lab))
 
 
 @pytest.mark.parametrize(("found", "wrong"), [(10, False), (7, False), (6, True), (0, True)])

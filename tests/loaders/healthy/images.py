@@ -162,6 +162,23 @@ def detection() -> DataLoader[Any]:
     return DataLoader(Detected(), batch_size=4, shuffle=True, collate_fn=as_lists, num_workers=2)
 
 
+class Instances(Detected):
+    """Street scenes with boxes and a mask for each object, drawn from its polygon: all are flipped together."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, target = super().__getitem__(index)
+        masks = torch.zeros(len(target["boxes"]), *image.shape[1:], dtype=torch.uint8)
+        for mask, (left, top, right, bottom) in zip(masks, target["boxes"].int().tolist(), strict=True):
+            polygon = [[left, top], [right - 1, top], [left, bottom - 1]]
+            mask.copy_(torch.from_numpy(cv2.fillPoly(mask.numpy().copy(), [np.array(polygon)], 1)))
+        return image, target | {"masks": masks}
+
+
+def instance_masks() -> DataLoader[Any]:
+    """Masks that no file holds."""
+    return DataLoader(Instances(), batch_size=4, shuffle=True, collate_fn=as_lists, num_workers=2)
+
+
 class SceneFiles(Dataset):
     """The files of street scenes and of their masks."""
 
@@ -540,9 +557,7 @@ def seed_albumentations(worker: int) -> None:
 
 def albumentations_seeded() -> DataLoader[Any]:
     """The generators of albumentations are seeded in worker_init_fn."""
-    return DataLoader(
-        Albumented(), batch_size=4, shuffle=True, num_workers=2, worker_init_fn=seed_albumentations
-    )
+    return DataLoader(Albumented(), batch_size=4, shuffle=True, num_workers=2, worker_init_fn=seed_albumentations)
 
 
 class Dictionary(Files):
@@ -581,17 +596,23 @@ def dictionary_pipeline() -> DataLoader[Any]:
     return DataLoader(Dictionary(), batch_size=8, shuffle=True, num_workers=2)
 
 
+class First:
+    """The only image of a batch."""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images[0]
+
+
+FIRST = First()
+
+
 def kornia_in_dataset() -> DataLoader[Any]:
     """kornia's augmentations on single images in the dataset."""
     import kornia.augmentation as K
 
     augment = K.AugmentationSequential(K.RandomHorizontalFlip(), K.ColorJiggle(0.2, 0.2, 0.2, 0.1, p=0.5))
-
-    def transform(image: Image.Image) -> Tensor:
-        tensor: Tensor = augment(F.to_tensor(image.resize((SIDE, SIDE))))[0]
-        return tensor
-
-    return DataLoader(Photographs(transform), batch_size=8, shuffle=True, num_workers=2)
+    steps = [transforms.Resize((SIDE, SIDE)), transforms.ToTensor(), augment, FIRST]
+    return DataLoader(Photographs(transforms.Compose(steps)), batch_size=8, shuffle=True, num_workers=2)
 
 
 class MedicalGrey(Dataset):

@@ -1,12 +1,9 @@
-"""Healthy loaders of tables, series, graphs, tokens and streams: ordered, packed, sampled or read lazily."""
+"""Healthy loaders of tables, series, graphs and sounds: ordered, overlapping, repeated or drawn at random."""
 
 from __future__ import annotations
 
-import json
 import random
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,31 +15,13 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     DistributedSampler,
-    IterableDataset,
     RandomSampler,
-    Sampler,
     SequentialSampler,
     TensorDataset,
-    get_worker_info,
     random_split,
 )
 
-from sample_datasets._parts import scratch, stored
-
-ROWS = 96
-FOLDER = scratch("healthy-")
-
-
-def rows(count: int = ROWS, columns: int = 6, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=(count, columns)).astype(np.float32)
-
-
-def classes(count: int = ROWS, number: int = 4, seed: int = 1) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, number, count)
-
-
-def table() -> TensorDataset:
-    return TensorDataset(torch.from_numpy(rows()), torch.from_numpy(classes()))
+from tests.loaders.healthy._tables import ROWS, classes, rows, table
 
 
 def distributed(rank: int = 0, world_size: int = 2) -> DataLoader[Any]:
@@ -102,373 +81,6 @@ class MaskedSeries(Dataset):
 def imputation() -> DataLoader[Any]:
     """Which values are missing is drawn at each read."""
     return DataLoader(MaskedSeries(), batch_size=8, shuffle=True, num_workers=2)
-
-
-class Sentences(Dataset):
-    """Sentences of different lengths, the longest last."""
-
-    def __init__(self) -> None:
-        generator = torch.Generator().manual_seed(0)
-        self.ids = [torch.randint(5, 90, (4 + number // 5,), generator=generator) for number in range(80)]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, index: int) -> Any:
-        return {"input_ids": self.ids[index], "labels": index % 3}
-
-
-def padded(samples: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-    ids = torch.nn.utils.rnn.pad_sequence([sample["input_ids"] for sample in samples], batch_first=True)
-    return {
-        "input_ids": ids,
-        "attention_mask": (ids != 0).long(),
-        "labels": torch.tensor([sample["labels"] for sample in samples]),
-    }
-
-
-class Buckets(Sampler[list[int]]):
-    """Batches of similar lengths, in random order."""
-
-    def __init__(self, lengths: list[int], size: int) -> None:
-        order = sorted(range(len(lengths)), key=lengths.__getitem__)
-        self.batches = [order[start : start + size] for start in range(0, len(order), size)]
-
-    def __len__(self) -> int:
-        return len(self.batches)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        return iter(random.sample(self.batches, len(self.batches)))
-
-
-def buckets() -> DataLoader[Any]:
-    """The same batches in each epoch, in another order."""
-    data = Sentences()
-    return DataLoader(
-        data, batch_sampler=Buckets([len(ids) for ids in data.ids], 8), collate_fn=padded, num_workers=2
-    )
-
-
-class MaxTokens(Sampler[list[int]]):
-    """Batches of at most so many tokens, after padding."""
-
-    def __init__(self, lengths: list[int], tokens: int) -> None:
-        self.lengths, self.tokens = lengths, tokens
-
-    def __iter__(self) -> Iterator[list[int]]:
-        batch: list[int] = []
-        longest = 0
-        for index in torch.randperm(len(self.lengths)).tolist():
-            longest = max(longest, self.lengths[index])
-            if batch and longest * (len(batch) + 1) > self.tokens:
-                yield batch
-                batch, longest = [], self.lengths[index]
-            batch.append(index)
-        yield batch
-
-
-def token_budget() -> DataLoader[Any]:
-    """Batches differ in size, and their number from epoch to epoch."""
-    data = Sentences()
-    return DataLoader(data, batch_sampler=MaxTokens([len(ids) for ids in data.ids], 96), collate_fn=padded)
-
-
-class EasyFirst(Sampler[int]):
-    """A curriculum: the shortest sentences first, and more of the long ones with each epoch."""
-
-    def __init__(self, lengths: list[int]) -> None:
-        self.order = sorted(range(len(lengths)), key=lengths.__getitem__)
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return min(len(self.order), len(self.order) // 2 + 10 * self.epoch)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(random.sample(self.order[: len(self)], len(self)))
-
-
-def curriculum() -> DataLoader[Any]:
-    """An epoch holds a part of the data, which grows."""
-    data = Sentences()
-    return DataLoader(data, batch_size=8, sampler=EasyFirst([len(ids) for ids in data.ids]), collate_fn=padded)
-
-
-def predict_longest_first() -> DataLoader[Any]:
-    """Inference takes the longest sentences first, so that memory runs out at once or never."""
-    data = Sentences()
-    order = sorted(range(len(data)), key=lambda index: -len(data.ids[index]))
-    return DataLoader(data, batch_size=8, sampler=order, collate_fn=padded, num_workers=2)
-
-
-class MaskedWords:
-    """Masks 15 % of the tokens at random in collate, as BERT."""
-
-    def __call__(self, samples: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        batch = padded(samples)
-        ids = batch["input_ids"]
-        chosen = (torch.rand(ids.shape) < 0.15) & (ids != 0)
-        chosen[:, 0] = True
-        labels = ids.masked_fill(~chosen, -100)
-        return {"input_ids": ids.masked_fill(chosen, 4), "attention_mask": batch["attention_mask"], "labels": labels}
-
-
-def masked_words() -> DataLoader[Any]:
-    """Labels are the tokens that are masked; a BERT of words."""
-    return DataLoader(Sentences(), batch_size=8, shuffle=True, collate_fn=MaskedWords(), num_workers=2)
-
-
-def blocks_of_tokens() -> DataLoader[Any]:
-    """Blocks of one long text, each with itself as labels."""
-
-    class Blocks(Dataset):
-        def __init__(self) -> None:
-            self.ids = torch.from_numpy(np.random.default_rng(0).integers(3, 200, 4096))
-
-        def __len__(self) -> int:
-            return 4096 // 32
-
-        def __getitem__(self, index: int) -> Any:
-            ids = self.ids[32 * index : 32 * index + 32]
-            return {"input_ids": ids, "labels": ids.clone()}
-
-    return DataLoader(Blocks(), batch_size=8, shuffle=True)
-
-
-class Memmapped(Dataset):
-    """Random offsets into a file of tokens, as nanoGPT: the index is ignored, and the targets are the next tokens."""
-
-    def __init__(self) -> None:
-        self.path = FOLDER / "tokens.bin"
-        np.random.default_rng(0).integers(0, 500, 20_000).astype(np.uint16).tofile(self.path)
-
-    def __len__(self) -> int:
-        return 64
-
-    def __getitem__(self, index: int) -> Any:
-        data = np.memmap(self.path, np.uint16, "r")
-        start = int(torch.randint(len(data) - 33, ()))
-        block = torch.from_numpy(data[start : start + 33].astype(np.int64))
-        return block[:-1], block[1:]
-
-
-def random_offsets() -> DataLoader[Any]:
-    """Each sample is another block, whatever its index."""
-    return DataLoader(Memmapped(), batch_size=8, num_workers=2, shuffle=True)
-
-
-class Packed(IterableDataset):
-    """Documents, one after the other, cut to blocks; the rest of one worker's documents is left out."""
-
-    def __init__(self) -> None:
-        generator = np.random.default_rng(0)
-        self.documents = [generator.integers(3, 90, generator.integers(10, 60)).tolist() for _ in range(120)]
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[Any]:
-        info = get_worker_info()
-        order = np.random.default_rng(self.epoch).permutation(len(self.documents))
-        buffer: list[int] = []
-        for number in order[info.id if info else 0 :: info.num_workers if info else 1]:
-            buffer += [*self.documents[number], 2]
-            while len(buffer) >= 32:
-                ids = torch.tensor(buffer[:32])
-                yield {"input_ids": ids, "labels": ids.clone()}
-                del buffer[:32]
-
-
-def packed_stream() -> DataLoader[Any]:
-    """A stream that its trainer shuffles by set_epoch, split between workers."""
-    return DataLoader(Packed(), batch_size=8, num_workers=2)
-
-
-class Shuffled(IterableDataset):
-    """A stream with a shuffle buffer; each worker reads its own lines."""
-
-    def __iter__(self) -> Iterator[Any]:
-        info = get_worker_info()
-        buffer: list[Any] = []
-        for number in range(info.id if info else 0, ROWS, info.num_workers if info else 1):
-            buffer.append((torch.full((4,), float(number)), number % 3))
-            if len(buffer) == 16:
-                yield buffer.pop(random.randrange(16))
-        random.shuffle(buffer)
-        yield from buffer
-
-
-def shuffle_buffer() -> DataLoader[Any]:
-    """Order is drawn in the workers."""
-    return DataLoader(Shuffled(), batch_size=8, num_workers=2)
-
-
-class Lines(Dataset):
-    """Lines of a file of JSON, by their offsets; each process opens the file when it first reads."""
-
-    def __init__(self) -> None:
-        self.path = FOLDER / "lines.jsonl"
-        lines = [json.dumps({"x": row.tolist(), "y": int(y)}) for row, y in zip(rows(), classes(), strict=True)]
-        self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self.offsets = np.cumsum([0, *(len(line) + 1 for line in lines[:-1])])
-        self.file: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "file": None}
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def __getitem__(self, index: int) -> Any:
-        if self.file is None:
-            self.file = self.path.open("rb")
-        self.file.seek(int(self.offsets[index]))
-        record = json.loads(self.file.readline())
-        return torch.tensor(record["x"]), record["y"]
-
-
-def lazy_lines() -> DataLoader[Any]:
-    """The file is opened in the worker that reads it."""
-    return DataLoader(Lines(), batch_size=8, shuffle=True, num_workers=2, persistent_workers=True)
-
-
-class Hierarchical(Dataset):
-    """Rows of an HDF5 file, opened at the first read."""
-
-    def __init__(self) -> None:
-        import h5py
-
-        self.path = FOLDER / "rows.h5"
-        if not self.path.exists():
-            with h5py.File(self.path, "w") as file:
-                file["x"], file["y"] = rows(), classes()
-        self.file: Any = None
-
-    def __len__(self) -> int:
-        return ROWS
-
-    def __getitem__(self, index: int) -> Any:
-        import h5py
-
-        if self.file is None:
-            self.file = h5py.File(self.path, "r")
-        return torch.from_numpy(self.file["x"][index]), int(self.file["y"][index])
-
-
-def lazy_hdf5() -> DataLoader[Any]:
-    """Each worker opens the file for itself."""
-    return DataLoader(Hierarchical(), batch_size=8, shuffle=True, num_workers=2)
-
-
-class Keyed(Dataset):
-    """Records of an LMDB, opened at the first read."""
-
-    def __init__(self) -> None:
-        import lmdb
-
-        self.path = str(FOLDER / "records.lmdb")
-        with lmdb.open(self.path, map_size=1 << 22) as environment, environment.begin(write=True) as transaction:
-            for number, (row, y) in enumerate(zip(rows(), classes(), strict=True)):
-                transaction.put(f"{number:06d}".encode(), row.tobytes() + bytes([int(y)]))
-        self.environment: Any = None
-
-    def __len__(self) -> int:
-        return ROWS
-
-    def __getitem__(self, index: int) -> Any:
-        import lmdb
-
-        if self.environment is None:
-            self.environment = lmdb.open(self.path, readonly=True, lock=False, readahead=False)
-        with self.environment.begin() as transaction:
-            record = transaction.get(f"{index:06d}".encode())
-        return torch.frombuffer(bytearray(record[:-1]), dtype=torch.float32), record[-1]
-
-
-def lazy_lmdb() -> DataLoader[Any]:
-    """Each worker opens the database for itself."""
-    return DataLoader(Keyed(), batch_size=8, shuffle=True, num_workers=2)
-
-
-class Queried(Dataset):
-    """Rows of SQLite, by a connection of each read."""
-
-    def __init__(self) -> None:
-        self.path = stored(FOLDER / "rows.db", self.write)
-
-    def write(self, path: Path) -> None:
-        values = [(n, *map(float, row[:2]), int(y)) for n, (row, y) in enumerate(zip(rows(), classes(), strict=True))]
-        with sqlite3.connect(path) as connection:
-            connection.execute("create table t (id integer primary key, a real, b real, y integer)")
-            connection.executemany("insert into t values (?, ?, ?, ?)", values)
-
-    def __len__(self) -> int:
-        return ROWS
-
-    def __getitem__(self, index: int) -> Any:
-        connection = sqlite3.connect(self.path)
-        a, b, y = connection.execute("select a, b, y from t where id = ?", (int(index),)).fetchone()
-        connection.close()
-        return torch.tensor([a, b]), y
-
-
-def database_rows() -> DataLoader[Any]:
-    """A connection for each sample."""
-    return DataLoader(Queried(), batch_size=8, shuffle=True, num_workers=2)
-
-
-class Negatives(Dataset):
-    """A user, an item of theirs, and items that are none, drawn at each read."""
-
-    def __init__(self, items: int = 200) -> None:
-        generator = np.random.default_rng(0)
-        self.items = items
-        self.pairs = [(int(generator.integers(24)), int(generator.integers(items))) for _ in range(120)]
-        self.liked: dict[int, set[int]] = {}
-        for user, item in self.pairs:
-            self.liked.setdefault(user, set()).add(item)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, index: int) -> Any:
-        user, item = self.pairs[index]
-        negatives: list[int] = []
-        while len(negatives) < 4:
-            drawn = random.randrange(self.items)
-            if drawn not in self.liked[user]:
-                negatives.append(drawn)
-        return {"user": user, "item": item, "negatives": torch.tensor(negatives)}
-
-
-def negative_sampling() -> DataLoader[Any]:
-    """Recommendation: other negatives in each epoch."""
-    return DataLoader(Negatives(), batch_size=16, shuffle=True, num_workers=2)
-
-
-class SkipGrams(Dataset):
-    """A word, a word near it, and random ones: word2vec."""
-
-    def __init__(self) -> None:
-        self.text = np.random.default_rng(0).zipf(1.5, 800).clip(1, 99)
-        counts = np.bincount(self.text, minlength=100) ** 0.75
-        self.chances = counts / counts.sum()
-
-    def __len__(self) -> int:
-        return len(self.text)
-
-    def __getitem__(self, index: int) -> Any:
-        near = int(np.clip(index + random.choice([-2, -1, 1, 2]), 0, len(self.text) - 1))
-        negatives = torch.multinomial(torch.from_numpy(self.chances), 5, replacement=True)
-        return int(self.text[index]), int(self.text[near]), negatives
-
-
-def skip_grams() -> DataLoader[Any]:
-    """Contexts and negatives are drawn at each read."""
-    return DataLoader(SkipGrams(), batch_size=32, shuffle=True)
 
 
 class Transitions(Dataset):
@@ -606,6 +218,7 @@ class Waveforms(Dataset):
         return len(self.times)
 
     def __getitem__(self, index: int) -> Any:
+        index = range(len(self))[index]
         wave = torch.sin(6.28 * (200 + 20 * index) * self.times[index])
         extra = len(wave) - self.length
         if extra > 0:
@@ -618,19 +231,6 @@ class Waveforms(Dataset):
 def cropped_or_padded() -> DataLoader[Any]:
     """Long sounds are cropped at random, short ones are padded, with their length beside them."""
     return DataLoader(Waveforms(), batch_size=4, shuffle=True, num_workers=2)
-
-
-def rows_of_datasets() -> DataLoader[Any]:
-    """A table of `datasets` with a transform of whole batches."""
-    import datasets
-
-    data = datasets.Dataset.from_dict({"x": rows().tolist(), "y": classes().tolist()})
-
-    def transform(batch: dict[str, list[Any]]) -> dict[str, Any]:
-        return {"x": [torch.tensor(x) + 0.1 * torch.randn(len(x)) for x in batch["x"]], "y": batch["y"]}
-
-    data.set_transform(transform)
-    return DataLoader(data, batch_size=8, shuffle=True, num_workers=2)
 
 
 def val_distributed_whole() -> DataLoader[Any]:
@@ -725,56 +325,6 @@ def corrupted_rows() -> DataLoader[Any]:
     return DataLoader(Dropped(), batch_size=8, shuffle=True, num_workers=2)
 
 
-class Sharded(IterableDataset):
-    """Shards in a random order that all workers draw alike, dealt out by number."""
-
-    def __init__(self) -> None:
-        self.paths = []
-        for number in range(8):
-            path = FOLDER / f"shard-{number}.npy"
-            np.save(path, rows(12, seed=number))
-            self.paths.append(path)
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
-
-    def __iter__(self) -> Iterator[Any]:
-        info = get_worker_info()
-        paths = random.Random(self.epoch).sample(self.paths, len(self.paths))
-        for path in paths[info.id if info else 0 :: info.num_workers if info else 1]:
-            yield from np.load(path)
-
-
-def shards() -> DataLoader[Any]:
-    """Each worker reads its shards."""
-    return DataLoader(Sharded(), batch_size=8, num_workers=2)
-
-
-class Once:
-    """An iterator without `__iter__`, which DataLoader accepts of a dataset's `__iter__`."""
-
-    def __init__(self, numbers: Iterator[int]) -> None:
-        self.numbers = numbers
-
-    def __next__(self) -> Any:
-        number = next(self.numbers)
-        return torch.full((4,), float(number)), number % 3
-
-
-class NextOnly(IterableDataset):
-    """A stream whose iterator has `__next__` only."""
-
-    def __iter__(self) -> Any:
-        info = get_worker_info()
-        return Once(iter(range(info.id if info else 0, ROWS, info.num_workers if info else 1)))
-
-
-def next_only() -> DataLoader[Any]:
-    """An iterator that cannot be iterated itself."""
-    return DataLoader(NextOnly(), batch_size=8, num_workers=2)
-
-
 def combined_transforms(*steps: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def run(sample: Any) -> Any:
         for step in steps:
@@ -803,18 +353,3 @@ class Piped(Dataset):
 def piped() -> DataLoader[Any]:
     """Lambdas in the main process: no worker has to receive them."""
     return DataLoader(Piped(), batch_size=8, shuffle=True)
-
-
-def loaded_by_webdataset() -> DataLoader[Any]:
-    """A webdataset of one shard for each worker, shuffled in a buffer."""
-    import webdataset as wds
-
-    for number in range(4):
-        with wds.TarWriter(str(FOLDER / f"web-{number}.tar")) as writer:
-            for row, value in enumerate(rows(12, seed=number)):
-                writer.write({"__key__": f"{number}{row:03d}", "x.npy": value, "y.cls": row % 3})
-    stream = wds.WebDataset(
-        [str(FOLDER / f"web-{number}.tar") for number in range(4)], shardshuffle=4, nodesplitter=None
-    )
-    stream = stream.shuffle(10).decode().to_tuple("x.npy", "y.cls")
-    return DataLoader(stream, batch_size=8, num_workers=2)
