@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dataguard.core.model import NotApplicable, Undecided, without_empty
+from dataguard.core.model import Location, NotApplicable, Undecided, without_empty
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.construction import places_of_construction
 from dataguard.lab.images.chart_fit import BLACK, WHITE, Fit, statistics_of
 from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.colour_lines import ColourStep, steps_of
-from dataguard.lab.images.grey_curves import FEWEST_READS, GreyCurves, read_curves
+from dataguard.lab.images.grey_curves import FEWEST_READS, GreyCurves, read_curves, wrapping_line
 from dataguard.lab.images.painter import Painter
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -120,6 +120,12 @@ class Images:
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(read_curves, batched=batched, decoded_before=subject.decoded_before)
         return subject.observe("grey curves", lambda folder: run(subject.build, folder, indices))
+
+    def wrapping_line(self, curves: GreyCurves) -> Location | None:
+        """The line of the user's code after which values have wrapped round; None if no line is seen to."""
+        subject = self._subject
+        run = partial(wrapping_line, batched=subject.facts.batched, decoded_before=subject.decoded_before)
+        return subject.line_of("wraps", lambda folder: run(subject.build, folder, curves))
 
     @property
     def steps(self) -> tuple[ColourStep, ...]:
