@@ -37,8 +37,8 @@ def dg534_loud_padding(lab: Lab) -> Judgement:
             continue
         indexed = lab.facts.kind == "map"
         yield Finding(
-            message=f"{frames.root}{frames.path} is padded with {value:.4g} in {frames.count} of "
-            f"{frames.frames} frames, where silence is {frames.silence:.4g}: louder than {_below(frames, value):.0%} of the real values",
+            message=f"{frames.root}{frames.path} is padded with {value:.4g} in {frames.count} of {frames.frames} "
+            f"frames, where silence is {frames.silence:.4g}: louder than {_below(frames, value):.0%} of real values",
             evidence={
                 "index" if indexed else "position": frames.index,
                 "real values": [float(f"{frames.real[at]:.4g}") for at in (0, len(frames.real) // 2, -1)],
