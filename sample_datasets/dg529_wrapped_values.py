@@ -15,7 +15,7 @@ from sample_datasets.dg505_swapped_channels import NORMALIZED, loader, read_pil,
 
 def brighter(image: np.ndarray) -> np.ndarray:
     """Add up to 40 to bytes in half of the draws, which begin again at 0 above 255."""
-    return image + np.uint8(random.randrange(10, 40)) if random.random() < 0.5 else image
+    return image + np.uint8(random.randrange(10, 40)) if random.random() < 0.5 else image  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -42,8 +42,8 @@ def scaled_twice(image: np.ndarray) -> np.ndarray:
 
 
 def bad_branch() -> DataLoader[Any]:
-    """One branch of the augmentation multiplies by 255 once more."""
-    return loader(read_rgb, lambda image: NORMALIZED(scaled_twice(image)))
+    """One branch of the augmentation multiplies by 255 once more, before a border is added."""
+    return loader(read_rgb, lambda image: NORMALIZED(np.pad(scaled_twice(image), ((4, 4), (4, 4), (0, 0)))))
 
 
 def good() -> DataLoader[Any]:

@@ -11,7 +11,6 @@ import soundfile
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader
 
 from sample_datasets._sounds import Sounds, loader, recording, written
@@ -52,15 +51,9 @@ def bad() -> DataLoader[Any]:
     return loader(FILES, lambda path: filled(log_mel(waveform(path))), shuffle=True)
 
 
-def together(samples: list[Any]) -> dict[str, Tensor]:
-    """Features of a batch, padded with zeros to the longest."""
-    features, labels = zip(*samples, strict=True)
-    return {"features": pad_sequence(features, batch_first=True), "label": torch.tensor(labels)}
-
-
-def bad_collated() -> DataLoader[Any]:
-    """Zeros follow in the batch, and nothing marks them."""
-    return loader(FILES, lambda path: log_mel(waveform(path)).T, collate_fn=together)
+def bad_decibels() -> DataLoader[Any]:
+    """Zeros are 100 dB louder than silence."""
+    return loader(FILES, lambda path: filled(10 * torch.log10(powers(waveform(path)) + 1e-10)))
 
 
 def good() -> DataLoader[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
-from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,8 @@ def dg529_wrapped_values(lab: Lab) -> Judgement:
     for wrap in curves.wrapped:
         (grey, value), (next_grey, next_value) = wrap.before, wrap.after
         words = f"wraps round: a grey of {grey} becomes {value:.4g}, and one of {next_grey} becomes {next_value:.4g}"
-        yield _finding(lab, f"{curves.root}{wrap.path}", words, {"values that wrap": f"{wrap.share:.0%}"})
+        evidence = {"fix here": "compute with floats, and clip them", "values that wrap": f"{wrap.share:.0%}"}
+        yield _finding(lab, f"{curves.root}{wrap.path}", words, evidence, lab.images.wrapping_line(curves))
         return Coverage(curves.exercised)
     for drawn in curves.saturated:
         if drawn.share >= MOST_SATURATED > drawn.usual:
@@ -47,12 +48,12 @@ def dg529_wrapped_values(lab: Lab) -> Judgement:
     return Coverage(curves.exercised)
 
 
-def _finding(lab: Lab, leaf: str, words: str, evidence: Mapping[str, Any]) -> Finding:
+def _finding(lab: Lab, leaf: str, words: str, evidence: Mapping[str, Any], at: Location | None = None) -> Finding:
     curves = lab.images.curves
     return Finding(
         message=f"{leaf} {words}",
         evidence=without_empty({"leaves": [leaf], **evidence, "charted via": curves.source, "charts": curves.reads}),
-        at=lab.dataset.location,
+        at=at or lab.dataset.location,
         repro=None if curves.collated or curves.index is None else lab.repro.samples(curves.index),
         sample=curves.index,
     )

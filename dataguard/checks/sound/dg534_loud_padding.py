@@ -6,7 +6,6 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Severity
 
 if TYPE_CHECKING:
@@ -32,14 +31,14 @@ def dg534_loud_padding(lab: Lab) -> Judgement:
     """
     padded = 0
     for frames in lab.sound.padded:
-        value, words = _padding(lab, frames)
+        value = None if frames.lengths else frames.padding
         padded += value is not None
         if value is None or value <= frames.silence or _below(frames, value) < LOUDER_SHARE:
             continue
         indexed = lab.facts.kind == "map"
         yield Finding(
-            message=f"{frames.root}{frames.path} is padded with {value:.4g}{words}, and silence is "
-            f"{frames.silence:.4g}: padding is louder than {_below(frames, value):.0%} of the real values",
+            message=f"{frames.root}{frames.path} is padded with {value:.4g} in {frames.count} of {frames.frames} "
+            f"frames, where silence is {frames.silence:.4g}: louder than {_below(frames, value):.0%} of real values",
             evidence={
                 "index" if indexed else "position": frames.index,
                 "real values": [float(f"{frames.real[at]:.4g}") for at in (0, len(frames.real) // 2, -1)],
@@ -52,18 +51,6 @@ def dg534_loud_padding(lab: Lab) -> Judgement:
         break
     none = None if padded else "no padding without lengths or a mask"
     return Coverage({"spectrograms": len(lab.sound.padded), "padded": padded}, none)
-
-
-def _padding(lab: Lab, frames: PaddedFrames) -> tuple[float | None, str]:
-    """The value of padding that nothing marks as such, in the sample or the batch, and where it is."""
-    if frames.padding is not None:
-        return (None if frames.lengths else frames.padding), f" in {frames.count} of {frames.frames} frames"
-    padding = observed_or_none(lambda: lab.batches.padding)
-    for leaf in padding.padded if padding else ():
-        marked = leaf.lengths_from or leaf.value_mask or leaf.other_lengths
-        if frames.path == (leaf.leaf if frames.collated else leaf.source) and not marked:
-            return float(leaf.fill), f" to {leaf.longest} frames"
-    return None, ""
 
 
 def _below(frames: PaddedFrames, value: float) -> float:

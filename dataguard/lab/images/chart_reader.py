@@ -256,13 +256,13 @@ class ColourChartReader:
             self._painter.colour = None
         return measure(value, self._painter.bands) if self._painter.sources else None
 
-    def followed(self, chart: RGB) -> LineTrace:
+    def followed(self, chart: RGB, draw: int = 0) -> LineTrace:
         """What a sample with this chart holds, line by line: the same sample for each chart."""
         self._indices = iter([self.index, self.index])
         roots = {"dataset": self._reader.dataset, "collate_fn": self._reader.loader.collate_fn}
         trace = LineTrace(levels, roots)
         with trace.following():
-            self._respond(chart, 0)
+            self._respond(chart, draw)
         return trace
 
     def _read(self, draw: int) -> Any:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dataguard.core.model import NotApplicable, Undecided, without_empty
+from dataguard.core.model import Location, NotApplicable, Undecided, without_empty
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
@@ -21,7 +21,7 @@ from dataguard.lab.culprit.construction import place_of_part, places_of_construc
 from dataguard.lab.images.chart_fit import BLACK, WHITE, Fit, statistics_of
 from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.colour_lines import ColourStep, steps_of
-from dataguard.lab.images.grey_curves import FEWEST_READS, GreyCurves, read_curves
+from dataguard.lab.images.grey_curves import FEWEST_READS, GreyCurves, read_curves, wrapping_line
 from dataguard.lab.images.painter import IMAGE_DECODERS, Painter
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -122,6 +122,12 @@ class Images:
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(read_curves, batched=batched, decoded_before=subject.decoded_before)
         return subject.observe("grey curves", lambda folder: run(subject.build, folder, indices))
+
+    def wrapping_line(self, curves: GreyCurves) -> Location | None:
+        """The line of the user's code after which values have wrapped round; None if no line is seen to."""
+        subject = self._subject
+        run = partial(wrapping_line, batched=subject.facts.batched, decoded_before=subject.decoded_before)
+        return subject.line_of("wraps", lambda folder: run(subject.build, folder, curves))
 
     @property
     def steps(self) -> tuple[ColourStep, ...]:

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.core.model import NotApplicable
+from dataguard.core.model import Location, NotApplicable
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index
+from dataguard.lab.culprit.line_trace import numbered
 from dataguard.lab.images.chart_fit import pixels_of
 from dataguard.lab.images.chart_reader import DRAW_SECONDS, IMAGE_TRIES, ColourChartReader
 from dataguard.lab.images.painter import Painter
@@ -43,8 +44,13 @@ _MOST_WRAPS = 3
 _PERIOD_ERROR, _SLOPE_RATIO = 0.05, 3.0
 """How far periods of one curve may differ, or be less than the extent of all values, and how much steeper it may be on
 one side of a jump than on the other: greys are rounded, and gamma bends a curve."""
+_JUMP = 10
+"""How many times further two greys are apart where one of them has wrapped: greys of one step, up to 8, become 248 and
+more, and a change of contrast is less than fourfold."""
 _STEP = 1e-3
 """A change that counts, as a share of the range of a leaf: one step of 8 bits is 4e-3."""
+_FOLLOWING = 0.25
+"""The share of pixels that must change with the grey for a draw to count: the rest may be padding."""
 _GRADED = 0.5
 """The share of values that differ between all greys in a draw that does not saturate."""
 
@@ -99,6 +105,35 @@ class GreyCurves(Rooted):
     def exercised(self) -> dict[str, int]:
         """How much was inspected."""
         return {"charts": self.reads, "draws": self.draws, "leaves": self.leaves}
+
+
+def wrapping_line(
+    build: Callable[..., Loader],
+    folder: Path,
+    curves: GreyCurves,
+    *,
+    batched: bool,
+    decoded_before: bool,
+) -> Location | None:
+    """The line of the user's code after which two close greys are far apart, in this disposable process."""
+    painter = Painter()
+    painter.install()
+    indices = () if curves.index is None else (curves.index,)
+    reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=IMAGE_TRIES)
+    if not reader.finds_an_image(decoded_before=decoded_before):
+        return None
+    wrap = curves.wrapped[0]
+    lower, upper = (reader.followed((grey, grey, grey), wrap.draw).looks for grey, _ in (wrap.before, wrap.after))
+    uppers, first = numbered(upper), 0.0
+    for key, look in numbered(lower).items():
+        if key in uppers:
+            state: Any = look.state
+            other: Any = uppers[key].state
+            apart = max((abs(high - low) for low, high in zip(state[0], other[0], strict=False)), default=0.0)
+            first = first or apart
+            if apart > _JUMP * first:
+                return look.location
+    return None
 
 
 def read_curves(
@@ -232,27 +267,29 @@ def _jump(curve: np.ndarray, extent: float) -> int | None:
 def _saturated(reader: ColourChartReader, curves: Sequence[Curves], ranges: Ranges) -> Iterator[SaturatedDraw]:
     """Leaves of which some draws make one extreme of all greys but black, while others tell them apart."""
     for path, extremes in ranges.items():
-        drawn = {draw: values[path] for draw, values in enumerate(curves) if path in values}
+        drawn = {draw: _following(values[path]) for draw, values in enumerate(curves) if path in values}
         graded = [draw for draw, values in drawn.items() if _graded(values) > _GRADED]
         for extreme in extremes:
-            full = [
-                draw
-                for draw, values in drawn.items()
-                if _share_of(values[1:], extreme) > 1 - LEAST_WRAPPED and _share_of(values[:1], extreme) < LEAST_WRAPPED
-            ]
+            full = [draw for draw, values in drawn.items() if _share_of(values[1:], extreme) > 1 - LEAST_WRAPPED]
             if graded and full:
                 real = [reader.measured(None, draw, _values) or {} for draw in (full[0], graded[0])]
                 share, usual = (_share_of(sample.get(path), extreme) for sample in real)
                 yield SaturatedDraw(path, len(full), float(extreme[0]), share, usual)
 
 
+def _following(values: np.ndarray) -> np.ndarray:
+    """The pixels that change with the grey, (greys, pixels, channels), without padding; none if they are few."""
+    following = (np.ptp(values, axis=0) > 0).all(-1)
+    return values[:, following] if following.mean() >= _FOLLOWING else values[:, :0]
+
+
 def _graded(values: np.ndarray) -> float:
     """The share of values that differ between all greys."""
-    return float((np.diff(np.sort(values, axis=0), axis=0) > 0).all(0).mean())
+    return float((np.diff(np.sort(values, axis=0), axis=0) > 0).all(0).mean()) if values.size else 0.0
 
 
 def _share_of(values: np.ndarray | None, extreme: np.ndarray) -> float:
     """The share of values that are the extreme of their channel, as far as float16 tells."""
-    if values is None or values.shape[-1] != len(extreme):
+    if values is None or not values.size or values.shape[-1] != len(extreme):
         return 0.0
     return float(np.isclose(values, extreme, rtol=1e-3, atol=1e-6).mean())
