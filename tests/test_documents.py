@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import subprocess
@@ -69,6 +70,10 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     assert f"- [In CI]({DOCS}/ci/): A scan needs no GPU" in listed
     example = (tmp_path / "checks" / "dg101_cloned_worker_rng" / "index.html").read_text(encoding="utf-8")
     assert example.index("<strong>Wrong</strong>") < example.index("<strong>Right</strong>")
+    entries = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    weights = {entry["location"]: entry.get("boost", 1) for entry in entries}
+    assert max(weight for place, weight in weights.items() if place.startswith("source/")) < 0.1
+    assert weights["troubleshooting/#windows"] > weights["checks/"] > 0.1
     loaded = r"""<(?:script|img|link rel="(?:stylesheet|preload|icon)")[^>]*(?:src|href)=["']?(?:https?:)?//"""
     assert [page.name for page in tmp_path.rglob("*.html") if re.search(loaded, page.read_text("utf-8"))] == []
 

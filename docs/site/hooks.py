@@ -69,13 +69,8 @@ _LONGEST = 200
 
 
 _HELPFUL = ("troubleshooting.md", "getting_started.md", "your_code.md", "kinds.md", "ci.md")
-_OF_THE_PROJECT = (
-    "contributing.md",
-    "releasing.md",
-    "architecture.md",
-    "ecosystem.md",
-    "detection.md",
-    "benchmarks.md",
+_OF_THE_PROJECT = tuple(
+    f"{name}.md" for name in ("contributing", "releasing", "architecture", "ecosystem", "detection", "benchmarks")
 )
 
 
