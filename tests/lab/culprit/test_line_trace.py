@@ -38,11 +38,11 @@ def catching(path: str) -> str:
 
 
 def passing_on(path: str) -> str:
-    with contextlib.suppress(OSError):  # here
+    with contextlib.suppress(OSError):
         with contextlib.ExitStack():
             return Path(path).read_text(encoding="utf-8")
         return "never"
-    return "nothing"
+    return "nothing"  # here
 
 
 @pytest.mark.parametrize("read", [suppressing, catching, passing_on])
