@@ -1,7 +1,7 @@
 """What padding and silence are in a spectrogram of logarithms.
 
 Frames that do not follow the sound of the file, at the end or at the beginning, are padding if they are constant and
-stand there in every random state: those that augmentation masks are elsewhere each time.
+are there in every random state: those that augmentation masks are elsewhere each time.
 """
 
 from __future__ import annotations
