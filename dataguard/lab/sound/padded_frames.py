@@ -69,8 +69,8 @@ def padded_frames(
     return tuple(
         frames
         for path, count in bins.items()
-        for frames in _frames(path, count, real, silent, tones)
-        for frames in [PaddedFrames(path, file.index, real.root == "batch", *frames, lengths)]
+        for measured in _frames(path, count, real, silent, tones)
+        for frames in [PaddedFrames(path, file.index, real.root == "batch", *measured, lengths)]
     )
 
 
