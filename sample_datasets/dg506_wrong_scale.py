@@ -195,7 +195,7 @@ def good_stacked() -> DataLoader[Any]:
 
 
 def _archive() -> Path:
-    images = np.stack([_files.photograph(number) for number in range(12)]).transpose(0, 3, 1, 2)
+    images = np.stack([np.asarray(_files.photograph(number)) for number in range(12)]).transpose(0, 3, 1, 2)
     return stored(_files.FOLDER / "photographs.npz", lambda new: np.savez(new, images=images))
 
 

@@ -37,7 +37,7 @@ def bad_noise() -> DataLoader[Any]:
 def scaled_twice(image: np.ndarray) -> np.ndarray:
     """In a third of the draws, a change of contrast of values that are thought to be from 0 to 1."""
     if random.random() < 0.33:
-        return np.clip((image * np.float32(255) - 127) * random.uniform(0.9, 1.1) + 127, 0, 255).astype(np.uint8)
+        image = np.clip((image * np.float32(255) - 127) * random.uniform(0.9, 1.1) + 127, 0, 255).astype(np.uint8)
     return image
 
 

@@ -78,7 +78,7 @@ class WrappedPixels:
 class SaturatedDraw:
     """A draw in which all greys but black become one extreme of a leaf, and the share of it in the real sample then.
 
-    `usual` is that share in a draw that tells greys apart; `draws` counts those that do not.
+    `usual` is that share in a draw that separates greys; `draws` counts those that do not.
     """
 
     path: str
@@ -238,7 +238,7 @@ def _wrapped(curves: Curves, ranges: Ranges, draw: int) -> Iterator[WrappedPixel
 
 
 def _jump(curve: np.ndarray, extent: float) -> int | None:
-    """Where a curve falls back by a period after which it goes on as before; None if it does not.
+    """Where a curve falls back by a period after which it continues as before; None if it does not.
 
     It is a straight or bent line modulo a period that holds all values of its leaf, which have this extent: monotonic,
     and about as steep on both sides of each jump, once the period is added.
@@ -289,7 +289,7 @@ def _graded(values: np.ndarray) -> float:
 
 
 def _share_of(values: np.ndarray | None, extreme: np.ndarray) -> float:
-    """The share of values that are the extreme of their channel, as far as float16 tells."""
+    """The share of values that are the extreme of their channel, as far as float16 shows."""
     if values is None or not values.size or values.shape[-1] != len(extreme):
         return 0.0
     return float(np.isclose(values, extreme, rtol=1e-3, atol=1e-6).mean())

@@ -1,7 +1,7 @@
 """What padding and silence are in a spectrogram of logarithms.
 
 Frames that do not follow the sound of the file, at the end or at the beginning, are padding if they are constant and
-stand there in every random state: those that augmentation masks are elsewhere each time.
+are there in every random state: those that augmentation masks are elsewhere each time.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def padded_frames(
     return tuple(
         frames
         for path, count in bins.items()
-        for frames in _frames(path, count, real, silent, tones)
-        for frames in [PaddedFrames(path, file.index, real.root == "batch", *frames, lengths)]
+        for measured in _frames(path, count, real, silent, tones)
+        for frames in [PaddedFrames(path, file.index, real.root == "batch", *measured, lengths)]
     )
 
 
