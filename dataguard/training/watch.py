@@ -108,7 +108,7 @@ class Watch:
 
     def hand(self, batch: Any) -> None:
         """A wrapper of the loader is about to give a batch to the loop."""
-        self._gated(lambda: self._report_resumed(self.progress and self.progress.hand(batch)))
+        self._gated(lambda: self._report_resumed(self.progress.hand(batch) if self.progress else None))
 
     def end(self, now: Pass) -> None:
         """Judge an epoch that was read to its end, once."""

@@ -71,7 +71,7 @@ def fit_with_lightning(folder: Path, train: Any, val: Any, **options: Any) -> No
             return torch.optim.SGD(self.parameters(), lr=0.1)
 
     checkpoint = options.pop("ckpt_path", None)
-    settings = {
+    settings: dict[str, Any] = {
         "max_epochs": 3,
         "accelerator": "cpu",
         "logger": False,

@@ -98,10 +98,7 @@ def dense_findings(lab: Lab) -> Compared:
 def drawn_findings(lab: Lab) -> Compared:
     """The same about masks and heatmaps that are made of coordinates, such as polygons: those that stay the same."""
     charts = lab.geometry.drawn_targets
-    if charts.uncompared:
-        why = "looks the same where its image moves, or has another shape in each draw"
-        raise Undecided(f"{charts.root}{charts.uncompared[0]} was not compared: it {why}")
-    if not charts.targets:
+    if not charts.targets and not charts.uncompared:
         raise NotApplicable("images do not move between draws, or no target of their shape would show it")
     findings = [
         Finding(
@@ -117,6 +114,9 @@ def drawn_findings(lab: Lab) -> Compared:
         for target in charts.targets
         if target.stayed == target.pairs >= FEWEST_FLIPPED and not target.followed
     ]
+    if charts.uncompared and not findings:
+        why = "looks the same where its image moves, or has another shape in each draw"
+        raise Undecided(f"{charts.root}{charts.uncompared[0]} was not compared: it {why}")
     exercised = {"draws": charts.draws, "leaves": len(charts.targets)}
     return findings, exercised, [f"{charts.root}{target.path}" for target in charts.targets]
 

@@ -519,7 +519,7 @@ _RETURNS = frozenset(map(dis.opmap.get, ("RETURN_VALUE", "RETURN_CONST", "YIELD_
 def _executed(run: Callable[[], object]) -> tuple[list[Place], list[Place]]:
     """The lines of the user's code that run, in order, without those of functions that end with an `Exception`.
 
-    Also those at which a function goes on after an `Exception`.
+    Also those at which a function continues after an `Exception`.
     """
     lines: list[tuple[FrameType, Place]] = []
     catching: list[tuple[FrameType, Place]] = []

@@ -282,7 +282,7 @@ def _changes_a_window(reader: Reader, index: Index, path: str, lengths: Counter[
 
     A window of a series is such rows. A memory of earlier reads changes others at each read, or all of them.
     """
-    windows = set()
+    windows, length = set(), 0
     for draw in LATER_STATES:
         before = _array_at(reader.dataset, index, path)
         before = before if before is None else before.copy()
@@ -290,13 +290,14 @@ def _changes_a_window(reader: Reader, index: Index, path: str, lengths: Counter[
         after = _array_at(reader.dataset, index, path)
         if before is None or after is None or before.shape != after.shape or before.ndim == 0:
             return False
-        differs = (before != after) & ~((before != before) & (after != after))  # NaN is no change
+        differs: np.ndarray = (before != after) & ~((before != before) & (after != after))  # NaN is no change
         rows = np.flatnonzero(differs.reshape(len(differs), -1).any(1))
         windows.add((int(rows[0]), int(rows[-1]) + 1, len(rows)) if len(rows) else (0, 0, 0))
         if len(windows) > 1:
             return False
+        length = len(after)
     ((start, stop, changed),) = windows
-    return 1 < changed == stop - start < len(after) and changed in lengths
+    return 1 < changed == stop - start < length and changed in lengths
 
 
 def _array_at(dataset: Any, index: Index, path: str) -> np.ndarray | None:

@@ -75,7 +75,7 @@ class _AxisFinder:
     """Finds the axes of arrays by some of the samples with these indices."""
 
     def __init__(self, read: Callable[[Index], Any], indices: Sequence[Index]) -> None:
-        numbers = sorted(index for index in set(indices) if isinstance(index, int)) or list(indices)
+        numbers: list[Index] = [*sorted(index for index in set(indices) if isinstance(index, int))] or list(indices)
         spread = np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_SAMPLES)).round().astype(int)
         self._read = read
         self._indices = [numbers[place] for place in spread]

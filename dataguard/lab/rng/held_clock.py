@@ -29,7 +29,7 @@ class SameSecond(Instrument):
     """In each worker, until its first fetch has ended, all clocks of the calendar show the second of its epoch.
 
     Fractions of a second are the real ones. Only the first answer to each line of the user's code is changed: a loop
-    that waits for a time goes on.
+    that waits for a time ends.
     """
 
     def start(self, process: Process) -> Hooks:

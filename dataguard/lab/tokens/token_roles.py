@@ -90,7 +90,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 _SIDE = re.compile(r"(.*[^a-z0-9]|)input_ids([^a-z0-9].*|)", re.IGNORECASE)
 """The tokens of one side of a pair, such as `chosen_input_ids`; its labels and mask have the same affixes."""
 _NEGATIVES = re.compile(r"(.*_)?neg(ative)?s?(_.*)?", re.IGNORECASE)
-"""Items that a loss contrasts with the next one: nothing else tells their ids from other integers."""
+"""Items that a loss contrasts with the next one: nothing else distinguishes their ids from other integers."""
 _LOSS_MASK = re.compile(r"(loss|label|target|completion|response|assistant)s?_?(mask|weight)s?", re.IGNORECASE)
 
 

@@ -69,6 +69,7 @@ def test_grey_files_of_16_bits_that_are_scaled_as_8_bits(white: float, dtype: st
         ".files": SimpleNamespace(depth=depth),
         ".facts": SimpleNamespace(kind="map"),
         ".dataset": SimpleNamespace(location=None),
+        ".epoch": SimpleNamespace(value_summaries=()),
     }
     verdict = judged(1 / 255, **changes)
     if not shallow:
@@ -81,5 +82,9 @@ def test_grey_files_of_16_bits_that_are_scaled_as_8_bits(white: float, dtype: st
 
 
 def test_without_16_bit_files_there_is_nothing_to_judge() -> None:
-    changes: dict[str, Any] = {".images.charts": NotApplicable("no image"), ".files": SimpleNamespace(depth=None)}
+    changes: dict[str, Any] = {
+        ".images.charts": NotApplicable("no image"),
+        ".files": SimpleNamespace(depth=None),
+        ".epoch": SimpleNamespace(value_summaries=()),
+    }
     assert str(judged(1.0, **changes).outcome) == "no image"

@@ -125,9 +125,10 @@ FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3)
         (Loss(1, 50, same=True), False, 1, False),
         (Loss(7, 50, same=True), True, 1, True),
         (Loss(8, 50, same=True), True, 1, False),
-        (Loss(21, 50, same=False), True, 1, True),
+        (Loss(21, 50, same=False), True, 1, False),
+        (Loss(21, 500, same=False), True, 1, True),
         (Loss(7, 50, same=False), True, 1, True),
-        (Loss(22, 50, same=False), True, 1, False),
+        (Loss(22, 500, same=False), True, 1, False),
         (Loss(15, 50, same=True), False, 2, True),
         (Loss(16, 50, same=True), False, 2, False),
         (Loss(3, 50, counted=True), False, 1, True),
@@ -147,7 +148,7 @@ def test_whole_batches_and_even_ranks_are_worth_a_few_samples(
 def test_each_worker_of_a_stream_has_a_last_batch_to_drop(workers: int, expected: bool) -> None:
     facts: Any = SimpleNamespace(batch_size=8, drop_last=True, num_workers=workers)
     assert excused(Loss(7, 50), facts, 1)
-    assert excused(Loss(8, 50), facts, 1) is expected
+    assert excused(Loss(8, 100), facts, 1) is expected
 
 
 def shards(ranks: Shares, alone: Sequence[int], *, same_dataset: bool = True) -> Shards:
@@ -228,6 +229,7 @@ class TestTheSamplersOfRanks:
             epoch=SimpleNamespace(exercised={"samples": 40}),
             places=SimpleNamespace(sampler=None, split=None, selection=lambda **_: None),
             ranks=ranks,
+            streams=SimpleNamespace(orders=SimpleNamespace(refills=False, whole=False)),
             repro=Repro("module:loader", "train"),
         )
         return verdict_of(dg204_lost_samples.judge, lab)

@@ -15,7 +15,7 @@ import dataguard
 from dataguard.process import originals
 
 LAB = Path(dataguard.__file__).parent / "lab"
-PATCHING = {"entropy.py", "fork_safety.py", "listing_order.py", "skipped_pauses.py"}
+PATCHING = {"entropy.py", "fork_safety.py", "held_clock.py", "listing_order.py", "skipped_pauses.py"}
 """Modules that compare or replace the functions that the user's code finds."""
 
 

@@ -42,7 +42,7 @@ class Held(Dataset[Any]):
     def __len__(self) -> int:
         return COUNT
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         return self._make(self, index)
 
 

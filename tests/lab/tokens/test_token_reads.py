@@ -176,7 +176,7 @@ class TestTokens:
         assert read({"input_ids": ids}, vocabulary=large).ids.wrapped is None
 
     def test_the_largest_of_negative_items_is_found_by_its_name(self) -> None:
-        batch = {"input_ids": tokens(), "neg_items": tokens(width=9) + 400, "negatives": "none"}
+        batch: dict[str, Any] = {"input_ids": tokens(), "neg_items": tokens(width=9) + 400, "negatives": "none"}
         assert read(batch).ids.negatives == int(batch["neg_items"].max())
         assert read({"input_ids": tokens(), "mean_negation": tokens()}).ids.negatives is None
 

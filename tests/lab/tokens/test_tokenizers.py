@@ -125,4 +125,4 @@ def test_narrow_storage_is_confirmed_by_the_tokens() -> None:
     other = rows_of(leaves_in({"input_ids": ids[None, 140:100:-1].astype(np.int64)}), 0, {})
     assert narrow_storage(loader, other, 100_000) is None
     documents = SimpleNamespace(dataset=SimpleNamespace(rows=[ids[start : start + 40] for start in range(0, 400, 40)]))
-    assert narrow_storage(documents, rows, 100_000) == NarrowStorage("dataset.rows[2]", "uint16", 65_536)
+    assert narrow_storage(documents, rows, 100_000) == NarrowStorage("dataset.rows[3]", "uint16", 65_536)
