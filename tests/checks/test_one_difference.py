@@ -160,7 +160,7 @@ NOWHERE = SimpleNamespace(location=None)
         ("DG425", "bad_crossing_labels", {".tokens.read.packs": lambda packs: replace(packs, same=True)}, None),
         ("DG426", "bad", {".tokens.read.images": lambda images: replace(images, cut=0)}, None),
         ("DG427", "bad", {".tokens.read.ids": lambda ids: replace(ids, distinct=7)}, None),
-        ("DG427", "bad_narrow", {".tokens.read.ids": lambda ids: replace(ids, largest=65_536)}, None),
+        ("DG427", "bad_narrow", {".tokens.read.ids": lambda ids: replace(ids, largest=65_536, wrapped=None)}, None),
         (
             "DG507",
             "good",

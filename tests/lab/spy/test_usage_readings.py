@@ -23,7 +23,7 @@ def readings(folder: Path, asked: UsageReadings, fetches: int, pause_after: int)
     for number in range(fetches):
         with hooks.around_fetch(Fetch(0, number, {}, [2 * number, 2 * number + 1])):
             pass
-        time.sleep(0.2 if number == pause_after else 0)
+        time.sleep(0.5 if number == pause_after else 0)
     return [record for record in read_spools(folder) if isinstance(record, Reading)]
 
 
