@@ -17,8 +17,10 @@ from typing import Any
 
 from dataguard.lab.core.loader_facts import attribute
 from dataguard.lab.core.records import members, plain_index
+from dataguard.lab.culprit.line_trace import QUICK_FACTORY
 from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.spy.drive import announce_epoch
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.spelling import parameters_of
 from dataguard.targets.variants import Loader, unwrapped
 
@@ -83,11 +85,13 @@ def find_offsets(
     """Draw the indices of the loader in this process, and with each offset that it takes in forks of it.
 
     `again` calls the factory once more, for the arguments of constructors; `factory` are its own arguments, each with a
-    function that calls it.
+    function that calls it. Neither is called if `build` takes long: without a checkpoint, that calls the factory.
     """
+    started = undisturbed_seconds()
     loader = build()
-    slots = list(_attributes(loader)) or list(_arguments(loader, again) if again else ())
-    slots += [_Slot("factory", name, make) for name, make in factory.items()]
+    quick = undisturbed_seconds() - started < QUICK_FACTORY
+    slots = list(_attributes(loader)) or list(_arguments(loader, again) if again and quick else ())
+    slots += [_Slot("factory", name, make) for name, make in factory.items() if quick]
     if not slots:
         return Offsets()
     plain = in_fork(partial(_draw, loader, (0, 1)), FORK_SECONDS)

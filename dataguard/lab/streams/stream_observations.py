@@ -139,7 +139,7 @@ class Streams:
             return Offsets()
         target = subject.target
         names = [] if target.is_made_once or not callable(target.source) else offset_names(target.source)
-        quick = subject.has_checkpoint and subject.factory_seconds < QUICK_FACTORY and not target.is_made_once
+        quick = subject.factory_seconds < QUICK_FACTORY and not target.is_made_once
 
         def again() -> Loader:
             return subject.call_again({})
