@@ -223,9 +223,9 @@ def test_a_trainer_that_evaluates_after_its_first_step_makes_that_loader_before(
     transformers.Trainer(torch.nn.Linear(1, 1), settings, train_dataset=rows, eval_dataset=held_out).train()
     note("trained")
     """
-    report = ran(place, script, codes=("DG001", "DG514"))
+    report = ran(place, script, codes=("DG001", "DG301"))
     assert {result.loader for result in report.results} >= {"train", "val_easy", "val_hard"}
-    assert {code for code, _ in failed(report)} == {"DG514"}
+    assert not failed(report)
     assert not (place / "trained").exists()
 
 
