@@ -76,6 +76,9 @@ SEVERITIES = {
 }
 """What does little harm, or breaks only a convention, is a warning."""
 
+ALONE = {"dg427_token_out_of_vocabulary:bad_padding_item"}
+"""Faces that are scanned by themselves: of several loaders, the tokenizer of one serves the others."""
+
 MOST = 20
 """How many faces one scan judges: starting one, with the imports of its samples, takes longer than judging a face."""
 
@@ -139,8 +142,8 @@ def together(faces: Iterable[Face], *, families: bool = False) -> list[list[Face
     """Scans of a few faces each, of one family if asked for; those with settings of their own go by themselves."""
 
     def settings(face: Face) -> str:
-        if face.check.code in WHOLE:
-            return face.check.code
+        if face.check.code in WHOLE or str(face) in ALONE:
+            return str(face) if str(face) in ALONE else face.check.code
         return face.check.code[:3] if families or face.check.code.startswith("DG9") else ""
 
     scans = []
