@@ -12,10 +12,17 @@ from dataguard.lab.core.instrument import Fetch, Process
 from dataguard.lab.core.records import Reading
 from dataguard.lab.machine.resource_observations import UsagePlan
 from dataguard.lab.process.incidents import read_spools
-from dataguard.lab.spy.usage_readings import UsageReadings, memory_taken
+from dataguard.lab.spy.usage_readings import READING_INTERVAL, UsageReadings, memory_in_use, memory_taken
 from dataguard.stats.trend import trend
 
 MB = 1 << 20
+
+
+def seconds_of_reading() -> float:
+    """How long a reading takes, which depends on how much memory this process uses."""
+    before = time.thread_time()
+    memory_taken(), memory_in_use()
+    return time.thread_time() - before
 
 
 def readings(folder: Path, asked: UsageReadings, fetches: int, pause_after: int) -> list[Reading]:
@@ -23,7 +30,7 @@ def readings(folder: Path, asked: UsageReadings, fetches: int, pause_after: int)
     for number in range(fetches):
         with hooks.around_fetch(Fetch(0, number, {}, [2 * number, 2 * number + 1])):
             pass
-        time.sleep(0.5 if number == pause_after else 0)
+        time.sleep(0.2 + 3 * READING_INTERVAL * seconds_of_reading() if number == pause_after else 0)
     return [record for record in read_spools(folder) if isinstance(record, Reading)]
 
 
