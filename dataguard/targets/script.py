@@ -32,7 +32,7 @@ from dataguard.core.model import UsageError
 from dataguard.settings.target_spelling import module_of, script_of
 from dataguard.targets.discovery import is_loader, parts_of
 from dataguard.targets.spelling import program_named
-from dataguard.targets.variants import Loader, constructors
+from dataguard.targets.variants import Loader, replaced
 
 _LAUNCHED = ("RANK", "ACCELERATE_")
 """How the variables begin that a launcher gives to the process of a rank."""
@@ -335,19 +335,13 @@ _scripts: dict[str, Script] = {}
 @contextmanager
 def _replaced_iter(passes: Callable[[Loader], bool]) -> Iterator[None]:
     """Ask `passes` whenever a loader begins to iterate; one that may continue yields nothing."""
-    originals = {kind: kind.__iter__ for kind in constructors()}
 
     def begun(loader: Loader) -> Iterator[Any]:
         passes(loader)
         return iter(())
 
-    for kind in originals:
-        setattr(kind, "__iter__", begun)  # noqa: B010 - mypy forbids the plain form
-    try:
+    with replaced("__iter__", lambda _: begun):
         yield
-    finally:
-        for kind, original in originals.items():
-            setattr(kind, "__iter__", original)  # noqa: B010 - as above
 
 
 @contextmanager
@@ -359,7 +353,7 @@ def _before_steps(stop: Callable[[], None]) -> Iterator[None]:
         stop()
 
     hook = register_optimizer_step_pre_hook(before)
-    setattr(torch.autograd, "backward", before)  # noqa: B010 - as above
+    setattr(torch.autograd, "backward", before)  # noqa: B010 - mypy forbids the plain form
     try:
         yield
     finally:

@@ -92,16 +92,25 @@ def overridden(overrides: Mapping[str, Any]) -> Iterator[Construction]:
     if unknown:
         raise TypeError(f"not an argument of DataLoader: {', '.join(sorted(unknown))}")
     construction = Construction(overrides)
-    originals = {kind: kind.__init__ for kind in constructors()}
-    for kind, original in originals.items():
-        setattr(kind, "__init__", _overriding(original, construction))  # noqa: B010 - mypy forbids the plain form
     try:
-        yield construction
+        with replaced("__init__", lambda original: _overriding(original, construction)):
+            yield construction
     finally:
-        for kind, original in originals.items():
-            setattr(kind, "__init__", original)  # noqa: B010 - as above
         if "schedule" not in overrides:
             construction.settle()
+
+
+@contextmanager
+def replaced(method: str, change: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Replace a method of each class in `constructors` by what `change` makes of it, as long as the context lasts."""
+    originals = {kind: getattr(kind, method) for kind in constructors()}
+    for kind, original in originals.items():
+        setattr(kind, method, change(original))
+    try:
+        yield
+    finally:
+        for kind, original in originals.items():
+            setattr(kind, method, original)
 
 
 def constructors() -> list[type[Loader]]:

@@ -40,7 +40,7 @@ from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.settings.settings import Settings
 from dataguard.targets.discovery import wrapped_like
 from dataguard.targets.loading import Target, load
-from dataguard.targets.variants import Construction, Loader, constructors
+from dataguard.targets.variants import Construction, Loader, replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,14 +219,8 @@ def lacks_cuda() -> bool:
 def construction_lines() -> Iterator[dict[int, Place]]:
     """While it lasts, the user's line that constructs each loader, by the `id` of the loader."""
     lines: dict[int, Place] = {}
-    originals = {kind: kind.__init__ for kind in constructors()}
-    for kind, original in originals.items():
-        setattr(kind, "__init__", _noting(original, lines))  # noqa: B010 - mypy forbids the plain form
-    try:
+    with replaced("__init__", lambda original: _noting(original, lines)):
         yield lines
-    finally:
-        for kind, original in originals.items():
-            setattr(kind, "__init__", original)  # noqa: B010 - as above
 
 
 def _noting(original: Callable[..., None], lines: dict[int, Place]) -> Callable[..., None]:
