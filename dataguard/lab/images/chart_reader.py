@@ -71,22 +71,22 @@ def fits_of(responses: Sequence[ChartResponse]) -> dict[str, Fit | None]:
 
 
 class ColourChartReader:
-    """Reads samples of one loader with their images replaced by colour charts."""
+    """Reads samples of one loader with their images replaced by charts, which its `painter` draws in this process."""
 
     def __init__(
         self,
         build: Callable[..., Loader],
         folder: Path,
         indices: Sequence[Index],
-        painter: Painter,
         *,
         batched: bool,
         tries: int = IMAGE_TRIES,
     ) -> None:
+        self.painter = Painter()
+        self.painter.install()
         self._build = build
         self._tries = tries
         self._folder = folder
-        self._painter = painter
         self._reader = Reader(self._measured_build(), folder, MOST_DRAWS)
         self._prebuilt: dict[RGB, Reader] = {}
         self._indices: Iterator[Index] = cycle(_mixing(indices) or [None])
@@ -106,8 +106,13 @@ class ColourChartReader:
             memory_taken() - taken < MOST_BUILD_BYTES,
         )
         self._can_build_more = quick and small
-        self._decoded_in_build = frozenset(self._painter.sources)
+        self._decoded_in_build = frozenset(self.painter.sources)
         return loader
+
+    def require_an_image(self, *, decoded_before: bool) -> None:
+        """Raise NotApplicable if there is none that can be replaced; see `finds_an_image`."""
+        if not self.finds_an_image(decoded_before=decoded_before):
+            raise NotApplicable("no colour or grey image is decoded or passed to a transform while a sample is read")
 
     def finds_an_image(self, *, decoded_before: bool) -> bool:
         """Whether a sample has an image that can be replaced; tries one source after the other.
@@ -117,20 +122,20 @@ class ColourChartReader:
         Images without colours are last, because they may be the masks of others.
         """
         self._read(0)  # triggers late imports
-        self._painter.install()
+        self.painter.install()
         if self._paints(self._tries):
             return True
         if decoded_before and not self._decoded_in_build:
             self._measured_build()
         if self._paints_while_built():
             return True
-        self._painter.patch_fromarray()
+        self.painter.patch_fromarray()
         if self._paints(1):
             return True
-        self._painter.patch_transforms(self._reader.dataset)
+        self.painter.patch_transforms(self._reader.dataset)
         if self._paints(1):
             return True
-        self._painter.grey = True
+        self.painter.grey = True
         try:
             return self._paints(1, WHITE) and self._paints(1, MIDDLE)
         except LoaderRaised:  # a mask whose values have a meaning
@@ -161,18 +166,18 @@ class ColourChartReader:
         return any(follows(responses, path) for path in paths_of(responses))
 
     def _built_with(self, chart: RGB) -> Reader:
-        self._painter.colour = chart
+        self.painter.colour = chart
         try:
             loader = self._build()
         finally:
-            self._painter.colour = None
+            self.painter.colour = None
         return Reader(loader, self._folder, MOST_DRAWS)
 
     def _paints(self, tries: int, chart: RGB = BLACK) -> bool:
         """Whether one of `tries` samples has an image that is replaced; notes its source."""
         replaced = any(self._response(chart, 0) for _ in range(tries))
-        self.source = max(self._painter.sources, default="")
-        self.decoded = replaced and self.source not in self._painter.undecoded
+        self.source = max(self.painter.sources, default="")
+        self.decoded = replaced and self.source not in self.painter.undecoded
         return replaced
 
     def responses(self) -> list[ChartResponse]:
@@ -198,7 +203,7 @@ class ColourChartReader:
         """Whether leaves that were the same in all draws are so for red in a few more, or for white if grey."""
         if draws >= JITTER_DRAWS // 2:
             return True
-        chart = WHITE if self._painter.grey else RED
+        chart = WHITE if self.painter.grey else RED
         more = [self._response(chart, draw) for draw in range(draws, draws + CONFIRMING_DRAWS)]
         return all(
             leaf_fit is not None and leaf_fit.exact for leaf_fit in fits_of([*responses, *filter(None, more)]).values()
@@ -245,16 +250,16 @@ class ColourChartReader:
 
     def _measured(self, chart: RGB | None, draw: int, measure: Callable[[Any, int], T]) -> T | None:
         forbid_writes()
-        self._painter.sources.clear()
-        self._painter.colour = chart
+        self.painter.sources.clear()
+        self.painter.colour = chart
         if chart in self._prebuilt:
             self._reader = self._prebuilt[chart]
-            self._painter.sources |= self._decoded_in_build
+            self.painter.sources |= self._decoded_in_build
         try:
             value = self._read(draw)
         finally:
-            self._painter.colour = None
-        return measure(value, self._painter.bands) if self._painter.sources else None
+            self.painter.colour = None
+        return measure(value, self.painter.bands) if self.painter.sources else None
 
     def followed(self, chart: RGB, draw: int = 0) -> LineTrace:
         """What a sample with this chart holds, line by line: the same sample for each chart."""

@@ -150,11 +150,8 @@ def run_charts(
     decoded_before: bool = False,
 ) -> Colours:
     """Read samples with their images replaced by charts, in this disposable process."""
-    painter = Painter()
-    painter.install()
-    reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=tries)
-    if not reader.finds_an_image(decoded_before=decoded_before):
-        raise NotApplicable("no colour or grey image is decoded or passed to a transform while a sample is read")
+    reader = ColourChartReader(build, folder, indices, batched=batched, tries=tries)
+    reader.require_an_image(decoded_before=decoded_before)
     responses = reader.responses()
     fits = fits_of(responses)
     if fits and not any(fits.values()):
@@ -166,9 +163,9 @@ def run_charts(
         raise NotApplicable("nothing in the sample follows the colour of its image")
     if not clear:
         raise Undecided(f"sample{next(iter(fits))} is not a fixed linear function of the image colour")
-    at = painter.places.get(reader.source)
+    at = reader.painter.places.get(reader.source)
     return Colours(
-        reader.source, reader.decoded, painter.grey, clear, len(responses), reader.collated, reader.index, at
+        reader.source, reader.decoded, reader.painter.grey, clear, len(responses), reader.collated, reader.index, at
     )
 
 
@@ -185,9 +182,7 @@ def trace_colours(
 
     `again` builds the loader from newly imported modules, to see where they make the transforms.
     """
-    painter = Painter()
-    painter.install()
-    reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=IMAGE_TRIES)
+    reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
     if not reader.finds_an_image(decoded_before=decoded_before):
         raise Undecided("no image is replaced while a sample is read")
     traces = [reader.followed(chart) for chart in (BLACK, WHITE, RED)]
@@ -195,7 +190,7 @@ def trace_colours(
     unknown = {step.name: traces[0].kinds[step.name] for step in steps if not step.exact}
     places = places_of_construction(again, unknown) if unknown and again else {}
     placed = tuple(step.made_at(places.get(step.name)) for step in steps)
-    return (*_decoding(build, again, reader.source, painter), *placed) if placed and reader.decoded else placed
+    return (*_decoding(build, again, reader.source, reader.painter), *placed) if placed and reader.decoded else placed
 
 
 def _decoding(

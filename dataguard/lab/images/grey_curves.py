@@ -22,7 +22,6 @@ from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import numbered
 from dataguard.lab.images.chart_fit import pixels_of
 from dataguard.lab.images.chart_reader import DRAW_SECONDS, IMAGE_TRIES, ColourChartReader
-from dataguard.lab.images.painter import Painter
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.variants import Loader
@@ -116,10 +115,8 @@ def wrapping_line(
     decoded_before: bool,
 ) -> Location | None:
     """The line of the user's code after which two close greys are far apart, in this disposable process."""
-    painter = Painter()
-    painter.install()
     indices = () if curves.index is None else (curves.index,)
-    reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=IMAGE_TRIES)
+    reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
     if not reader.finds_an_image(decoded_before=decoded_before):
         return None
     wrap = curves.wrapped[0]
@@ -140,11 +137,8 @@ def read_curves(
     build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, decoded_before: bool
 ) -> GreyCurves:
     """Read one sample with grey charts, in this disposable process."""
-    painter = Painter()
-    painter.install()
-    reader = ColourChartReader(build, folder, indices, painter, batched=batched, tries=IMAGE_TRIES)
-    if not reader.finds_an_image(decoded_before=decoded_before):
-        raise NotApplicable("no colour or grey image is decoded or passed to a transform while a sample is read")
+    reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
+    reader.require_an_image(decoded_before=decoded_before)
     reader.keep_sample()
     curves, started = [], undisturbed_seconds()
     for draw in range(MOST_DRAWS):
