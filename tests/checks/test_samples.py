@@ -142,8 +142,10 @@ def together(faces: Iterable[Face], *, families: bool = False) -> list[list[Face
     """Scans of a few faces each, of one family if asked for; those with settings of their own go by themselves."""
 
     def settings(face: Face) -> str:
-        if face.check.code in WHOLE or str(face) in ALONE:
-            return str(face) if str(face) in ALONE else face.check.code
+        if str(face) in ALONE:
+            return str(face)
+        if face.check.code in WHOLE:
+            return face.check.code
         return face.check.code[:3] if families or face.check.code.startswith("DG9") else ""
 
     scans = []
