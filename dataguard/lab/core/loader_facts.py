@@ -23,6 +23,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import Location, NotApplicable, NotTested
 from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
+from dataguard.lab.process.isolation import in_fork
 from dataguard.settings.target_spelling import ROLE_UNKNOWN, spelled_role, stem_of
 from dataguard.targets.discovery import own_loader_of, wrapper_of
 from dataguard.targets.loading import made_for_dataset
@@ -105,13 +106,14 @@ class LoaderFacts:
         return samples * max(self.num_workers, 1)
 
 
+@functools.cache
 def _has_cuda() -> bool:
-    """Whether there is a CUDA device, by the driver's list of devices.
+    """Whether there is a CUDA device, asked in a fork.
 
-    `torch.cuda.is_available` initializes CUDA, and torch then refuses it in every fork of this process, such as an
+    To count devices may initialize CUDA, and torch then refuses it in every fork of this process, such as an
     observation.
     """
-    return torch.cuda.device_count() > 0
+    return bool(in_fork(torch.cuda.device_count))
 
 
 def facts_of(

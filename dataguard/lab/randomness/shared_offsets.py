@@ -44,7 +44,7 @@ from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
-from dataguard.process.originals import os, time
+from dataguard.process.originals import os, signal, time
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
@@ -158,7 +158,9 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> SingleProcessRead:
     start = [file.offset() for file in files]
     movers: dict[OpenFile, set[int]] = defaultdict(set)
     leaves: dict[Index, Leaves] = {}
+    tried: list[tuple[int, Index]] = []
     for worker, index in _round_robin(dealt):
+        tried.append((worker, index))
         offsets = [[file.offset() for file in files]]
         drawn = []
         for _ in range(2):
@@ -172,10 +174,11 @@ def read_alone(loader: Loader, folder: Path, workers: int) -> SingleProcessRead:
             leaves[index] = {path: digest for path, digest in drawn[0].items() if again.get(path) == digest}
         if time.monotonic() > deadline and worker == workers - 1:
             break
-    for worker, index in _round_robin(dealt):
-        # A file that is always read to its end returns to the same offset: starting far off shows the move.
+    for worker, index in tried:
+        # A file that is always read to its end returns to the same offset: starting far off shows the move. A sample
+        # that varied shows it too: where another observation shares the file, all may.
         still = [(file, file.offset(), file.seek_far()) for file in files if worker not in movers[file]]
-        if index in leaves and still:
+        if still:
             _read(loader.dataset, recorder, index)
         for file, before, far in still:
             if file.offset() != far:
@@ -296,10 +299,14 @@ def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Inciden
     try:
         drive(loader, plan, batches=batches, seconds=READING_SECONDS)
     except LoaderFailed as failure:
-        # torch takes seconds to shut down an iterator that is being collected, unless its workers are gone.
+        # torch takes seconds to shut down an iterator that is being collected, unless its workers are gone. Its handler
+        # would raise for each that is killed.
+        handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for process in multiprocessing.active_children():
             if process.pid not in before:
                 process.kill()
+                process.join()
+        signal.signal(signal.SIGCHLD, handler or signal.SIG_DFL)
         return failure.incident
     return None
 
