@@ -76,9 +76,9 @@ class DrawnTargets(Rooted):
 
 
 def run_drawn_targets(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int
 ) -> DrawnTargets:
-    """Read two samples with their images replaced by charts, in this disposable process."""
+    """Read two samples in so many draws with their images replaced by charts, in this disposable process."""
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     originals = charted_originals(reader)
     if not originals:
@@ -87,7 +87,7 @@ def run_drawn_targets(
     chosen = list(range(min(SAMPLES, len(originals))))
     draws = [
         (draw_of(views, number, draw, {}), views)
-        for draw in range(CHARTED_DRAWS)
+        for draw in range(most)
         for number in chosen[draw % len(chosen) :][:1]
         if (views := _views(reader, number, draw))
     ]

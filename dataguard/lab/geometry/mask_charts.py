@@ -104,7 +104,10 @@ class Geometry:
         """How masks and heatmaps that are read from no file follow their image. Raises NotApplicable if none can be."""
         if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
-        return self._observe("drawn targets", run_drawn_targets)
+        subject = self._subject
+        draws = subject.affordable_reads(CHARTED_DRAWS, FEWEST_DRAWS, CHARTS)
+        subject.afford_reads("drawn targets", ORIGINALS + draws * CHARTS)
+        return self._observe("drawn targets", partial(run_drawn_targets, most=draws))
 
     def line_of_drawn_target(self, target: DrawnTarget) -> Location | None:
         """The line of the user's code that moves the image of a target, and not the target."""

@@ -72,10 +72,18 @@ def find_held_rows(build: Callable[..., Loader], folder: Path, asked: Questions)
             draw_epoch(build(num_workers=0, schedule=schedule, reuse=True), recorded, 0)
         return frozenset(plain_index(one) for record in recorded for batch in record.batches for one in batch)
 
+    of_datasets: dict[int, Axes] = {}
+
+    def axes_of(indices: Sequence[Index]) -> Axes:
+        key = id(reader.dataset)  # one inside the loader's own, meanwhile
+        if key not in of_datasets:
+            of_datasets[key] = _axes(reader, indices)
+        return of_datasets[key]
+
     order = _answer(drawn)
     # In this order, as files that are open or cached already are not read again: the first two look at files as well.
-    reached = _answer(lambda: find_reached(reader, found(order), rows=asked.reached))
-    axes = _answer(lambda: _axes(reader, asked.indices) if asked.rows else FIRST_AXES)
+    reached = _answer(lambda: find_reached(reader, found(order), axes_of if asked.reached else None))
+    axes = _answer(lambda: axes_of(asked.indices) if asked.rows else FIRST_AXES)
     groups = _answer(lambda: find_crossings(reader, found(order), asked.group, found(axes), affordable=asked.groups))
     return HeldRows(
         _answer(lambda: find_rows(reader, asked.indices, found(axes), asked.aligned) if asked.rows else None),
@@ -117,7 +125,7 @@ def find_rows(
     """Change the rows that a dataset holds, along these axes, and read samples again; compare `aligned` leaves."""
     axes = _axes(reader, indices) if axes is None else axes
     stores = held_stores(reader.dataset, axes)
-    tracer = RowTracer(reader.read, stores)
+    tracer = RowTracer(reader.read, stores, reader.dataset)
     samples = tuple(tracer.trace(index) for index in indices)
     used = {leaf.source for sample in samples for leaf in sample.leaves}
     return RowOrigins(

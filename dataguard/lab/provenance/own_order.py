@@ -95,7 +95,7 @@ def _rows_of(reader: Reader, indices: Sequence[Index]) -> list[_Sources]:
     """The rows in memory that the largest leaf of each sample that depends on any comes from."""
     axes = find_axes(reader.read, reader.dataset, indices)
     stores = {store.path: store for store in held_stores(reader.dataset, axes)}
-    tracer = RowTracer(reader.read, list(stores.values()))
+    tracer = RowTracer(reader.read, list(stores.values()), reader.dataset)
     found: list[_Sources] = []
     for index in indices:
         leaves = [leaf for leaf in tracer.trace(index).leaves if leaf.known]

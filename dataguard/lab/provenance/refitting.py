@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import Subset
 
 from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.leaves import array_of
@@ -29,7 +28,7 @@ from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.altered_values import altered
 from dataguard.lab.provenance.origins import Read, Refit
 from dataguard.lab.provenance.reads_seen import ReadLog
-from dataguard.lab.provenance.rows_changed import RowTracer, Values, values_of
+from dataguard.lab.provenance.rows_changed import RowTracer, Values, inner_index, values_of
 from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.process.originals import time
@@ -317,7 +316,7 @@ def _used_rows(loader: Loader, folder: Path, indices: Sequence[Index], moduli: S
         spelled = None if values is None else rows_spelled(values, moduli)
         if spelled is None:
             continue
-        tracer = RowTracer(reader.read, [store])
+        tracer = RowTracer(reader.read, [store], loader.dataset)
         found = {index: {row for leaf in tracer.trace(index).leaves for row in leaf.known} for index in chosen}
         every = rows_of_all(loader.dataset, indices, found, store.count)
         if every is not None:
@@ -341,13 +340,6 @@ def rows_of_all(
     inner_indices = [inner for inner in (inner_index(dataset, index) for index in indices) if inner is not None]
     every = np.unique(np.add.outer(np.array(inner_indices), np.array(sorted(next(iter(offsets))))))
     return np.asarray(every[(every >= 0) & (every < count)])
-
-
-def inner_index(dataset: Any, index: Index) -> int | None:
-    """The index that the innermost dataset gets from subsets around it."""
-    while isinstance(dataset, Subset) and isinstance(index, int):
-        index, dataset = int(dataset.indices[index]), dataset.dataset
-    return index if isinstance(index, int) else None
 
 
 def shape_of(value: Any) -> tuple[int, int]:

@@ -5,16 +5,22 @@ bit is 0. A position that depends on one row changes in one of each two reads, a
 reads decode all positions of all leaves. A position that depends on two rows changes in both reads of a bit in which
 their numbers differ; that is how it is recognized. (31 reads and 16 ms name 120 positions of a window over 20,000
 rows.)
+
+Most datasets advance by as many rows from each index to the next. So the rows of a further sample are guessed: if no
+position depends on any other row, which one read shows, only these have to be decoded.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils.data import Subset
 
 from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.core.records import Index, plain_index
@@ -29,6 +35,8 @@ BLOCKS, MOST_BLOCKS = 32, 8
 """The blocks of rows that are changed one by one, and how many may matter: with more, a sample depends on all rows."""
 MOST_TESTED_COLUMNS = 64
 """The columns of a table that are changed one by one: a read for each."""
+MOST_WRONG = 2
+"""Wrong guesses of the rows of a sample, a read for each, after which none are made."""
 
 Values = dict[str, np.ndarray]
 """The values of each leaf, by its path."""
@@ -54,18 +62,48 @@ def _array(leaf: Any) -> np.ndarray | None:
     return None
 
 
+def inner_index(dataset: Any, index: Index) -> int | None:
+    """The index that the innermost dataset gets from subsets around it."""
+    while isinstance(dataset, Subset) and isinstance(index, int):
+        index, dataset = int(dataset.indices[index]), dataset.dataset
+    return index if isinstance(index, int) else None
+
+
+@dataclass(slots=True)
+class _Guesses:
+    """The rows of one source that each of the last two samples depends on, by the number of the sample."""
+
+    known: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    wrong: int = 0
+
+    def rows_of(self, number: int | None, count: int) -> np.ndarray | None:
+        """The rows of a further sample, if all advance by one step a sample, as the last two say; None without them."""
+        if number is None or not self.known or self.wrong == MOST_WRONG:
+            return None
+        (last, rows), step = self.known[-1], 1
+        if len(self.known) > 1:
+            before, earlier = self.known[-2]
+            steps = np.unique(rows - earlier) if len(rows) == len(earlier) else ()
+            if len(steps) == 1 and last != before and not steps[0] % (last - before):
+                step = int(steps[0]) // (last - before)
+        return np.unique((rows + step * (number - last)) % count)  # after the last row, some begin again
+
+
 class RowTracer:
     """Finds the rows on which samples depend.
 
     `read` returns a sample for an index, always in the same random state. It may raise anything while rows are changed:
-    what those rows hold are not values then, but, for example, where other rows begin.
+    what those rows hold are not values then, but, for example, where other rows begin. `dataset` is what it reads from,
+    if that may be a subset.
     """
 
-    def __init__(self, read: Callable[[Index], Any], stores: Sequence[Changeable]) -> None:
+    def __init__(self, read: Callable[[Index], Any], stores: Sequence[Changeable], dataset: Any = None) -> None:
         self._read = read
         self.stores = stores
+        self._dataset = dataset
         self._base: Values = {}
         self._index: Index = None
+        self._guesses: dict[str, _Guesses] = defaultdict(_Guesses)
 
     def trace(self, index: Index) -> SampleRows:
         """The rows of all stores on which the sample with this index depends."""
@@ -109,15 +147,39 @@ class RowTracer:
     def _of_store(self, store: Changeable) -> Iterator[LeafRows]:
         if not store.count:  # a file that was read at the first read only
             return
-        rows, reaches = self._narrowed(store)
+        rows, reaches = self._guessed(store) or self._narrowed(store)
         codes = self._decoded(store, rows) if len(rows) else None
         if codes is None:
             return
+        self._remember(store, codes, reaches)
         columns = self._columns(store, rows) if store.columns else {}
         for path, reached in reaches.items():
             if reached.any():
                 axis, by_position = _by_position(np.where(reached, codes[path], NO_ROW))
                 yield LeafRows(path, store.path, axis, by_position, columns.get(path, ()))
+
+    def _guessed(self, store: Changeable) -> tuple[np.ndarray, Values] | None:
+        """The same as `_narrowed`, by the rows of earlier samples; None if that does not say all rows that matter."""
+        guesses = self._guesses[store.path]
+        rows = guesses.rows_of(inner_index(self._dataset, self._index), store.count)
+        if rows is None:
+            return None
+        others = np.setdiff1d(np.arange(store.count), rows, assume_unique=True)
+        large = is_large(store, len(others)) and len(others) > BLOCKS
+        for block in [*(np.array_split(others, BLOCKS) if large else [others]), rows]:
+            changed = self._changed(store, block)
+            if changed is None or any(one.any() for one in changed.values()) != (block is rows):
+                guesses.wrong += 1
+                return None
+        return rows, changed
+
+    def _remember(self, store: Changeable, codes: Values, reaches: Values) -> None:
+        """Keep the rows of this sample, to guess those of the next one."""
+        number = inner_index(self._dataset, self._index)
+        rows = np.unique(np.concatenate([codes[path][reached] for path, reached in reaches.items()]))
+        if number is not None and len(rows) and rows[0] >= 0:
+            self._guesses[store.path].known[:-1] = []
+            self._guesses[store.path].known.append((number, rows))
 
     def _narrowed(self, store: Changeable) -> tuple[np.ndarray, Values]:
         """The rows among which are those that matter, and the elements of leaves that depend on them.
@@ -143,7 +205,9 @@ class RowTracer:
         return rows, reaches
 
     def _decoded(self, store: Changeable, rows: np.ndarray) -> Mapping[str, np.ndarray] | None:
-        """For each element of each leaf, its row, or `SEVERAL_ROWS`; see the module."""
+        """For each element of each leaf that depends on these rows, which one, or `SEVERAL_ROWS`; see the module."""
+        if len(rows) == 1:
+            return {path: np.full(value.shape, rows[0]) for path, value in self._base.items()}
         places = np.arange(len(rows))
         codes = {path: np.zeros(value.shape, np.int64) for path, value in self._base.items()}
         several = {path: np.zeros(value.shape, bool) for path, value in self._base.items()}

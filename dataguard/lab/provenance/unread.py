@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,10 +25,9 @@ from dataguard.lab.core.object_graph import attributes_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.open_sources import path_of
 from dataguard.lab.provenance.reads_seen import ReadLog
-from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.provenance.row_changes import Store
 from dataguard.lab.provenance.rows_changed import RowTracer, values_of
-from dataguard.lab.provenance.stores import held_stores
+from dataguard.lab.provenance.stores import Axes, held_stores
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.process.originals import os
 
@@ -91,10 +90,13 @@ class Reached:
     parts: tuple[Parts, ...]
 
 
-def find_reached(reader: Reader, drawn: Collection[Index], *, rows: bool) -> Reached:
-    """Read some samples of each dataset inside the loader's own; change rows in memory if `rows`.
+def find_reached(
+    reader: Reader, drawn: Collection[Index], axes_of: Callable[[Sequence[Index]], Axes] | None
+) -> Reached:
+    """Read samples of each dataset inside the loader's own, and change rows in memory if `axes_of` is given.
 
-    `drawn` are the indices of an epoch.
+    `axes_of` finds the axes of the rows of the dataset that is read, by samples with such indices. `drawn` are the
+    indices of an epoch.
     """
     own, log = reader.dataset, ReadLog()
     reaches: list[Reach] = []
@@ -105,7 +107,10 @@ def find_reached(reader: Reader, drawn: Collection[Index], *, rows: bool) -> Rea
         chosen = sorted({0, 1, count // 4, count // 2, 3 * count // 4, count - 2, count - 1})
         reader.dataset = dataset
         try:
-            found = [*_files(reader, log, path, chosen), *(_rows(reader, path, chosen) if rows else ())]
+            found = [
+                *_files(reader, log, path, chosen),
+                *(_rows(reader, path, chosen, axes_of(chosen)) if axes_of else ()),
+            ]
         except LoaderFailed:
             continue
         finally:
@@ -147,13 +152,12 @@ def _parts(path: str, dataset: Any, indices: Collection[Index]) -> Iterator[Part
         yield Parts(path, name, lengths, tuple(requested))
 
 
-def _rows(reader: Reader, path: str, chosen: Sequence[int]) -> Iterator[Reach]:
+def _rows(reader: Reader, path: str, chosen: Sequence[int], axes: Axes) -> Iterator[Reach]:
     """How far the rows of arrays, tables and lists are read, on which the largest leaf of samples depends."""
     first = values_of(reader.read(chosen[0]))
     largest = max(first, key=lambda leaf: first[leaf].nbytes, default=None)
-    axes = find_axes(reader.read, reader.dataset, chosen)
     stores = [store for store in held_stores(reader.dataset, axes) if store.count <= MOST_ROWS]
-    tracer = RowTracer(lambda index: reader.read(index), stores)
+    tracer = RowTracer(reader.read, stores)
     spans: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
     main: dict[int, Store] = {}
     for index in chosen:

@@ -62,6 +62,8 @@ FEWEST_FEATURES = 100
 """The fewest values of a leaf that may be sound if no library that reads sound is imported yet: tables have fewer
 columns."""
 
+_NO_SOUND = "no sound file is passed to a known decoder"
+
 
 class Sound:
     """Observations of sound files; each observation is made once."""
@@ -121,13 +123,16 @@ class Sound:
         """
         subject = self._subject
         survey, rebuild = self.survey, None
+        built = not survey.files and subject.facts.kind == "map" and _reads_sound()
+        if not survey.files and not built:
+            raise NotApplicable(_NO_SOUND)
         reads = CHART_READS if subject.facts.kind == "map" else CHART_READS * len(survey.samples)
         subject.afford_reads(key, reads)
-        if not survey.files and subject.facts.kind == "map" and _reads_sound():
+        if built:
             (survey, seconds), rebuild = self.built, subject.rebuild
             subject.afford(key, CHART_READS * seconds)
         if not survey.files:
-            raise NotApplicable("no sound file is passed to a known decoder")
+            raise NotApplicable(_NO_SOUND)
 
         def run(folder: Path) -> T:
             return look(SwappedFileReader(subject.build, folder, survey.modules, SOUNDS, values_of, rebuild), survey)

@@ -1,7 +1,8 @@
 """What each sample of a split is read from, for all indices: files, members, rows, and what transforms are given.
 
 Samples that take no time are all read. Of others, some are read, and a list of names or numbers that spells what each
-of these came from says it for the rest. Rows of arrays in memory are found by changing them, in the same way.
+of these came from says it for the rest; where none does, all are read if the budget allows it. Rows of arrays in memory
+are found by changing them, in the same way.
 """
 
 from __future__ import annotations
@@ -91,14 +92,15 @@ def find_sources(
     shared_memory: bool,
     most_files: int,
 ) -> SampleSources:
-    """What all samples are read from: they are read if `every`, and found from those that were `seen` otherwise.
+    """What all samples are read from, as those that were `seen` say; if they do not, all are read if `every` may be.
 
     `rows` are those of arrays in memory on which a few samples depend. Their addresses are known to the datasets of
     another split if they are in the same process: `shared_memory`. The content of up to `most_files` is compared, too.
     """
     names = _names_of(loader.dataset, indices)
-    units = _read_all(loader, folder, indices) if every else None
-    found = _by_kind(units) if units else _spelled(seen, indices, names)
+    found = _spelled(seen, indices, names)
+    if every and not found.keys() - {_GIVEN, _SAMPLES} and (units := _read_all(loader, folder, indices)):
+        found = _by_kind(units)
     period = _period([*zip(*(listed for kind, listed in found.items() if kind not in (_GIVEN, _SAMPLES)), strict=True)])
     if period:
         indices, found = indices[:period], {kind: listed[:period] for kind, listed in found.items()}

@@ -21,6 +21,7 @@ from xxhash import xxh3_64
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.observation_cache import SHORT_SECONDS
 from dataguard.lab.core.records import Index, SampleRecord
 from dataguard.lab.provenance.provenance import Provenance
 from dataguard.lab.provenance.reads_seen import ReadLog
@@ -209,7 +210,8 @@ class Splits:
             with suppress(Undecided):
                 subject.afford_reads("sources", count)
                 every = True
-        seen = () if every else _known(lambda: provenance.reads) or ()
+        seconds = count * subject.epoch.seconds_per_sample
+        seen = () if every and seconds < SHORT_SECONDS else _known(lambda: provenance.reads) or ()
         rows = _known(lambda: provenance.rows)
         build, shared, most = subject.build, subject.has_checkpoint, self._most_files
         return subject.observe(
