@@ -7,7 +7,7 @@ their numbers differ; that is how it is recognized. (31 reads and 16 ms name 120
 rows.)
 
 Most datasets advance by as many rows from each index to the next. So the rows of a further sample are guessed: if no
-position depends on any other row, which one read shows, only these have to be decoded.
+position depends on any other row, which one read shows, only these have to be decoded. Likewise for columns.
 """
 
 from __future__ import annotations
@@ -71,9 +71,13 @@ def inner_index(dataset: Any, index: Index) -> int | None:
 
 @dataclass(slots=True)
 class _Guesses:
-    """The rows of one source that each of the last two samples depends on, by the number of the sample."""
+    """The rows of one source that each of the last two samples depends on, by the number of the sample.
+
+    `columns` are those of each leaf, by its path.
+    """
 
     known: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    columns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     wrong: int = 0
 
     def rows_of(self, number: int | None, count: int) -> np.ndarray | None:
@@ -226,12 +230,25 @@ class RowTracer:
 
     def _columns(self, store: Changeable, rows: np.ndarray) -> Mapping[str, tuple[int, ...]]:
         """The columns of a table on which each leaf depends."""
+        count, guesses = len(store.columns), self._guesses[store.path]
+        if self._are_all(store, rows, guesses.columns):
+            return guesses.columns
         found: dict[str, list[int]] = {}
-        for column in range(len(store.columns)) if len(store.columns) <= MOST_TESTED_COLUMNS else ():
+        for column in range(count) if count <= MOST_TESTED_COLUMNS else ():
             for path, changed in (self._changed(store, rows, [column]) or {}).items():
                 if changed.any():
                     found.setdefault(path, []).append(column)
-        return {path: tuple(columns) for path, columns in found.items()}
+        guesses.columns = {path: tuple(columns) for path, columns in found.items()}
+        return guesses.columns
+
+    def _are_all(self, store: Changeable, rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> bool:
+        """Whether no leaf depends on other columns than these, which an earlier sample depends on."""
+        for own in set(columns.values()):
+            others = sorted({*range(len(store.columns))}.difference(own))
+            changed = self._changed(store, rows, others) if others else {}
+            if changed is None or any(one.any() for path, one in changed.items() if columns.get(path, own) == own):
+                return False
+        return bool(columns)
 
 
 def is_large(store: Changeable, rows: int) -> bool:

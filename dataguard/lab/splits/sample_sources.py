@@ -99,15 +99,15 @@ def find_sources(
     """
     names = _names_of(loader.dataset, indices)
     found = _spelled(seen, indices, names)
-    if every and not found.keys() - {_GIVEN, _SAMPLES} and (units := _read_all(loader, folder, indices)):
-        found = _by_kind(units)
-    period = _period([*zip(*(listed for kind, listed in found.items() if kind not in (_GIVEN, _SAMPLES)), strict=True)])
-    if period:
-        indices, found = indices[:period], {kind: listed[:period] for kind, listed in found.items()}
     held: dict[str, array[int]] = {}
     rich = False
     if rows is not None and not found.keys() - {_GIVEN, _SAMPLES}:  # what is in memory beside files are their names
         held, rich = _held(loader.dataset, indices, rows, names, shared_memory=shared_memory)
+    if every and not held and not found.keys() - {_GIVEN, _SAMPLES} and (units := _read_all(loader, folder, indices)):
+        found = _by_kind(units)
+    period = _period([*zip(*(listed for kind, listed in found.items() if kind not in (_GIVEN, _SAMPLES)), strict=True)])
+    if period:
+        indices, found = indices[:period], {kind: listed[:period] for kind, listed in found.items()}
     files: dict[Index, tuple[str, ...]] = {}
     for kind, listed in found.items():
         for index, own in zip(indices, listed, strict=True) if kind not in (_GIVEN, _SAMPLES) else ():
