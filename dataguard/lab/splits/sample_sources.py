@@ -103,8 +103,10 @@ def find_sources(
     rich = False
     if rows is not None and not found.keys() - {_GIVEN, _SAMPLES}:  # what is in memory beside files are their names
         held, rich = _held(loader.dataset, indices, rows, names, shared_memory=shared_memory)
-    if every and not held and not found.keys() - {_GIVEN, _SAMPLES} and (units := _read_all(loader, folder, indices)):
+    settled = found.keys() - {_GIVEN, _SAMPLES} or (rich and len(set(held[ROWS])) == len(indices))
+    if every and not settled and (units := _read_all(loader, folder, indices)):
         found = _by_kind(units)
+        held = {} if found.keys() - {_GIVEN, _SAMPLES} else held
     period = _period([*zip(*(listed for kind, listed in found.items() if kind not in (_GIVEN, _SAMPLES)), strict=True)])
     if period:
         indices, found = indices[:period], {kind: listed[:period] for kind, listed in found.items()}
