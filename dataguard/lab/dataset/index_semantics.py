@@ -196,7 +196,7 @@ VALUE_TOLERANCE = 1e-3
 """The tolerance for values computed in different precisions."""
 FAR_LENGTHS = 10
 """An index this many lengths below zero has a sample only in a dataset that looks nothing up."""
-SEMANTICS_READS, FEW_SEMANTICS_READS = 23, 16
+SEMANTICS_READS, FEW_SEMANTICS_READS = 20, 13
 """Samples that are read if nothing repeats, and of those that are slow: not every question is asked twice."""
 
 
@@ -243,19 +243,28 @@ def probe_semantics(loader: Loader, folder: Path, hints: Hints, *, few: bool = F
     last, again = reader.ask(length - 1), reader.ask(length - 1)
     stable = tuple(path for path, digest in last.digests.items() if again.digests.get(path) == digest)
     typed = []
-    for index in (length // 2, length - 1)[: 1 if few else 2] if stable else ():
-        typed += [_typed(reader, index, f"numpy.int64({index})", np.int64(index), stable)]
-        typed += [_typed(reader, index, f"torch.tensor({index})", torch.tensor(index), stable)]
+
+    @functools.cache
+    def plain(index: int) -> Mapping[str, Any]:
+        return dict(iter_leaves(reader.read(index)))
+
+    for index in (length - 1, length // 2)[: 1 if few else 2] if stable else ():
+        typed += [_typed(reader, plain(index), index, f"numpy.int64({index})", np.int64(index), stable)]
+        typed += [_typed(reader, plain(index), index, f"torch.tensor({index})", torch.tensor(index), stable)]
     repeats = find_periods(reader, hints)
     far = reader.ask(-FAR_LENGTHS * length)
-    negative, unlike = _negative(reader, length, stable) if stable else (Answer(-1), ())
+    negative, unlike = _negative(reader, length, plain(length - 1), stable) if stable else (Answer(-1), ())
     seeded = bool(unlike) and _seeds_generators(reader, length - 1)
     return IndexSemantics(last, negative, far, seeded, unlike, tuple(typed), repeats, reader.reads)
 
 
-def _typed(reader: Reader, index: int, expression: str, value: Any, stable: Sequence[str]) -> TypedIndex:
-    """The result of an index of another type. A value computed from it may have its type, and be rounded."""
-    plain = dict(iter_leaves(reader.read(index)))
+def _typed(
+    reader: Reader, plain: Mapping[str, Any], index: int, expression: str, value: Any, stable: Sequence[str]
+) -> TypedIndex:
+    """The result of an index of another type than that of the `plain` sample.
+
+    A value computed from it may have its type, and be rounded.
+    """
     try:
         answer = dict(iter_leaves(reader.read(value)))
     except LoaderRaised as failure:
@@ -271,9 +280,10 @@ def _unlike(plain: Mapping[str, Any], answer: Mapping[str, Any], stable: Sequenc
     )
 
 
-def _negative(reader: Reader, length: int, stable: Sequence[str]) -> tuple[Answer, tuple[str, ...]]:
-    """The result of -1, and the leaves in which it differs from the last sample."""
-    plain = dict(iter_leaves(reader.read(length - 1)))
+def _negative(
+    reader: Reader, length: int, plain: Mapping[str, Any], stable: Sequence[str]
+) -> tuple[Answer, tuple[str, ...]]:
+    """The result of -1, and the leaves in which it differs from the last sample, which is `plain`."""
     try:
         sample = reader.read(-1)
     except LoaderRaised as failure:

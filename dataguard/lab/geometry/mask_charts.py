@@ -60,6 +60,7 @@ from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
+from dataguard.settings.parsers import EVALUATION
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class Geometry:
         """The response of masks to charts. Raises NotApplicable if no image has a mask."""
         if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
-        return self._observe("masks", run_masks)
+        return self._observe("masks", partial(run_masks, most=self._most_draws))
 
     def line_apart(self, draw: int) -> Location | None:
         """The line of the user's code after which image and mask disagree in this draw."""
@@ -105,9 +106,14 @@ class Geometry:
         if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
         subject = self._subject
-        draws = subject.affordable_reads(CHARTED_DRAWS, FEWEST_DRAWS, CHARTS)
+        draws = subject.affordable_reads(self._most_draws, FEWEST_DRAWS, CHARTS)
         subject.afford_reads("drawn targets", ORIGINALS + draws * CHARTS)
         return self._observe("drawn targets", partial(run_drawn_targets, most=draws))
+
+    @property
+    def _most_draws(self) -> int:
+        """How many draws are read: few of evaluation, which should not vary."""
+        return FEWEST_DRAWS if self._subject.facts.role in EVALUATION else CHARTED_DRAWS
 
     def line_of_drawn_target(self, target: DrawnTarget) -> Location | None:
         """The line of the user's code that moves the image of a target, and not the target."""
@@ -232,8 +238,10 @@ class ChartedMasks(Rooted):
         return {"draws": self.draws, "charts": self.reads, "leaves": len(self.masks)}
 
 
-def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedMasks:
-    """Read samples with their images and masks replaced by charts, in this disposable process."""
+def run_masks(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int
+) -> ChartedMasks:
+    """Read samples whose images and masks are replaced by charts, in so many draws, in this disposable process."""
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
@@ -241,7 +249,7 @@ def run_masks(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     masks = [mask for sample in originals for mask in sample.inputs if rule(mask)]
     labels = () if is_second is rule else _labels_of(masks)
     reader.painter.is_mask = rule
-    charted = draw_all(reader, labels)
+    charted = draw_all(reader, labels, most)
     if not charted.draws:
         raise Undecided("images are cached, so charts could not be injected")
     if MASK_DEPENDENT_DRAWS * charted.mask_dependent > len(charted.draws):
@@ -322,8 +330,8 @@ def trace_boxes(
     return look.location if look else None
 
 
-def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
-    """All draws, with two labels that yield different values: the user's code may merge some labels."""
+def draw_all(reader: ChartedReader, labels: Sequence[Value], most: int) -> ChartedDraws:
+    """So many draws, with two labels that yield different values: the user's code may merge some labels."""
     pairs: list[tuple[Value, Value] | None] = [(labels[0], label) for label in labels[:0:-1]]
     for pair in pairs[:LABEL_PAIRS] or [None]:
         reader.painter.label_pair = pair
@@ -331,7 +339,7 @@ def draw_all(reader: ChartedReader, labels: Sequence[Value]) -> ChartedDraws:
         charted.take(1)
         if charted.masks:
             break
-    charted.take(CHARTED_DRAWS)
+    charted.take(most)
     return charted
 
 

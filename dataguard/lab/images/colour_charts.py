@@ -21,10 +21,18 @@ from dataguard.lab.culprit.construction import place_of_part, places_of_construc
 from dataguard.lab.images.chart_fit import BLACK, WHITE, Fit, statistics_of
 from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.colour_lines import ColourStep, steps_of
-from dataguard.lab.images.grey_curves import FEWEST_READS, GreyCurves, read_curves, wrapping_line
+from dataguard.lab.images.grey_curves import (
+    FEWEST_DRAWS,
+    FEWEST_READS,
+    MOST_DRAWS,
+    GreyCurves,
+    read_curves,
+    wrapping_line,
+)
 from dataguard.lab.images.painter import IMAGE_DECODERS, Painter
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
+from dataguard.settings.parsers import EVALUATION
 from dataguard.stats.normalization import KNOWN, Statistics, applied, declared, recovered, shown
 from dataguard.targets.variants import Loader
 
@@ -120,7 +128,8 @@ class Images:
         subject.need_images()
         subject.afford_reads("grey curves", FEWEST_READS)
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
-        run = partial(read_curves, batched=batched, decoded_before=subject.decoded_before)
+        most = FEWEST_DRAWS if subject.facts.role in EVALUATION else MOST_DRAWS
+        run = partial(read_curves, batched=batched, decoded_before=subject.decoded_before, most=most)
         return subject.observe("grey curves", lambda folder: run(subject.build, folder, indices))
 
     def wrapping_line(self, curves: GreyCurves) -> Location | None:

@@ -31,11 +31,11 @@ GREYS = (0, 4, 64, 128, 192, 255)
 all pixels white does so with nearly black ones."""
 FINE_GREYS = (*range(8), *range(8, 248, 8), *range(248, 256))
 """Greys of a draw whose pixels do not follow monotonically: single steps at the ends, where small sums wrap round."""
-MOST_DRAWS, FINE_DRAWS = 16, 3
-"""Draws, one of which runs a step of probability 0.2 in 97 of 100 cases; and draws that do not follow, which
-are read again with fine greys."""
-FEWEST_READS = 2 * len(GREYS) + len(FINE_GREYS)
-"""Reads of two draws and of one with fine greys."""
+MOST_DRAWS, FEWEST_DRAWS, FINE_DRAWS = 16, 2, 3
+"""Draws, one of which runs a step of probability 0.2 in 97 of 100 cases, and those of evaluation, which should not
+vary; and draws that do not follow, which are read again with fine greys."""
+FEWEST_READS = FEWEST_DRAWS * len(GREYS)
+"""Reads of the fewest draws: most follow, and are not read again with fine greys."""
 LEAST_WRAPPED = 0.01
 """The smallest share of values that count as wrapped: noise at white wraps half of them, dead pixels are fewer."""
 _MOST_WRAPS = 3
@@ -134,14 +134,20 @@ def wrapping_line(
 
 
 def read_curves(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, decoded_before: bool
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    *,
+    batched: bool,
+    decoded_before: bool,
+    most: int = MOST_DRAWS,
 ) -> GreyCurves:
-    """Read one sample with grey charts, in this disposable process."""
+    """Read one sample with grey charts, in this disposable process, in at most so many draws."""
     reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
     reader.require_an_image(decoded_before=decoded_before)
     reader.keep_sample()
     curves, started = [], undisturbed_seconds()
-    for draw in range(MOST_DRAWS):
+    for draw in range(most):
         curves.append(_curves(reader, draw, GREYS))
         if draw and undisturbed_seconds() - started > DRAW_SECONDS:
             break

@@ -66,7 +66,7 @@ class Randomness:
     @property
     def few_items(self) -> WorkerDraws:
         """The same; if samples are slow, only one draw of each item in every worker and epoch, without seeds."""
-        effort = 0 if worker_draws.is_quick(self._subject) else worker_draws.GLANCE
+        effort = 0 if worker_draws.draws_often(self._subject) else worker_draws.GLANCE
         return worker_draws.find_same_items(self._subject, effort)
 
     def shared_draws(self, between: shared_draws.Between) -> shared_draws.SharedDraws:

@@ -33,8 +33,8 @@ from dataguard.lab.randomness.worker_draws import (
     blame_library,
     compare_draws,
     differing_leaves,
+    draws_often,
     find_same_items,
-    is_quick,
 )
 from dataguard.lab.reading.experiment import FORKED, Experiment, Script, perform
 from dataguard.lab.rng.frozen_rng import FrozenRngs
@@ -70,7 +70,7 @@ def find_shared_draws(subject: Subject, between: Between) -> SharedDraws:
 
 def _search_items(subject: Subject, between: Between) -> SharedDraws:
     draw, pairs = partial(find_same_items, subject), _PAIRS[between]
-    comparison = compare_draws(draw, pairs, quick=is_quick(subject))
+    comparison = compare_draws(draw, pairs, often=draws_often(subject))
     draws = comparison.draws
     repeat = (
         confirm_suspects(draw, comparison, subject.facts)
@@ -93,7 +93,7 @@ def find_latent_clone(subject: Subject) -> GeneratorState | None:
     """The generator from which two workers would draw the same numbers, if the loader has fewer (map-style only)."""
     if subject.facts.kind == "stream":
         return None
-    effort = 0 if is_quick(subject) and subject.facts.role == "train" else GLANCE  # DG103 asks for it, of training
+    effort = 0 if draws_often(subject) else GLANCE
     draws = find_same_items(subject, effort, num_workers=2, method="fork" if subject.facts.spawns else None)
     return next(iter(cloned_generators(draws.censuses, _FIRST["workers"])), None)
 

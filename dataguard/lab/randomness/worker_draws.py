@@ -22,6 +22,7 @@ from dataguard.lab.rng.frozen_rng import AdvancedRng, SeededFetches, SeededLibra
 from dataguard.lab.rng.held_clock import SameSecond
 from dataguard.lab.rng.rng_discovery import SEED, Pair, RngCensus, cloned_generators, overlapping_generators
 from dataguard.lab.subject import Subject
+from dataguard.settings.parsers import EVALUATION
 from dataguard.stats import coincidence
 from dataguard.stats.coincidence import Agreement, Groups, agreement
 
@@ -207,9 +208,14 @@ def plan_of(subject: Subject, request: Request) -> DrawPlan:
     return DrawPlan(request, workers, items, scale, size, epochs)
 
 
-def is_quick(subject: Subject) -> bool:
-    """Whether drawing as often as usual takes little of the budget."""
+def draws_often(subject: Subject) -> bool:
+    """Whether to draw as often as usual at once: that takes little of the budget, and the loader is for training.
+
+    What is rarely random in evaluation does little harm: a glance that finds nothing suspicious is enough.
+    """
     facts = subject.facts
+    if facts.role in EVALUATION:
+        return False
     workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
     items, scale = AMOUNTS[0]
     plan = DrawPlan(Request(), workers, items, scale, batch_size(facts))
@@ -370,14 +376,14 @@ class Comparison:
         return next((repeat for repeat in self.repeats if repeat.suspects), None)
 
 
-def compare_draws(draw: Draw, pairs: Pairs, *, quick: bool) -> Comparison:
+def compare_draws(draw: Draw, pairs: Pairs, *, often: bool) -> Comparison:
     """Draw the same items, more often as long as equal draws may be coincidence, and compare each pair.
 
-    Unless that is `quick`, a glance comes first, and a few draws if that looks suspicious. They are enough if draws
-    differ and no generator repeats its state, or if they certainly repeat and a generator explains it. Raises Undecided
-    when coincidence cannot be excluded.
+    Unless it draws `often` at once, a glance comes first, and a few draws if that looks suspicious. They are enough if
+    draws differ and no generator repeats its state, or if they certainly repeat and a generator explains it. Raises
+    Undecided when coincidence cannot be excluded.
     """
-    for effort in () if quick else (GLANCE, PLAIN):
+    for effort in () if often else (GLANCE, PLAIN):
         draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))
         explained = any(repeat.suspects for repeat in repeats)

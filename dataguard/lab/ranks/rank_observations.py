@@ -93,7 +93,7 @@ class Ranks:
             raise NotApplicable(f"{world} ranks read the same batches, as the contract says, with the same numbers")
         draw = partial(find_rank_items, self._subject, world)
         pairs = partial(rank_pairs, world, per_group=self.per_group)
-        comparison = compare_draws(draw, pairs, quick=worker_draws.is_quick(self._subject))
+        comparison = compare_draws(draw, pairs, often=worker_draws.draws_often(self._subject))
         draws = comparison.draws
         repeat = confirm_suspects(draw, comparison, self._subject.facts) or blame_library(draw, pairs, comparison)
         if repeat is None and draws.varied and self.declared and not self._have_one_dataset:

@@ -74,7 +74,7 @@ class OtherSeeds:
         """
         subject = self._subject
         draw = partial(find_seed_items, subject, self._seeds)
-        comparison = compare_draws(draw, _pairs, quick=worker_draws.is_quick(subject))
+        comparison = compare_draws(draw, _pairs, often=worker_draws.draws_often(subject))
         draws = comparison.draws
         repeat = confirm_suspects(draw, comparison, subject.facts) or blame_library(draw, _pairs, comparison)
         if repeat is not None:
