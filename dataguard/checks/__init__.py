@@ -26,6 +26,7 @@ from dataguard.checks.dataset.dg310_hash_order import dg310_hash_order
 from dataguard.checks.dataset.dg311_int_only_index import dg311_int_only_index
 from dataguard.checks.dataset.dg312_substituted_sample import dg312_substituted_sample
 from dataguard.checks.dataset.dg313_reseeded_process import dg313_reseeded_process
+from dataguard.checks.dataset.dg314_shared_cache import dg314_shared_cache
 from dataguard.checks.files.dg508_ignored_orientation import dg508_ignored_orientation
 from dataguard.checks.files.dg509_clipped_depth import dg509_clipped_depth
 from dataguard.checks.files.dg510_mishandled_mode import dg510_mishandled_mode
@@ -146,6 +147,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg311_int_only_index,
     dg312_substituted_sample,
     dg313_reseeded_process,
+    dg314_shared_cache,
     dg401_ragged_collate,
     dg402_lossy_collate,
     dg403_singleton_batch,

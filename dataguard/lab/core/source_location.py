@@ -114,8 +114,23 @@ def assigned_at(holder: Any, name: str) -> Place | None:
     return None
 
 
+def variable_at(owner: type | types.ModuleType, name: str) -> tuple[str, int] | None:
+    """The file and line where a class of the user, or a module, first assigns a variable in its body."""
+    tree, first = source_tree(owner) or (ast.Module([], []), 1)
+    body = (
+        next((part.body for part in tree.body if isinstance(part, ast.ClassDef)), [])
+        if isinstance(owner, type)
+        else tree.body
+    )
+    for node in body:
+        targets = targets_of(node) if isinstance(node, ast.Assign | ast.AnnAssign) else []
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return inspect.getsourcefile(owner) or "", max(first, 1) + node.lineno - 1  # a module begins at line 0
+    return None
+
+
 def source_tree(thing: Any) -> tuple[ast.Module, int] | None:
-    """The source of a class, function or code, whose lines are counted from 1, and its first line in the file.
+    """The source of a class, module, function or code, whose lines are counted from 1, and its first line in the file.
 
     None if its source is not there, or is no longer what ran.
     """

@@ -27,6 +27,7 @@ from dataguard.lab.core.records import GeneratorState, Index, Numbers, blank_of,
 from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
 from dataguard.lab.culprit.line_trace import line_of_change
 from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads
+from dataguard.lab.dataset.crossed_reads import CrossedReads, find_crossed
 from dataguard.lab.dataset.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.dataset.index_semantics import Ends, IndexSemantics, find_ends, hints_of, probe_semantics
 from dataguard.lab.dataset.listing_order import Listing, listed
@@ -270,6 +271,10 @@ class DatasetObservations:
         return self._subject.observe(
             ("masked tokens", *items), lambda folder: find_masked_tokens(build(), folder, items)
         )
+
+    def crossed_with(self, other: Subject) -> CrossedReads:
+        """Which samples are those of another loader of the target, after that was read."""
+        return find_crossed(self._subject, other)
 
     @property
     def folders(self) -> tuple[SampleFolders, ...]:

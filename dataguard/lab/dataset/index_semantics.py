@@ -242,15 +242,9 @@ def probe_semantics(loader: Loader, folder: Path, hints: Hints, *, few: bool = F
     reader.ask(0)
     last, again = reader.ask(length - 1), reader.ask(length - 1)
     stable = tuple(path for path, digest in last.digests.items() if again.digests.get(path) == digest)
-    typed = []
-
-    @functools.cache
-    def plain(index: int) -> Mapping[str, Any]:
-        return dict(iter_leaves(reader.read(index)))
-
-    for index in (length - 1, length // 2)[: 1 if few else 2] if stable else ():
-        typed += [_typed(reader, plain(index), index, f"numpy.int64({index})", np.int64(index), stable)]
-        typed += [_typed(reader, plain(index), index, f"torch.tensor({index})", torch.tensor(index), stable)]
+    plain = functools.cache(lambda index: dict(iter_leaves(reader.read(index))))
+    chosen = (length - 1, length // 2)[: 1 if few else 2] if stable else ()
+    typed = [_typed(reader, plain(each), each, of, stable) for each in chosen for of in (np.int64, torch.tensor)]
     repeats = find_periods(reader, hints)
     far = reader.ask(-FAR_LENGTHS * length)
     negative, unlike = _negative(reader, length, plain(length - 1), stable) if stable else (Answer(-1), ())
@@ -259,14 +253,12 @@ def probe_semantics(loader: Loader, folder: Path, hints: Hints, *, few: bool = F
 
 
 def _typed(
-    reader: Reader, plain: Mapping[str, Any], index: int, expression: str, value: Any, stable: Sequence[str]
+    reader: Reader, plain: Mapping[str, Any], index: int, of: Callable[[int], Any], stable: Sequence[str]
 ) -> TypedIndex:
-    """The result of an index of another type than that of the `plain` sample.
-
-    A value computed from it may have its type, and be rounded.
-    """
+    """The result of an index of another type than that of the `plain` sample: values may have it, and be rounded."""
+    expression = f"{'numpy.int64' if of is np.int64 else 'torch.tensor'}({index})"
     try:
-        answer = dict(iter_leaves(reader.read(value)))
+        answer = dict(iter_leaves(reader.read(of(index))))
     except LoaderRaised as failure:
         return TypedIndex(expression, index, incident=failure.incident)
     return TypedIndex(expression, index, _unlike(plain, answer, stable))

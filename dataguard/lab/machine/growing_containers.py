@@ -93,9 +93,9 @@ def find_growing_containers(
     gc.collect()
     opened = descriptors_open() - opened
     grown = [
-        (node, (_length(node.value) - before[node.path]) / max(count, 1))
-        for node in _containers(roots)
-        if node.path in before and _length(node.value) - before[node.path] >= max(count, 1) / 4
+        (node, (length_of_container(node.value) - before[node.path]) / max(count, 1))
+        for node in containers_of(roots)
+        if node.path in before and length_of_container(node.value) - before[node.path] >= max(count, 1) / 4
     ]
     grown.sort(key=lambda rated: len(rated[0].line))
     probed = tuple(_probed(node, rate, reads, counted) for node, rate in grown[:2])
@@ -142,7 +142,8 @@ class _Reads:
             self._collate = None
 
 
-def _containers(roots: Mapping[str, Any]) -> Iterator[Node]:
+def containers_of(roots: Mapping[str, Any]) -> Iterator[Node]:
+    """The containers, and functions that cache, which can be reached."""
     return reachable(roots, _is_container, enter=True)
 
 
@@ -151,10 +152,10 @@ def _is_container(value: Any) -> bool:
 
 
 def _lengths(roots: Mapping[str, Any]) -> dict[str, int]:
-    return {node.path: _length(node.value) for node in _containers(roots)}
+    return {node.path: length_of_container(node.value) for node in containers_of(roots)}
 
 
-def _length(value: Any) -> int:
+def length_of_container(value: Any) -> int:
     """The number of entries; None entries of a list do not count."""
     if isinstance(value, _CACHED):
         return value.cache_info().currsize
@@ -168,7 +169,7 @@ def _counters(roots: Mapping[str, Any]) -> dict[tuple[int, str], float]:
     """The numeric attributes next to a container, such as the bytes that a cache counts."""
     return {
         (id(node.holder.value), name): number
-        for node in _containers(roots)
+        for node in containers_of(roots)
         if node.holder is not None
         for name, number in _numbers(node.holder.value).items()
     }
@@ -203,26 +204,26 @@ def _kind(value: Any) -> str:
 def _bound(value: Any, rate: float, reads: _Reads, double: Callable[[], None]) -> tuple[int | None, int]:
     """The length at which the container stops growing, if known, and the length up to which it did not."""
     if isinstance(value, _CACHED):
-        return value.cache_parameters()["maxsize"], _length(value)
+        return value.cache_parameters()["maxsize"], length_of_container(value)
     if isinstance(value, deque):
         return value.maxlen, len(value)
-    tried = _length(value)
+    tried = length_of_container(value)
     if isinstance(value, list) and tried < len(value):  # its entries were allocated in advance
         return None, tried
     for _ in range(DOUBLINGS):
         try:
-            _overfill(value, _length(value))
+            _overfill(value, length_of_container(value))
             double()
-            full = _length(value)
+            full = length_of_container(value)
             if full > MOST_ADDED or not (count := reads.more(OVERFILLED_READS)):
                 break
-            if _length(value) - full < count:
+            if length_of_container(value) - full < count:
                 count += reads.more(math.ceil(EXPECTED_ENTRIES / rate))
                 if rate * count < 1:
                     break
         except Exception:  # noqa: BLE001 - the user's code may fail on these entries; then nothing more is known
             break
-        if _length(value) - full < rate * count / 4:
+        if length_of_container(value) - full < rate * count / 4:
             return full, tried
         tried = full
     return None, tried
