@@ -34,7 +34,7 @@ SIDE_FACTOR = 1.5
 twice `CLOSE_DISTANCE`."""
 SHAPE_FACTORS = ((1.0, 1.0), (1.0, SIDE_FACTOR), (SIDE_FACTOR, 1.0))
 """The factors of height and width."""
-ASPECT_READS = ASPECT_SAMPLES * (1 + len(SHAPE_FACTORS) * CHARTS)
+ASPECT_READS = 1 + ASPECT_SAMPLES * (1 + len(SHAPE_FACTORS) * CHARTS)
 """Reads of all samples: each as it is, and with every chart in every shape."""
 FEWEST_NUMBERS = 6
 """The fewest numbers that must move with the other side: fewer could all be near an edge by chance."""
@@ -74,6 +74,7 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     substitution = FileSubstitution(folder, IMAGES)
     substitution.install()
     reader = Reader(build(), folder)
+    reader.read(indices[0])  # so that what is opened only once is open
     originals = [(index, *_read(reader, index, substitution)) for index in indices[:ASPECT_SAMPLES]]
     if any(len(files) != 1 or files[0].header is None for _, _, files, _ in originals):
         raise NotApplicable("samples are not read from one image file each, which could have another shape")
