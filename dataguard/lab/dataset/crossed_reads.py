@@ -92,8 +92,9 @@ def _located(cache: Node) -> Location:
     name = cache.step.strip(".<>").rpartition(".")[2]
     if isinstance(owner, FunctionType):
         owner = sys.modules.get(owner.__module__)
-    place = variable_at(owner, name) if isinstance(owner, type | ModuleType) else None
-    return Location(*place, f"{owner.__name__}.{name}") if place else Location(what=cache.path)
+    if isinstance(owner, type | ModuleType) and (place := variable_at(owner, name)) is not None:
+        return Location(*place, f"{owner.__name__}.{name}")
+    return Location(what=cache.path)
 
 
 def _contents(reader: Reader, indices: Sequence[Index]) -> Contents:

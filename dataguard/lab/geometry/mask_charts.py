@@ -56,6 +56,14 @@ from dataguard.lab.geometry.keypoint_flips import (
     line_of_flip,
     names_sides,
 )
+from dataguard.lab.geometry.vector_flips import (
+    READS,
+    SAMPLES,
+    FlippedVectors,
+    find_flipped_vectors,
+    line_of_unturned,
+    may_be_vectors,
+)
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -164,6 +172,27 @@ class Geometry:
         subject.afford_reads("keypoint flips", FLIP_READS)
         indices, build = subject.epoch.asked(FLIP_SAMPLES), subject.build
         return subject.observe("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
+
+    @property
+    def flipped_vectors(self) -> tuple[FlippedVectors, ...]:
+        """Maps of vectors in several random states of a few samples. Raises NotApplicable if there are none."""
+        subject = self._subject
+        samples = [
+            [leaf for leaf in sample.leaves if _is_image(leaf) or may_be_vectors(leaf)]
+            for sample in subject.epoch.samples
+        ]
+        if not any(len(leaves) > 1 and any(map(may_be_vectors, leaves)) for leaves in samples):
+            raise NotApplicable("no sample holds an image with a flow or a map of normals")
+        subject.afford_reads("flipped vectors", READS)
+        indices, build = subject.epoch.asked(SAMPLES), subject.build
+        return subject.observe("flipped vectors", lambda folder: find_flipped_vectors(build, folder, indices))
+
+    def line_of_unturned(self, vectors: FlippedVectors) -> Location | None:
+        """The line of the user's code after which a map of vectors is flipped like an image."""
+        build = self._subject.build
+        return self._subject.observe(
+            ("line of unturned", vectors.path), lambda folder: line_of_unturned(build(num_workers=0), folder, vectors)
+        )
 
     def line_of_flip(self, flipped: FlippedKeypoints) -> Location | None:
         """The line of the user's code after which keypoints or classes are flipped."""

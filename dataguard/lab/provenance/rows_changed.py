@@ -87,9 +87,9 @@ class _Guesses:
         (last, rows), step = self.known[-1], 1
         if len(self.known) > 1:
             before, earlier = self.known[-2]
-            steps = np.unique(rows - earlier) if len(rows) == len(earlier) else ()
+            steps = np.unique(rows - earlier).tolist() if len(rows) == len(earlier) else []
             if len(steps) == 1 and last != before and not steps[0] % (last - before):
-                step = int(steps[0]) // (last - before)
+                step = steps[0] // (last - before)
         return np.unique((rows + step * (number - last)) % count)  # after the last row, some begin again
 
 
@@ -170,14 +170,16 @@ class RowTracer:
             return None
         others = np.setdiff1d(np.arange(store.count), rows, assume_unique=True)
         large = is_large(store, len(others)) and len(others) > BLOCKS
+        reaches: Values = {}
         for block in [*(np.array_split(others, BLOCKS) if large else [others]), rows]:
             changed = self._changed(store, block)
             if changed is None or any(one.any() for one in changed.values()) != (block is rows):
                 guesses.wrong += 1
                 return None
-        return rows, changed
+            reaches = changed
+        return rows, reaches
 
-    def _remember(self, store: Changeable, codes: Values, reaches: Values) -> None:
+    def _remember(self, store: Changeable, codes: Mapping[str, np.ndarray], reaches: Values) -> None:
         """Keep the rows of this sample, to guess those of the next one."""
         number = inner_index(self._dataset, self._index)
         rows = np.unique(np.concatenate([codes[path][reached] for path, reached in reaches.items()]))

@@ -1,0 +1,46 @@
+"""DG535: a flip mirrors a map of vectors, and not the vectors."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.machine.units import counted
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+
+@check("DG535", "unturned-vectors", Severity.WARNING, since="2026.4")
+def dg535_unturned_vectors(lab: Lab) -> Judgement:
+    """A flip moves the pixels of a flow or normal map, and the vectors in it keep their direction.
+
+    Symptom: the loss stays high where things move or face sideways; predictions are drawn towards zero there.
+    Cause: a flip is applied to the map as to an image. In the flipped image, what moved to the right moves to the left,
+        and what faced left faces right: the x component changes its sign; after a vertical flip, the y component.
+    Fix: negate the component in the same step: `flow = flow.flip(-1); flow[0] = -flow[0]`.
+    Links: https://docs.pytorch.org/vision/stable/models.html#optical-flow
+    """
+    lab.need_map("a stream has no indices to read again")
+    vectors = lab.geometry.flipped_vectors
+    if not vectors:
+        raise NotApplicable("no flow or map of normals is flipped in any of several reads")
+    for one in vectors:
+        name, component = f"sample{one.path}", "x" if one.how == "horizontally" else "y"
+        if one.kept and one.turned:
+            raise Undecided(f"the {component} component of {name} changes its sign in some flips only")
+        if one.kept:
+            yield Finding(
+                message=f"{name} ({one.kind}) is flipped {one.how}, but its {component} component keeps its sign",
+                evidence={
+                    "fix here": f"negate component {'xy'.index(component)} of {one.kind} in the step that flips",
+                    "compared": f"{counted(one.kept, 'pairs')} of reads that differ by a flip",
+                },
+                at=observed_or_none(partial(lab.geometry.line_of_unturned, one)) or lab.dataset.location,
+                repro=lab.repro.samples(one.index, one.index, one.index, one.index),
+                sample=one.index,
+            )
+    return Coverage({"leaves": len(vectors), "flips": sum(one.kept + one.turned for one in vectors)})

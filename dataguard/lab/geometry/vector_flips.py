@@ -1,0 +1,166 @@
+"""Whether the vectors of a flow or normal map change their sign where a sample is flipped.
+
+A sample is read in several random states. Where a map is the mirror image of itself in another state, the component
+across the mirror has the opposite sign, as the things in the image then move or face the other way.
+
+Surface normals are known by their length of 1. Two channels may be much else, such as colours or complex numbers: they
+are a flow if their key says so, or beside two images of the same size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dataguard.core.model import Location, NotApplicable
+from dataguard.lab.core.leaves import array_of, iter_leaves
+from dataguard.lab.core.records import Index, LeafRecord
+from dataguard.lab.culprit.line_trace import LineTrace
+from dataguard.lab.images.painter import is_image, planes_of
+from dataguard.lab.reading.sample_reader import Reader
+from dataguard.targets.variants import Loader
+
+SAMPLES, DRAWS = 4, 6
+"""Samples that are read, and in how many random states: with a flip of probability 0.5, all states of a sample agree in
+one of 32."""
+READS = SAMPLES * DRAWS
+"""The most reads."""
+ENOUGH_SAMPLES = 2
+"""Samples with a flip after which no more are read: a second one confirms the first."""
+UNIT, UNIT_SHARE = 0.02, 0.9
+"""How far the length of a normal is from 1 at most, and the share of pixels that have one: others are background."""
+OBLIQUE_SHARE = 0.1
+"""The least share of pixels whose vector is along no axis: all are, in a mask with a channel for each class."""
+_FLOW = re.compile(r"(?i)flow|motion|displacement|velocity")
+_AXES = {"horizontally": (-1, 0), "vertically": (-2, 1)}
+"""For each flip, the axis of the pixels and the component that changes its sign: x comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlippedVectors:
+    """A map of vectors, `kind` "flow" or "normals", and how often a flip changed the sign, or `kept` it.
+
+    `how` is the flip that kept it, horizontally or vertically, in the sample of this index.
+    """
+
+    path: str
+    kind: str
+    turned: int
+    kept: int
+    how: str
+    index: Index
+
+
+def find_flipped_vectors(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index]
+) -> tuple[FlippedVectors, ...]:
+    """Read samples in several random states, until flips are seen. Raises NotApplicable if no leaf is such a map."""
+    reader = Reader(build(num_workers=0), folder, DRAWS)
+    seen: dict[str, list[tuple[Index, str, bool]]] = {}
+    kinds = _maps(_images(reader.read(indices[0])))
+    if not kinds:
+        raise NotApplicable("no leaf is a flow or a map of normals")
+    for index in indices[:SAMPLES]:
+        states = [_images(reader.read(index, draw)) for draw in range(DRAWS)]
+        for path in kinds:
+            held = [state[path] for state in states if path in state]
+            for one, other in itertools.combinations(held, 2):
+                seen.setdefault(path, []).extend((index, how, kept) for how, kept in _flips(one, other))
+        if any(len({index for index, *_ in flips}) >= ENOUGH_SAMPLES for flips in seen.values()):
+            break
+    return tuple(_counted(path, kinds[path], flips) for path, flips in seen.items() if flips)
+
+
+def line_of_unturned(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | None:
+    """The line of the user's code after which the map is flipped, and the sign of its vectors is kept."""
+    reader = Reader(loader, folder, DRAWS)
+    for draw in range(DRAWS):
+        trace = LineTrace(partial(_state_of, kind=vectors.kind), {"dataset": loader.dataset})
+        with trace.following():
+            reader.read(vectors.index, draw)
+        earlier: list[np.ndarray] = []
+        for look in trace.looks:
+            state: Any = look.state
+            now = np.frombuffer(state[1]).reshape(state[0])
+            if any(kept for one in earlier for _, kept in _flips(one, now)):
+                return look.location
+            earlier.append(now)
+    return None
+
+
+def _state_of(array: np.ndarray, kind: str) -> Hashable | None:
+    """The values of a map of this kind, as float64."""
+    planes = _planes(array)
+    if planes is None or planes.dtype.kind != "f" or len(planes) != (3 if kind == "normals" else 2):
+        return None
+    if kind == "normals" and not _are_normals(planes):
+        return None
+    return planes.shape, planes.astype(np.float64).tobytes()
+
+
+def may_be_vectors(leaf: LeafRecord) -> bool:
+    """Whether a leaf has two or three planes of floats."""
+    shape = leaf.shape or ()
+    return len(shape) == 3 and (leaf.dtype or "").startswith("float") and bool({shape[0], shape[-1]} & {2, 3})
+
+
+def _images(sample: Any) -> dict[str, np.ndarray]:
+    """The leaves with rows and columns, (planes, height, width), by path."""
+    return {path: planes for path, leaf in iter_leaves(sample) if (planes := _planes(leaf)) is not None}
+
+
+def _planes(leaf: Any) -> np.ndarray | None:
+    """An image, or an array of vectors (height, width, 2), which would be a column of narrow images."""
+    if isinstance(leaf, torch.Tensor | np.ndarray) and leaf.ndim == 3 and leaf.shape[-1] == 2 < leaf.shape[0]:
+        return np.moveaxis(array_of(leaf), -1, 0)
+    return planes_of(leaf) if is_image(leaf) else None
+
+
+def _maps(images: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """What the leaves of vectors are, by path."""
+    found = {}
+    for path, planes in images.items():
+        if planes.dtype.kind != "f" or not (planes < 0).any():
+            continue
+        beside = [other for name, other in images.items() if name != path and other.shape[1:] == planes.shape[1:]]
+        pictures = sum(len(other) in (1, 3) for other in beside)
+        if len(planes) == 3 and pictures and _are_normals(planes):
+            found[path] = "normals"
+        elif len(planes) == 2 and (_FLOW.search(path) or pictures > 1):
+            found[path] = "flow"
+    return found
+
+
+def _are_normals(planes: np.ndarray) -> bool:
+    length = np.sqrt((planes.astype(np.float64) ** 2).sum(0))
+    oblique = (np.abs(planes) < 1 - UNIT).all(0)
+    return bool((np.abs(length - 1) < UNIT).mean() >= UNIT_SHARE and oblique.mean() >= OBLIQUE_SHARE)
+
+
+def _flips(one: np.ndarray, other: np.ndarray) -> Iterator[tuple[str, bool]]:
+    """The flip by which two states of a map differ, and whether the component across it kept its sign."""
+    if one.shape != other.shape or np.array_equal(one, other):
+        return
+    for how, (axis, component) in _AXES.items():
+        mirrored = np.flip(one, axis)
+        turned = mirrored.copy()
+        turned[component] *= -1
+        if np.array_equal(turned, mirrored):
+            continue  # nothing points that way
+        for kept, expected in ((True, mirrored), (False, turned)):
+            if np.allclose(other, expected, rtol=1e-4, atol=1e-6):
+                yield how, kept
+
+
+def _counted(path: str, kind: str, flips: Sequence[tuple[Index, str, bool]]) -> FlippedVectors:
+    kept = [(index, how) for index, how, keeps in flips if keeps]
+    index, how = kept[0] if kept else flips[0][:2]
+    return FlippedVectors(path, kind, len(flips) - len(kept), len(kept), how, index)
