@@ -252,6 +252,7 @@ class SamplerSlot:
     _kind: type
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A sampler of the user's type."""
         return cls._kind(*args, **kwargs)
 
     @staticmethod
