@@ -258,7 +258,7 @@ class SamplerSlot:
     @staticmethod
     def around(occupant: Any) -> SamplerSlot:
         """A slot that holds this sampler."""
-        slot: SamplerSlot = object.__new__(_slot_type(type(occupant)))
+        slot: SamplerSlot = object.__new__(_slot_type(type(occupant)))  # type: ignore[arg-type]
         slot.occupant = occupant
         return slot
 
