@@ -75,9 +75,10 @@ def iterated(loader: Any) -> Any:
 
 
 def wrapped_like(loader: Any, variant: Any) -> Any:
-    """The variant of a loader, recorded with the same wrapper as the loader."""
+    """The variant of a loader, recorded with the same wrapper as the loader, which holds the variant from now on."""
     if _WRAPPER in vars(loader):
-        vars(variant)[_WRAPPER] = vars(loader)[_WRAPPER]
+        wrapper = vars(variant)[_WRAPPER] = vars(loader)[_WRAPPER]
+        vars(wrapper).update({name: variant for name, value in vars(wrapper).items() if value is loader})
     return variant
 
 

@@ -275,6 +275,12 @@ class SamplerSlot:
     def __len__(self) -> int:
         return len(self.occupant)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "occupant":
+            super().__setattr__(name, value)
+        else:
+            setattr(self.occupant, name, value)
+
     def __getattr__(self, name: str) -> Any:
         if name == "occupant":  # not set yet: this object is just being unpickled or copied
             raise AttributeError(name)

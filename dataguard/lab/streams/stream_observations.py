@@ -133,9 +133,9 @@ class Streams:
 
     @property
     def offsets(self) -> Offsets:
-        """What the samplers yield that get a place to start from (map-style only)."""
+        """What the samplers yield that get a place to start from (map-style only, and iterated itself)."""
         subject = self._subject
-        if subject.facts.kind != "map":
+        if subject.facts.kind != "map" or subject.facts.holder:
             return Offsets()
         target = subject.target
         names = [] if target.is_made_once or not callable(target.source) else offset_names(target.source)
