@@ -53,6 +53,7 @@ from dataguard.lab.process.incidents import (
     scarcity,
     too_deep,
 )
+from dataguard.lab.process.native_threads import note_threads
 from dataguard.lab.process.side_by_side import pause, remove_handlers
 from dataguard.lab.process.write_protection import WriteRefused, allow_writes
 from dataguard.process.originals import os, pickle, signal, time
@@ -231,6 +232,7 @@ def _begin(folder: Path, parent: int) -> int:
     die_with_parent(parent)
     handle_children_as_user()
     register_stack_dumps(folder)
+    note_threads(folder)
     note_surroundings()
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
