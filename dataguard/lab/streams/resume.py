@@ -134,7 +134,8 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
     others: dict[str, Any] = {"num_workers": workers} | ({"multiprocessing_context": "fork"} if workers else {})
 
     def build() -> Loader:
-        return through_wrapper(subject.build(**others))
+        loader: Loader = through_wrapper(subject.build(**others))
+        return loader
 
     method = subject.observe(
         ("resumes", workers, "method"), lambda _: find_method(build(), subject.settings.contract), unobservable=True
