@@ -67,6 +67,22 @@ def bad_stream() -> DataLoader[Any]:
     return DataLoader(NoisyStream(), batch_size=4)
 
 
+class EpochCounted(Pictures):
+    """Wrong labels that follow from the index and from an epoch that the training loop counts."""
+
+    epoch = 0
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        image, label = super().__getitem__(index)
+        torch.manual_seed(self.epoch * len(self) + index)
+        return image, (label + 1) % 4 if torch.rand(()) < 0.1 else label
+
+
+def good_epoch_counted() -> DataLoader[Any]:
+    """No state comes twice where training counts the epochs."""
+    return DataLoader(EpochCounted(), batch_size=4)
+
+
 class OwnGenerator(Pictures):
     """The same fixed labels, drawn from a generator of their own."""
 

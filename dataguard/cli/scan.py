@@ -188,8 +188,9 @@ def run(script: str, module: bool, arguments: tuple[str, ...], **options: Any) -
     """Run SCRIPT with these arguments up to its first batch, and the checks on the loaders that it has by then.
 
     The loaders are observed as the script made them, in forks of its process; no batch reaches the script, so nothing
-    is trained. Options of `dataguard scan` come before SCRIPT. Of several ranks, only rank 0 runs, in one process:
-    SCRIPT may also be `torchrun` or `accelerate`, with what follows it.
+    is trained. Options of `dataguard scan` come before SCRIPT. Of several ranks, only rank 0 runs, in one process,
+    unless `--ranks` asks for more: then SCRIPT runs up to its first batch on each, several times. SCRIPT may also be
+    `torchrun` or `accelerate`, with what follows it.
     """
     if int(os.environ.get("RANK", "0")) and "TORCHELASTIC_RUN_ID" in os.environ:
         return 0  # rank 0 reports

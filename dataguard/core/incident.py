@@ -33,7 +33,7 @@ class Incident:
     `stage` is one of import, factory, script, init (worker start), sampler, iterate, sample, collate, transfer
     (pickling a batch), receive (unpickling it), raise (pickling an exception), model, loss, step, backward. `changed`
     are the settings of the loader that were not its own: `num_workers=0, persistent_workers=False`. `classes` are those
-    of a batch.
+    of a batch. `threads` are those of the libraries that a hanging worker waits in, where it was forked.
     """
 
     stage: str
@@ -50,6 +50,7 @@ class Incident:
     output: str = ""
     changed: str = ""
     classes: str = ""
+    threads: str = ""
 
     @property
     def own_frame(self) -> Frame | None:

@@ -37,10 +37,13 @@ from dataguard.lab.reading.fresh_import import newly_imported, rebuild, rebuild_
 from dataguard.lab.rng.rng_discovery import seed_global_generators
 from dataguard.machine.machine import Machine
 from dataguard.process.originals import os
+from dataguard.process.torchrun import torchrun_variables
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.target_spelling import is_held, module_of, parsed, program, script_of, shown_target
 from dataguard.targets.discovery import through_wrapper
+from dataguard.targets.launchers import RankHere
 from dataguard.targets.loading import Target
+from dataguard.targets.script import run_again
 from dataguard.targets.variants import Loader
 
 LARGE = 1 << 28
@@ -158,10 +161,20 @@ class Subject(ABC):
                 return loader
         stride = 0 if same_seed else RANK_STRIDE
         target, name = self.target, self.facts.name
-        if rank_arguments and not target.is_made_once:  # its modules may read its rank, or seed from the system
+        if rank_arguments and not target.is_object:  # its modules may read its rank, or seed from the system
             seed_global_generators(self.settings.seed + stride * rank_arguments.get("rank", 0))
+            if target.runs_once:
+                here = RankHere(rank_arguments["rank"], rank_arguments["world_size"])
+                run_again(target.spelling, here, torchrun_variables(os.environ))
             target = newly_imported(target)
-        loader = self._called_again(lambda: gated_build(target, name, self.settings, wanted, rank_arguments, stride))
+        try:
+            loader = self._called_again(
+                lambda: gated_build(target, name, self.settings, wanted, rank_arguments, stride)
+            )
+        except UsageError as error:
+            if not rank_arguments or not target.runs_once:
+                raise
+            raise NotTested(f"the script makes no loader {name!r} on rank {rank_arguments['rank']}") from error
         return through_wrapper(loader) if wrapped else loader
 
     def rebuild(self, *, seed: int | None = None, **overrides: Any) -> Loader:
@@ -209,7 +222,7 @@ class Subject(ABC):
         try:
             return call()
         except LoaderRaised:
-            if self._checkpoint is None or not self._checkpoint.let_go():
+            if self._checkpoint is None or self.target.runs_once or not self._checkpoint.let_go():
                 raise
         return call()
 

@@ -102,6 +102,11 @@ def work_done(pid: int) -> float:
     return total
 
 
+def longest_wait(pid: int) -> float:
+    """The most seconds for which one of the process and its descendants was ready but all cores were busy (Linux)."""
+    return max((seconds_without_core(str(process.pid)) for process in process_and_descendants(pid)), default=0.0)
+
+
 def seconds_without_core(task: str = "thread-self") -> float:
     """The seconds in which a thread was ready to run, but all cores were busy (Linux; 0.0 elsewhere).
 

@@ -69,9 +69,14 @@ def team_of(environ: Mapping[str, str]) -> Team | None:
     return Team(int(environ["RANK"]), int(world), environ["MASTER_ADDR"], int(environ["MASTER_PORT"]), run, local)
 
 
+def torchrun_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of an environment that torchrun sets."""
+    return {name: value for name, value in environ.items() if name in _LAUNCHED or name.startswith(_LAUNCHER)}
+
+
 def clear_torchrun_variables(environ: MutableMapping[str, str]) -> None:
     """Remove torchrun's variables from the environment: each rank runs the user's loader like a single process."""
-    for name in [name for name in environ if name in _LAUNCHED or name.startswith(_LAUNCHER)]:
+    for name in torchrun_variables(environ):
         del environ[name]
 
 

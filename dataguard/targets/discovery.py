@@ -75,9 +75,10 @@ def iterated(loader: Any) -> Any:
 
 
 def wrapped_like(loader: Any, variant: Any) -> Any:
-    """The variant of a loader, recorded with the same wrapper as the loader."""
+    """The variant of a loader, recorded with the same wrapper as the loader, which holds the variant from now on."""
     if _WRAPPER in vars(loader):
-        vars(variant)[_WRAPPER] = vars(loader)[_WRAPPER]
+        wrapper = vars(variant)[_WRAPPER] = vars(loader)[_WRAPPER]
+        vars(wrapper).update({name: variant for name, value in vars(wrapper).items() if value is loader})
     return variant
 
 
@@ -93,7 +94,7 @@ def is_product(value: Any) -> bool:
     """Whether it is or contains loaders or datasets itself, even if it is callable."""
     if isinstance(value, type):
         return False
-    return is_loader(value) or isinstance(value, Dataset) or bool(_hooks(value)) or _is_wrapper(value)
+    return is_loader(value) or isinstance(value, Dataset) or bool(_hooks(value)) or is_wrapper(value)
 
 
 def parts_of(product: Any) -> list[tuple[str, Any]]:
@@ -140,7 +141,7 @@ def _short(step: str) -> str:
 def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if is_loader(product):
         yield path, product
-    elif _is_wrapper(product):
+    elif is_wrapper(product):
         for steps, loader in _loaders_in(product):
             vars(loader)[_WRAPPER] = product
             yield path + steps, loader
@@ -210,7 +211,7 @@ def _gathers_loaders(value: Any) -> bool:
     return any(hasattr(type(item), "__iter__") and "dataset" in getattr(item, "__dict__", {}) for item in items)
 
 
-def _is_wrapper(value: Any) -> bool:
+def is_wrapper(value: Any) -> bool:
     """Whether it wraps a loader and is iterated in its place: timm's PrefetchLoader, webdataset's WebLoader."""
     if isinstance(value, Dataset) and not isinstance(value, IterableDataset):
         return False

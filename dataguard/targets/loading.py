@@ -103,8 +103,13 @@ class Target:
 
     @property
     def is_made_once(self) -> bool:
-        """Whether its loaders cannot be made again, for another rank: those of a script, or objects."""
-        return self.runs_once or not callable(self.source) or is_product(self.source)
+        """Whether its loaders are not made again unasked: those of a script, or objects."""
+        return self.runs_once or self.is_object
+
+    @property
+    def is_object(self) -> bool:
+        """Whether its loaders cannot be made again, for another rank: they are objects."""
+        return not callable(self.source) or is_product(self.source)
 
     @property
     def stage(self) -> str:

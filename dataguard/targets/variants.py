@@ -136,7 +136,7 @@ def _overriding(original: Callable[..., None], construction: Construction) -> Ca
         construction.made.append(self)
         if not isinstance(self.dataset, IterableDataset):
             slot = _slot(self)
-            vars(self)[slot] = construction.places[id(self)] = SamplerSlot(vars(self)[slot])
+            vars(self)[slot] = construction.places[id(self)] = SamplerSlot.around(vars(self)[slot])
         return None
 
     return init
@@ -232,7 +232,7 @@ def _slot(loader: Loader) -> str:
 
 def unwrapped(sampler: Any) -> Any:
     """The user's own sampler, where a place for a schedule stands around it."""
-    return sampler.occupant if type(sampler) is SamplerSlot else sampler
+    return sampler.occupant if issubclass(type(sampler), SamplerSlot) else sampler
 
 
 def _holds(wrapper: Any, sampler_slot: object, depth: int = 3) -> bool:
@@ -245,17 +245,29 @@ class SamplerSlot:
     """A proxy of the user's index sampler, until a schedule replaces the sampler inside.
 
     A factory may also construct loaders for its own use, such as for a mean of the dataset; those keep their samplers.
+    The type of a slot, called, makes another sampler of the user's type: Lightning makes that of a rank so.
     """
 
-    def __init__(self, occupant: Any) -> None:
-        self.occupant = occupant
+    occupant: Any
+    _kind: type
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A sampler of the user's type."""
+        return cls._kind(*args, **kwargs)
+
+    @staticmethod
+    def around(occupant: Any) -> SamplerSlot:
+        """A slot that holds this sampler."""
+        slot: SamplerSlot = object.__new__(_slot_type(type(occupant)))  # type: ignore[arg-type]
+        slot.occupant = occupant
+        return slot
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return type(self.occupant)
 
-    def __reduce__(self) -> tuple[type, tuple[Any]]:
-        return SamplerSlot, (self.occupant,)
+    def __reduce__(self) -> tuple[Callable[[Any], SamplerSlot], tuple[Any]]:
+        return SamplerSlot.around, (self.occupant,)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.occupant)
@@ -263,10 +275,22 @@ class SamplerSlot:
     def __len__(self) -> int:
         return len(self.occupant)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "occupant":
+            super().__setattr__(name, value)
+        else:
+            setattr(self.occupant, name, value)
+
     def __getattr__(self, name: str) -> Any:
         if name == "occupant":  # not set yet: this object is just being unpickled or copied
             raise AttributeError(name)
         return getattr(self.occupant, name)
+
+
+@functools.cache
+def _slot_type(kind: type) -> type[SamplerSlot]:
+    """The type of the slots that hold samplers of this type."""
+    return type(kind.__name__, (SamplerSlot,), {"_kind": kind})
 
 
 def _shut_started(loader: Loader) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator, DataLoaderConfiguration, PartialState
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, Subset
 
@@ -50,7 +50,13 @@ def dispatched() -> Any:
     return Accelerator(cpu=True).prepare(DataLoader(Numbered(), batch_size=4))
 
 
+def dispatched_map() -> Any:
+    """Pictures that rank 0 reads for all ranks."""
+    configuration = DataLoaderConfiguration(dispatch_batches=True)
+    return Accelerator(cpu=True, dataloader_config=configuration).prepare(DataLoader(Pictures(40), batch_size=4))
+
+
 named: dict[str, Callable[[], Any]] = {
-    made.__name__: made for made in (asked, asked_wrong, prepared, prepared_val, dispatched)
+    made.__name__: made for made in (asked, asked_wrong, prepared, prepared_val, dispatched, dispatched_map)
 }
 """All of them, by name."""

@@ -173,7 +173,96 @@ def test_only_rank_zero_of_a_script_runs(place: Path, start: str) -> None:
     report = scan(script_spelling(words[0], words[1:]), Settings(select=("DG001", "DG101", "DG202", "DG204")))
     assert failed(report) == [("DG101", "train_loader")]
     sharing = next(result for result in report.results if result.code == "DG202")
-    assert "that of one rank" in str(sharing.reason)
+    assert "runs on ranks only if asked: --ranks 2" in str(sharing.reason)
+    assert not (place / "trained").exists()
+
+
+STEP = """
+model, held_out = torch.nn.Linear(1, 1), [torch.full((1,), float(number)) for number in range(17)]
+train_set = held_out + held_out[:5]
+"""
+FRAMEWORKS = {
+    "accelerate": """
+accelerator = accelerate.Accelerator(cpu=True)
+loader, held_out_loader = DataLoader(train_set, 4, shuffle=True), DataLoader(held_out, 4)
+model, train_loader, val_loader = accelerator.prepare(model, loader, held_out_loader)
+for batch in train_loader:
+    note("trained")
+""",
+    "lightning": """
+class Module(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.model = model
+
+    training_step = validation_step = lambda self, batch, number: note("trained")
+    configure_optimizers = lambda self: torch.optim.SGD(self.parameters(), 0.1)
+
+quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"], False)
+trainer = lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp", **quiet)
+train_loader, val_loader = DataLoader(train_set, 4, shuffle=True), DataLoader(held_out, 4)
+trainer.fit(Module(), train_loader, val_loader)
+""",
+    "ignite": """
+import ignite.distributed as idist
+
+def training(rank):
+    train_loader = idist.auto_dataloader(train_set, batch_size=4, shuffle=True)
+    val_loader = idist.auto_dataloader(held_out, batch_size=4)
+    for batch in train_loader:
+        note("trained")
+
+with idist.Parallel(backend="gloo") as parallel:
+    parallel.run(training)
+""",
+}
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize("library", FRAMEWORKS)
+def test_ranks_of_a_script_read_what_a_framework_makes_of_its_loaders(place: Path, library: str) -> None:
+    pytest.importorskip(library)
+    (place / "train.py").write_text(PRELUDE + f"import torch, {library}\n" + STEP + FRAMEWORKS[library])
+    report = scan(script_spelling("train.py", ()), Settings(select=("DG202", "DG203", "DG210"), ranks=2))
+    results = {(result.code, result.loader): result for result in report.results}
+    assert {loader for _, loader in results} == {"train_loader", "val_loader"}, results
+    assert failed(report) == [("DG210", "val_loader")], report
+    for code in ("DG202", "DG203"):
+        assert results[code, "train_loader"].exercised["ranks"] == 2, results[code, "train_loader"]
+    assert not (place / "trained").exists()
+
+
+SPAWNED = """
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.utils.data import DistributedSampler
+
+def training(rank, ranks):
+    dist.init_process_group("nccl", rank=rank, world_size=ranks)
+    dataset = good().dataset
+    sampler = DistributedSampler(dataset, num_replicas=ranks, rank=rank)
+    if rank == 0:
+        val_loader = DataLoader(dataset, 4)
+    for batch in DataLoader(dataset, 4, sampler=sampler):
+        note("trained")
+
+if __name__ == "__main__":
+    mp.spawn(training, (2,), nprocs=2)
+"""
+
+
+@pytest.mark.scan
+@pytest.mark.parametrize(
+    ("ranks", "reasons"),
+    [
+        (2, {"train": "", "val_loader": "not tested: the script makes no loader 'val_loader' on rank 1"}),
+        (3, dict.fromkeys(["train", "val_loader"], "not tested: the script starts 2 ranks, not 3: --ranks 2")),
+    ],
+)
+def test_each_rank_runs_the_script_that_starts_it(place: Path, ranks: int, reasons: dict[str, str]) -> None:
+    (place / "train.py").write_text(PRELUDE + SPAWNED)
+    report = scan(script_spelling("train.py", ()), Settings(select=("DG203",), ranks=ranks))
+    assert {result.loader: result.reason or "" for result in report.results} == reasons
     assert not (place / "trained").exists()
 
 

@@ -152,7 +152,15 @@ def test_transformers_resumes(tmp_path: Path, ignores: bool) -> None:
         trainer = transformers.Trainer(Model(), arguments, train_dataset=rows, callbacks=[watching, *callbacks])
         trainer.train(resume_from_checkpoint=resumes)
 
+    class Raising(transformers.TrainerCallback):
+        def on_step_end(self, *_: object, **__: object) -> None:
+            raise ZeroDivisionError
+
     run(Stopping(), resumes=False)
+    skip = transformers.trainer.skip_first_batches
+    with pytest.raises(ZeroDivisionError):
+        run(Raising(), resumes=True)
+    assert transformers.trainer.skip_first_batches is skip
     run(resumes=True)
     status, messages = resumed()
     assert status == ("failed" if ignores else "passed"), messages

@@ -19,9 +19,12 @@ def dg003_hanging_loader(lab: Lab) -> Judgement:
     Symptom: training stops making progress; the workers are alive but idle, and nothing is printed.
     Cause: a lock that is never released, a read that never returns, or a batch whose
         unpickling never ends. If a batch or the class of an exception cannot be pickled, torch's feeder thread dies
-        silently, and the main process waits forever.
+        silently, and the main process waits forever. A forked worker has none of the threads that a library of the main
+        process had started: what they locked stays locked.
     Fix: find the waiting line in the stacks. If a batch cannot be pickled, return tensors, arrays and plain containers
         from `collate_fn`, and `detach()` tensors that require grad.
+        Of a library whose threads are named, use nothing before the workers start, or start them with
+        `multiprocessing_context="spawn"`.
     Links: https://github.com/pytorch/pytorch/issues/142884
     """
     for failure in lab.failures():
@@ -45,7 +48,10 @@ def _finding(lab: Lab, incident: Incident) -> Finding:
             evidence=without_empty({"index": incident.index, "worker": incident.worker}),
             at=incident.location,
         )
+    forked = incident.threads or None
     evidence = {
+        "fix here": 'multiprocessing_context="spawn", or use the library in the workers alone' if forked else None,
+        "threads where the worker was forked": forked,
         "last index": incident.index,
         "worker": incident.worker,
         "stacks": incident.stacks or None,

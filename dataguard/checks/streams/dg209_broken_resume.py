@@ -39,8 +39,6 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/data/main/stateful_dataloader_tutorial.html
     """
     facts = lab.facts
-    if facts.holder:
-        raise NotApplicable(f"training iterates a {facts.holder} instead, which keeps its own state")
     offsets = lab.streams.offsets
     at_offsets = offset_faults(offsets)
     for offset, (fault, evidence) in at_offsets.items():

@@ -63,6 +63,7 @@ def streamed_losses(lab: Lab, exercised: dict[str, int]) -> Iterator[tuple[Loss,
         yield loss, "are yielded by no worker"
     alone = loss.samples if workers else 0
     if ranks:
+        lab.ranks.need_single()
         exercised |= {"ranks": lab.ranks.world}
         loss = find_loss(lab.ranks.stream, partial(shares, 0))
         exercised |= {"samples": loss.of}
@@ -93,6 +94,7 @@ def dealt_losses(lab: Lab, exercised: dict[str, int]) -> Iterator[tuple[Loss, st
     total, spare = lab.facts.length or 0, lab.facts.unweighted
     yield Loss(spare, total, same=True, first=f"index {total - spare}"), f"have no weight in {lab.facts.sampler}"
     if lab.ranks.declared:
+        lab.ranks.need_single()
         loss = dealt_loss(lab.ranks.shards())
         exercised |= {"indices": loss.of, "ranks": lab.ranks.world}
         if loss.samples:

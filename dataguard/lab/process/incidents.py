@@ -27,6 +27,7 @@ import psutil
 from dataguard.core.incident import OWN, Frame, Incident, shown_index
 from dataguard.core.model import Undecided, prevented
 from dataguard.lab.process.answers import why_unwritten
+from dataguard.lab.process.native_threads import threads_of_stuck
 from dataguard.process.originals import os, pickle, signal, time
 from dataguard.process.process_tree import how_it_ended, is_cleanup_process, process_and_descendants, signal_name
 from dataguard.targets.loading import frames_of
@@ -351,6 +352,7 @@ def hang_of(pid: int, recorder: FlightRecorder, folder: Path, seconds: float) ->
             f"{_process_name(number, pid, workers)} (pid {number})\n{asked[number]}" for number in order
         ),
         output=end_of_output(folder),
+        threads=threads_of_stuck(first, pid, folder) if first != pid else "",
     )
 
 

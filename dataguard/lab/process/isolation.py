@@ -53,6 +53,7 @@ from dataguard.lab.process.incidents import (
     scarcity,
     too_deep,
 )
+from dataguard.lab.process.native_threads import note_threads
 from dataguard.lab.process.side_by_side import pause, remove_handlers
 from dataguard.lab.process.write_protection import WriteRefused, allow_writes
 from dataguard.process.originals import os, pickle, signal, time
@@ -64,6 +65,7 @@ from dataguard.process.process_tree import (
     end_fork,
     handle_children_as_user,
     has_only,
+    longest_wait,
     wait_for_children,
     work_done,
 )
@@ -230,6 +232,7 @@ def _begin(folder: Path, parent: int) -> int:
     die_with_parent(parent)
     handle_children_as_user()
     register_stack_dumps(folder)
+    note_threads(folder)
     note_surroundings()
     with (folder / OUTPUT).open("ab", buffering=0) as output:
         os.dup2(output.fileno(), 1)
@@ -280,11 +283,13 @@ def _await(
 
     A fork hangs if none of its processes made a mark for `timeout` seconds, nor computed or read much: a slow sample
     does either. One that works without a mark gets as much time again, up to `PATIENCE` times: a loop that never ends
-    works, too.
+    works, too. The time for which it waits for a core that others have does not count there: on a busy machine spawned
+    workers import torch for a minute.
     """
     started = moved = busy_since = time.monotonic()
     progress = recorder.progress()
     spent: float | None = None  # slow to measure, and needed only without progress
+    waited = 0.0
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -299,10 +304,11 @@ def _await(
         if late:
             raise OutOfTime(f"cut short after {allowed:.0f} s")
         if spent is None and idle > _PAUSE * timeout:
-            spent = work_done(pid)
+            spent, waited = work_done(pid), longest_wait(pid)
         if spent is not None and idle > timeout and (idle > _TORCH_NOTICES or _all_alive(recorder)):
             before, spent = spent, work_done(pid)
-            if spent - before < _WORKING * timeout or now - busy_since > PATIENCE * timeout:
+            disturbed = max(0.0, longest_wait(pid) - waited)
+            if spent - before < _WORKING * timeout or now - busy_since - disturbed > PATIENCE * timeout:
                 raise LoaderHung(hang_of(pid, recorder, folder, now - busy_since))
             moved = now
         _keep_short(folder / OUTPUT)

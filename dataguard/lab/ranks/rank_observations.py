@@ -13,6 +13,8 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch.distributed as dist
+
 from dataguard.core.incident import LoaderFailed, observed_or_none
 from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.core.loader_facts import LoaderFacts
@@ -100,7 +102,7 @@ class Ranks:
             raise Undecided("each rank has its own dataset: no item can be drawn on several ranks and compared")
         if repeat is not None:
             each = draws.workers // world
-            if self._subject.target.is_made_once and not seeds_the_same(self._subject, repeat, each):
+            if self._subject.target.is_object and not seeds_the_same(self._subject, repeat, each):
                 raise NotTested("ranks are copies of the process that made the loader here, with its generators")
             repeat = with_rank_lines(self._subject, repeat, each)
         exercised = {"draws": draws.draws, "items": draws.items, "workers": draws.workers, "ranks": world}
@@ -111,13 +113,18 @@ class Ranks:
         shards = self.shards()
         return bool(shards.same_dataset) and not shards.within
 
+    @property
+    def _joined(self) -> bool:
+        """Whether ranks are in their group before the loader is made: a script joins it itself."""
+        return not self._subject.target.runs_once
+
     def _on_each(
         self, world: int, key: object, build: Callable[..., Loader], draw: Callable[[Callable[..., Loader]], T]
     ) -> list[T]:
         """What `draw` returns on each rank, called with what makes the rank's loader."""
 
         def run_all(folder: Path) -> list[T]:
-            return run_ranks(world, folder, lambda rank: draw(partial(build, rank.arguments)))
+            return run_ranks(world, folder, lambda rank: draw(partial(build, rank.arguments)), joined=self._joined)
 
         ranks: list[T] = self._observed((key, world), run_all)
         return ranks
@@ -153,7 +160,9 @@ class Ranks:
         self._require_groups()
         shards = self._of_each(world, same_seed).of_groups(self.per_group)
         holder, totals = self._subject.facts.holder, [share.total for share in shards.ranks]
-        if holder and max(totals) > min(totals) == 0:
+        if holder and max(totals) == 0:
+            raise Undecided(f"{holder} asks no rank for samples")
+        if holder and min(totals) == 0:
             raise NotTested(f"rank {totals.index(max(totals))} reads for all ranks: {holder} hands its batches out")
         return shards
 
@@ -185,7 +194,7 @@ class Ranks:
         """The samples of this split that another rank has in an earlier one; None if each rank has the same splits."""
         world, both = self.world, (Ranks(earlier), self)
         lengths = [ranks._subject.facts.length or 0 for ranks in both]
-        if self._subject.target.is_made_once or max(lengths) > MOST_READ:
+        if self._subject.target.is_object or max(lengths) > MOST_READ:
             return None
         if all(shares.have_one_dataset(ranks._indices(world)) for ranks in both):
             return None
@@ -222,10 +231,22 @@ class Ranks:
         traces = self._streams(self.world, same_seed, **{"count": not asked["seeded"], **asked})
         return shares.side_by_side(traces[:: self.per_group])
 
+    def need_single(self) -> None:
+        """Raise NotTested if what a single process reads is unknown."""
+        if self._is_always_one:
+            raise NotTested("the script starts its ranks itself: what a single process reads is unknown")
+
+    @property
+    def _is_always_one(self) -> bool:
+        """Whether the script starts its ranks itself, so that this process is one of them."""
+        return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
     def _dealt(self, world: int, same_seed: bool) -> Shards:
         subject = self._subject
         single = subject.observe("dealt", lambda _: shares.draw_shares(subject.build, subject.facts))
         shards = shares.shards_of(single, self._indices(world, same_seed))
+        if self._is_always_one:
+            return shards.covering
         return shards if shards.same_dataset else self._by_content(shards, world, same_seed)
 
     def _indices(self, world: int, same_seed: bool = False) -> list[DealtIndices]:
@@ -245,6 +266,7 @@ class Ranks:
         return by_content(shards, single, self._on_each(world, ("contents on ranks", same_seed), build, read))
 
     def _streamed(self, world: int, same_seed: bool) -> Shards:
+        self.need_single()
         workers = self.workers_per_rank
         ranks = self._streams(world, same_seed, seeded=False, count=True)
         single = Streams(self._subject).shares(workers, seeded=False)
@@ -258,7 +280,9 @@ class Ranks:
         build = partial(subject.build, same_seed=same_seed, wrapped=True)
         traces: tuple[StreamTrace, ...] = self._observed(
             ("streamed on ranks", request, world, same_seed),
-            lambda folder: shares.run_streams_on_ranks(build, folder, request, world, samples, seconds),
+            lambda folder: shares.run_streams_on_ranks(
+                build, folder, request, world, samples, seconds, joined=self._joined
+            ),
             lambda folder, runs: shares.read_streams_on_ranks(folder, runs, request.depth),
             unbounded=request.whole,
         )
@@ -290,7 +314,7 @@ def find_rank_items(subject: Subject, world: int, effort: int = 0, **asked: Any)
         def run_rank(rank: Rank) -> bool:
             return run(partial(subject.build, rank.arguments), experiments[rank.number], rank.folder)
 
-        return run_ranks(world, folder, run_rank)
+        return run_ranks(world, folder, run_rank, joined=not subject.target.runs_once)
 
     def read_each(folder: Path, ended: list[bool] | None) -> list[Readings]:
         return [

@@ -61,23 +61,24 @@ def rank_folder(folder: Path, number: int) -> Path:
     return folder / f"rank{number}"
 
 
-def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
+def run_ranks(world: int, folder: Path, work: Callable[[Rank], Any], *, joined: bool = True) -> list[Any]:
     """Call `work` in each of `world` processes that form a group, and return what each returned, by rank.
 
+    Unless they have `joined` it before, the group forms when the user's code asks for one.
     The first `DataguardError` that any of them raises is raised here; a process that ends without a result raises
     `LoaderDied`. This process, a fork that runs nothing of the user's itself, waits for them.
     """
     wait_for_children()
     for _ in range(ATTEMPTS - 1):
         with contextlib.suppress(NoGroup):
-            return _run_group(world, folder, work)
+            return _run_group(world, folder, work, joined)
         for number in range(world):
             shutil.rmtree(rank_folder(folder, number))
         (folder / GROUP).unlink(missing_ok=True)
-    return _run_group(world, folder, work)
+    return _run_group(world, folder, work, joined)
 
 
-def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[Any]:
+def _run_group(world: int, folder: Path, work: Callable[[Rank], Any], joined: bool) -> list[Any]:
     ranks = [Rank(number, world, rank_folder(folder, number)) for number in range(world)]
     port, parent = _free_port(), os.getpid()
     pids: dict[int, int] = {}
@@ -85,7 +86,7 @@ def _run_group(world: int, folder: Path, work: Callable[[Rank], Any]) -> list[An
         rank.folder.mkdir()
         pid = os.fork()
         if pid == 0:
-            run_child(partial(_join_and_work, rank, folder, port, work), rank.folder, parent)
+            run_child(partial(_work, rank, folder, port, work, joined), rank.folder, parent)
         pids[pid] = rank.number
     try:
         return _await(pids, ranks, FlightRecorder(folder))
@@ -128,7 +129,7 @@ def _free_port() -> int:
         return port
 
 
-def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], Any]) -> Any:
+def _work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], Any], joined: bool) -> Any:
     """Set the environment as torchrun does, join the group, and work.
 
     The group forms through a file; the port is for anything that the user's code starts.
@@ -142,26 +143,35 @@ def _join_and_work(rank: Rank, folder: Path, port: int, work: Callable[[Rank], A
         GROUP_RANK="0",
         WORLD_SIZE=world,
         LOCAL_WORLD_SIZE=world,
+        ROLE_WORLD_SIZE=world,
+        GROUP_WORLD_SIZE="1",
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(port),
+        TORCHELASTIC_RUN_ID="none",  # torchrun's default, by which libraries know that they need to start no ranks
+        TORCHELASTIC_RESTART_COUNT="0",
+        TORCHELASTIC_MAX_RESTARTS="0",
     )
     os.environ.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK)
-    file = (folder / GROUP).as_uri()
-    try:
-        dist.init_process_group("gloo", file, PATIENCE, world_size=rank.world, rank=rank.number)
-    except RuntimeError as error:
-        raise NoGroup(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
-    _ignore_second_init(dist.init_process_group)
+    if dist.is_initialized() and dist.get_backend() == "fake":  # that of the script whose process this is a fork of
+        dist.destroy_process_group()
+    join = _joining(dist.init_process_group, rank, (folder / GROUP).as_uri())
+    for module in (dist, dist.distributed_c10d):
+        setattr(module, "init_process_group", join)  # noqa: B010 - mypy forbids the plain form
+    if joined:
+        join()
     forget_ranks()
     return work(rank)
 
 
-def _ignore_second_init(original: Callable[..., None]) -> None:
-    """Make `init_process_group` do nothing if the group exists, whatever backend the user's code requests."""
+def _joining(original: Callable[..., None], rank: Rank, file: str) -> Callable[..., None]:
+    """In place of `init_process_group`: join the group unless it exists, whatever backend the user's code requests."""
 
-    def init_process_group(*args: Any, **kwargs: Any) -> None:
-        if not dist.is_initialized():
-            original(*args, **kwargs)
+    def join(*_: Any, **__: Any) -> None:
+        if dist.is_initialized():
+            return
+        try:
+            original("gloo", file, PATIENCE, world_size=rank.world, rank=rank.number)
+        except RuntimeError as error:
+            raise NoGroup(f"the ranks could not form a process group: {str(error).splitlines()[0]}") from error
 
-    for module in (dist, dist.distributed_c10d):
-        setattr(module, "init_process_group", init_process_group)  # noqa: B010 - mypy forbids the plain form
+    return join

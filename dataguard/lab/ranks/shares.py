@@ -91,6 +91,11 @@ class Shards:
     same_dataset: bool | None = None
     of: str = "dataset"
 
+    @property
+    def covering(self) -> Shards:
+        """The same, as if a single process read each sample once that some rank reads."""
+        return replace(self, alone=Share((tuple(self.combined),), 0, ended=True))
+
     def of_groups(self, size: int) -> Shards:
         """The share of each group of so many consecutive ranks, which read the same batches: that of its first."""
         return self if size == 1 else replace(self, ranks=self.ranks[::size])
@@ -306,15 +311,22 @@ def have_one_dataset(ranks: Sequence[DealtIndices]) -> bool:
 
 
 def run_streams_on_ranks(
-    build: Callable[..., Loader], folder: Path, request: Request, world: int, samples: int, seconds: float
+    build: Callable[..., Loader],
+    folder: Path,
+    request: Request,
+    world: int,
+    samples: int,
+    seconds: float,
+    *,
+    joined: bool,
 ) -> list[StreamRun]:
-    """Read an epoch of the stream on all ranks at once."""
+    """Read an epoch of the stream on all ranks at once; see `run_ranks` for `joined`."""
 
     def epoch_run(rank: Rank) -> StreamRun:
         build_here = partial(build, rank.arguments)
         return run_stream(build_here, rank.folder, request, samples, seconds, again=request.twice)
 
-    return run_ranks(world, folder, epoch_run)
+    return run_ranks(world, folder, epoch_run, joined=joined)
 
 
 def read_streams_on_ranks(

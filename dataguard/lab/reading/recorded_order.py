@@ -36,7 +36,8 @@ def recorder(length: int | None, kept: int | None = None) -> tuple[list[Recorded
 def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
     """Iterate the loader for an epoch, whose order is then in `recorded`.
 
-    Raises LoaderFailed if its sampler fails, and what its own `__iter__` raises before there is an order.
+    Raises LoaderFailed if its sampler fails, and what its own `__iter__` raises before there is an order. There is none
+    where what is iterated in its place gets its batches from another rank, which has ended.
     """
     for schedule in recorded:  # some loaders never begin a new epoch
         schedule.batches, schedule.count = [], 0
@@ -47,7 +48,8 @@ def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
     except LoaderFailed:
         raise
     except Exception:
-        if not any(schedule.batches or schedule.whole for schedule in recorded):
+        from_elsewhere = iterated(loader) is not loader and not recorded
+        if not from_elsewhere and not any(schedule.batches or schedule.whole for schedule in recorded):
             raise  # otherwise it is the empty batch that the user's code does not expect
 
 

@@ -28,6 +28,7 @@ from dataguard.lab.streams.resume_methods import OF_LOADER, Method, find_method
 from dataguard.lab.subject import Subject
 from dataguard.machine.units import counted
 from dataguard.process.originals import pickle
+from dataguard.targets.discovery import iterated, through_wrapper
 from dataguard.targets.variants import Loader
 
 MOST_BATCHES = 32
@@ -131,7 +132,10 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
     Raises NotApplicable for a loader without a state.
     """
     others: dict[str, Any] = {"num_workers": workers} | ({"multiprocessing_context": "fork"} if workers else {})
-    build = partial(subject.build, **others)
+
+    def build() -> Loader:
+        loader: Loader = through_wrapper(subject.build(**others))
+        return loader
 
     method = subject.observe(
         ("resumes", workers, "method"), lambda _: find_method(build(), subject.settings.contract), unobservable=True
@@ -179,7 +183,7 @@ def run_epochs(
     def snap(point: Point) -> None:
         if method is None or point not in points:
             return
-        state = method.saved(loader, point.epoch, point.after)
+        state = method.saved(iterated(loader), point.epoch, point.after)
         try:
             states[point] = pickle.dumps(state)
         except Exception as error:  # noqa: BLE001 - the user's objects may raise anything
@@ -190,10 +194,10 @@ def run_epochs(
     watch(loader, Plan(folder, (SeededSamples(seed), Records()), carry=True))
     epochs, rows = [], []
     for number in range(2):
-        announce_epoch(loader, number)
+        announce_epoch(iterated(loader), number)
         batches: list[Identity] = []
         samples: list[tuple[bytes, ...]] = []
-        for batch, members in _batches(loader):
+        for batch, members in _batches(iterated(loader)):
             batches.append(batch)
             samples.append(members)
             snap(Point(number, len(batches)))
@@ -211,6 +215,7 @@ def run_restored(loader: Any, folder: Path, method: Method, point: Point, state:
     after a restart. Then the next epoch is read, too, which some begin where the one before was continued.
     """
     watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
+    loader = iterated(loader)
     announce_epoch(loader, point.epoch + point.end)
     try:
         continued = method.restored(loader, pickle.loads(state))
@@ -253,7 +258,7 @@ def through_json(state: Any) -> Any:
     return None if back == state else back
 
 
-def _batches(loader: Loader) -> Iterator[tuple[Identity, tuple[bytes, ...]]]:
+def _batches(loader: Any) -> Iterator[tuple[Identity, tuple[bytes, ...]]]:
     """The batches of one epoch: the digests of their leaves, and of their samples."""
     with gate("iterate"):
         iterator = iter(loader)

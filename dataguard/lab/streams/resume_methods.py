@@ -11,6 +11,7 @@ from dataguard.core.incident import is_library
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.loader_facts import attribute
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.targets.discovery import iterated, wrapper_of
 from dataguard.targets.loading import load
 from dataguard.targets.variants import Loader, unwrapped
 
@@ -33,22 +34,22 @@ class Method:
         """Whether the state is that of samplers or a dataset, which know nothing of what the loader has prefetched."""
         return bool(self.parts) and self.parts != (LOADER,)
 
-    def saved(self, loader: Loader, epoch: int, batches: int) -> Any:
+    def saved(self, loader: Any, epoch: int, batches: int) -> Any:
         """What a checkpoint would hold after so many batches of an epoch."""
         with gate("iterate"):
             if self.save is not None:
                 return _called(load(self.save).source, loader, epoch=epoch, batches=batches)
             if self.parts == (LOADER,):
-                return loader.state_dict()  # type: ignore[attr-defined]
+                return loader.state_dict()
             return {part: holder.state_dict() for part, holder in _held(loader, self.parts)}
 
-    def restored(self, loader: Loader, state: Any) -> Loader:
+    def restored(self, loader: Any, state: Any) -> Any:
         """Give the state to a new loader; the one to iterate until the end of the epoch, which is the same mostly."""
         if self.load is not None:
             given = _called(load(self.load).source, loader, state)
             return loader if given is None else given
         if self.parts == (LOADER,):
-            loader.load_state_dict(state)  # type: ignore[attr-defined]
+            loader.load_state_dict(state)
             return loader
         for part, holder in _held(loader, self.parts):
             holder.load_state_dict(state[part])
@@ -85,10 +86,16 @@ def find_method(loader: Loader, contract: Mapping[str, Any]) -> Method:
     library says nothing of how it is resumed where workers read copies of it: its users need a loader for that. Raises
     NotApplicable if there is no state.
     """
+    wrapper = wrapper_of(loader)
+    outer = iterated(loader)
+    if wrapper and outer is loader:
+        raise NotApplicable(f"training iterates a {wrapper} instead, which reads several loaders")
     if "save" in contract:
         return Method(save=contract.get("save"), load=contract.get("load"))
-    if _is_stateful(loader):
+    if _is_stateful(outer) and (not wrapper or _has_state(outer)):
         return OF_LOADER
+    if wrapper:
+        raise NotApplicable(f"training iterates a {wrapper} instead, which has no state")
     found = [(part, holder) for part, holder in _held(loader, PARTS) if _is_stateful(holder)]
     own = [(part, holder) for part, holder in found if not loader.num_workers or _is_own(holder)]
     if found and not own:
@@ -110,6 +117,15 @@ def _is_stateful(holder: Any) -> bool:
         return True
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return all(one.default is not one.empty or one.kind in optional for one in parameters)
+
+
+def _has_state(wrapper: Any) -> bool:
+    """Whether it gives a state now: accelerate's has the methods also around a loader that lacks them."""
+    try:
+        wrapper.state_dict()
+    except AttributeError:
+        return False
+    return True
 
 
 def _is_own(holder: Any) -> bool:

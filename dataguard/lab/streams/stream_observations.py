@@ -133,9 +133,9 @@ class Streams:
 
     @property
     def offsets(self) -> Offsets:
-        """What the samplers yield that get a place to start from (map-style only)."""
+        """What the samplers yield that get a place to start from (map-style only, and iterated itself)."""
         subject = self._subject
-        if subject.facts.kind != "map":
+        if subject.facts.kind != "map" or subject.facts.holder:
             return Offsets()
         target = subject.target
         names = [] if target.is_made_once or not callable(target.source) else offset_names(target.source)
@@ -171,12 +171,15 @@ def world(subject: Subject) -> int:
     asked, group = subject.settings.ranks, ranks_per_group(subject)
     if asked == 1:
         raise NotApplicable("ranks is set to 1")
-    if subject.target.is_made_once and (_shards(subject) or (dist.is_available() and dist.is_initialized())):
-        raise NotTested("the loader in hand or of a script is that of one rank: give its name, 'pkg.mod:factory'")
+    is_one_rank = _shards(subject) or (dist.is_available() and dist.is_initialized())
+    if subject.target.is_object and is_one_rank:
+        raise NotTested("the loader in hand is that of one rank: give its name, 'pkg.mod:factory'")
     if asked and asked % group:
         raise NotTested(f"{asked} ranks do not divide into groups of {group}, as the contract's same_batches says")
     if asked:
         return min(asked, max(MOST_RANKS, group))
+    if subject.target.runs_once and (is_one_rank or is_given(subject) or asks(subject)):
+        raise NotTested(f"a script runs on ranks only if asked: --ranks {DEFAULT_RANKS}")
     if is_given(subject) or _shards(subject) or asks(subject):
         return max(group, min(DEFAULT_RANKS * group, MOST_RANKS // group * group))
     raise NotApplicable("the loader does not use ranks (--ranks 2 tests it with two)")

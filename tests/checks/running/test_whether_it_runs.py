@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,14 @@ def test_a_sample_moved_to_cuda_is_told_from_a_device_that_is_missing(
     assert finding.evidence["fix here"].startswith("return tensors of the CPU")
     assert torch.cuda.is_available() or "re-initialize" not in finding.message
     assert report.notes == ("moved:make: train is None, and is not scanned",)
+
+
+@pytest.mark.scan
+@pytest.mark.skipif(sys.platform != "linux", reason="threads of native code are found in /proc")
+@pytest.mark.parametrize(("name", "is_explained"), [("forked", True), ("asleep", False)])
+def test_a_worker_that_waits_for_threads_that_forks_lack_names_their_library(name: str, is_explained: bool) -> None:
+    pytest.importorskip("polars")
+    report = scan(f"tests.loaders.forked_threads:{name}", Settings(select=("DG003",), timeout=2.0))
+    (finding,) = report.failed[0].findings
+    threads = str(finding.evidence.get("threads where the worker was forked", ""))
+    assert ("polars" in threads, "fix here" in finding.evidence) == (is_explained, is_explained), finding.evidence

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dataguard.checks.streams.dg209_broken_resume import faults
-from dataguard.core.model import Severity, Undecided
+from dataguard.core.model import Severity, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, find_resumes, through_json
 from dataguard.settings.settings import Settings
@@ -120,11 +120,18 @@ def test_a_state_that_json_changes_is_tried_as_well(state: object, back: Mapping
 
 @pytest.mark.scan
 @pytest.mark.parametrize(
-    ("load", "words"), [("load", []), ("load_late", ["restored after 1 batch, the loader skips 1 batch"])]
+    ("module", "loader", "load", "words"),
+    [
+        ("saved", "shuffled", "load", []),
+        ("saved", "shuffled", "load_late", ["restored after 1 batch, the loader skips 1 batch"]),
+        ("resumed_libraries", "prepared_stateless", "skip", []),
+    ],
 )
-def test_functions_of_the_user_resume_a_plain_loader(load: str, words: list[str]) -> None:
-    contract = {"save": "tests.loaders.saved:save", "load": f"tests.loaders.saved:{load}"}
-    (result,) = scan("tests.loaders.saved:shuffled", Settings(select=("DG209",), contract=contract)).results
+def test_functions_of_the_user_resume_a_plain_loader(module: str, loader: str, load: str, words: list[str]) -> None:
+    if module == "resumed_libraries":
+        pytest.importorskip("accelerate")
+    contract = {"save": f"tests.loaders.{module}:save", "load": f"tests.loaders.{module}:{load}"}
+    (result,) = scan(f"tests.loaders.{module}:{loader}", Settings(select=("DG209",), contract=contract)).results
     assert [finding.message for finding in result.findings] == words
     assert result.exercised["restarts"] == 6
 
@@ -138,6 +145,20 @@ def test_the_right_position_in_another_order_is_said() -> None:
     whole = of("a b c d", "a b c d")
     (fault,) = faults(Resumes(whole, whole, {Point(0, 1): of("b c a")}, {})).values()
     assert fault == "continues at the right position in another order: it repeats 1 sample and leaves out 1"
+
+
+@pytest.mark.scan
+def test_what_training_iterates_in_place_of_a_loader_is_resumed() -> None:
+    pytest.importorskip("accelerate")
+    pytest.importorskip("datasets")
+    results = scan("tests.loaders.resumed_libraries:named", Settings(select=("DG209",))).results
+    by_name = {result.loader.removeprefix("named."): result for result in results}
+    failed = {name for name, result in by_name.items() if result.status is Status.FAILED}
+    assert failed == {"prepared_unseeded", "streamed_buffer"}, by_name
+    (finding,) = by_name["prepared_unseeded"].findings
+    assert "of the second epoch, the loader continues at the right position in another order" in finding.message
+    assert "DataLoaderShard instead, which has no state" in (by_name["prepared_stateless"].reason or "")
+    assert all(by_name[name].exercised["restarts"] == 6 for name in ("prepared", "streamed"))
 
 
 @pytest.mark.scan

@@ -52,6 +52,14 @@ def run(function: Callable[[], Any], folder: Path, timeout: float = 5.0, allowed
     return isolated(function, folder, timeout=timeout, allowed=allowed)
 
 
+def spin(seconds: float, clock: Callable[[], float] = time.monotonic) -> str:
+    """Compute until so many seconds have passed by a clock."""
+    end = clock() + seconds
+    while clock() < end:
+        pass
+    return "answer"
+
+
 def line_of(function: Callable[..., Any], text: str) -> int:
     """The number of the line of the function that contains the text."""
     source, start = inspect.getsourcelines(function)
@@ -236,15 +244,25 @@ class TestDeadlines:
         assert run(work, tmp_path, timeout=2) == "answer"
 
     def test_work_without_progress_gets_more_time_but_not_for_ever(self, tmp_path: Path) -> None:
-        def spin(seconds: float) -> str:
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                pass
-            return "answer"
-
         assert run(lambda: spin(1.0), tmp_path, timeout=0.5) == "answer"
         with pytest.raises(LoaderHung):
             run(lambda: spin(60.0), tmp_path, timeout=0.5)
+
+    @pytest.mark.scan
+    @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs processes that share one core")
+    def test_the_time_for_which_others_have_the_core_does_not_count(self, tmp_path: Path) -> None:
+        def work() -> str:
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+            others = [os.fork() for _ in range(2)]
+            if 0 in others:
+                spin(30.0)
+            try:
+                return spin(0.7, time.process_time)
+            finally:
+                for pid in others:
+                    os.kill(pid, signal.SIGKILL)
+
+        assert run(work, tmp_path, timeout=0.4) == "answer"
 
     def test_the_budget_cuts_it_short_once_there_is_something(self, tmp_path: Path) -> None:
         def work() -> None:
