@@ -34,7 +34,7 @@ from dataguard.checks.files.dg513_unreadable_sample import dg513_unreadable_samp
 from dataguard.checks.geometry.dg511_blended_mask import dg511_blended_mask
 from dataguard.checks.geometry.dg512_desynced_target import dg512_desynced_target
 from dataguard.checks.geometry.dg519_unswapped_keypoints import dg519_unswapped_keypoints
-from dataguard.checks.geometry.dg535_unturned_vectors import dg535_unturned_vectors
+from dataguard.checks.geometry.dg535_unflipped_vectors import dg535_unflipped_vectors
 from dataguard.checks.images.dg505_swapped_channels import dg505_swapped_channels
 from dataguard.checks.images.dg506_wrong_scale import dg506_wrong_scale
 from dataguard.checks.images.dg507_wrong_normalization import dg507_wrong_normalization
@@ -203,7 +203,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg532_wrong_sound_scale,
     dg533_mixed_sound_channels,
     dg534_loud_padding,
-    dg535_unturned_vectors,
+    dg535_unflipped_vectors,
     dg601_shm_headroom,
     dg602_growing_worker,
     dg603_copied_dataset,

@@ -61,7 +61,7 @@ from dataguard.lab.geometry.vector_flips import (
     SAMPLES,
     FlippedVectors,
     find_flipped_vectors,
-    line_of_unturned,
+    line_of_unflipped,
     may_be_vectors,
 )
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
@@ -187,11 +187,11 @@ class Geometry:
         indices, build = subject.epoch.asked(SAMPLES), subject.build
         return subject.observe("flipped vectors", lambda folder: find_flipped_vectors(build, folder, indices))
 
-    def line_of_unturned(self, vectors: FlippedVectors) -> Location | None:
+    def line_of_unflipped(self, vectors: FlippedVectors) -> Location | None:
         """The line of the user's code after which a map of vectors is flipped like an image."""
         build = self._subject.build
         return self._subject.observe(
-            ("line of unturned", vectors.path), lambda folder: line_of_unturned(build(num_workers=0), folder, vectors)
+            ("line of unflipped", vectors.path), lambda folder: line_of_unflipped(build(num_workers=0), folder, vectors)
         )
 
     def line_of_flip(self, flipped: FlippedKeypoints) -> Location | None:

@@ -53,7 +53,7 @@ class FlippedVectors:
 
     path: str
     kind: str
-    turned: int
+    negated: int
     kept: int
     how: str
     index: Index
@@ -79,7 +79,7 @@ def find_flipped_vectors(
     return tuple(_counted(path, kinds[path], flips) for path, flips in seen.items() if flips)
 
 
-def line_of_unturned(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | None:
+def line_of_unflipped(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | None:
     """The line of the user's code after which the map is flipped, and the sign of its vectors is kept."""
     reader = Reader(loader, folder, DRAWS)
     for draw in range(DRAWS):
@@ -151,11 +151,11 @@ def _flips(one: np.ndarray, other: np.ndarray) -> Iterator[tuple[str, bool]]:
         return
     for how, (axis, component) in _AXES.items():
         mirrored = np.flip(one, axis)
-        turned = mirrored.copy()
-        turned[component] *= -1
-        if np.array_equal(turned, mirrored):
+        negated = mirrored.copy()
+        negated[component] *= -1
+        if np.array_equal(negated, mirrored):
             continue  # nothing points that way
-        for kept, expected in ((True, mirrored), (False, turned)):
+        for kept, expected in ((True, mirrored), (False, negated)):
             if np.allclose(other, expected, rtol=1e-4, atol=1e-6):
                 yield how, kept
 

@@ -221,7 +221,10 @@ class TestTheSamplersOfRanks:
     def judged(own: Shards | None = None, seeded: Shards | None = None, **changes: Any) -> Verdict:
         facts = {"kind": "map", "length": 40, "unweighted": 0, "sampler": "Sampler", "collate": "default_collate"}
         ranks = SimpleNamespace(
-            declared=own is not None, world=2, shards=lambda same_seed=False: seeded if same_seed else own
+            need_single=lambda: None,
+            declared=own is not None,
+            world=2,
+            shards=lambda same_seed=False: seeded if same_seed else own,
         )
         lab = SimpleNamespace(
             stops=changes.pop("stops", ()),

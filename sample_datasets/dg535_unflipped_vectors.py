@@ -1,4 +1,4 @@
-"""DG535 unturned-vectors: a flip mirrors a flow or normal map, and its vectors keep their direction."""
+"""DG535 unflipped-vectors: a flip mirrors a flow or normal map, and its vectors keep their direction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def normals(number: int) -> Tensor:
     """Vectors of length 1 that face the camera: (3, SIDE, SIDE)."""
     slopes = 0.8 * waves(number, 2)
     facing = torch.cat([slopes, torch.ones(1, SIDE, SIDE)])
-    return facing / facing.norm(dim=0, keepdim=True)
+    return torch.nn.functional.normalize(facing, dim=0)
 
 
 class Scenes(Dataset[dict[str, Any]]):
@@ -59,7 +59,7 @@ def mirrored(target: Tensor) -> Tensor:
     return target.flip(-1)  # culprit
 
 
-def turned(target: Tensor) -> Tensor:
+def negated(target: Tensor) -> Tensor:
     """As a map of vectors is."""
     flipped = target.flip(-1)
     flipped[0] = -flipped[0]
@@ -78,12 +78,12 @@ def bad_normals() -> DataLoader[Any]:
 
 def good() -> DataLoader[Any]:
     """The horizontal component of the flow changes its sign."""
-    return loader(Scenes(lambda number: waves(number, 2), turned, "flow"))
+    return loader(Scenes(lambda number: waves(number, 2), negated, "flow"))
 
 
 def good_normals() -> DataLoader[Any]:
     """The horizontal component of the normals changes its sign."""
-    return loader(Scenes(normals, turned, "target"))
+    return loader(Scenes(normals, negated, "target"))
 
 
 def good_colours() -> DataLoader[Any]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
 
 
-@check("DG535", "unturned-vectors", Severity.WARNING, since="2026.4")
-def dg535_unturned_vectors(lab: Lab) -> Judgement:
+@check("DG535", "unflipped-vectors", Severity.WARNING, since="2026.4")
+def dg535_unflipped_vectors(lab: Lab) -> Judgement:
     """A flip moves the pixels of a flow or normal map, and the vectors in it keep their direction.
 
     Symptom: the loss stays high where things move or face sideways; predictions are drawn towards zero there.
@@ -30,7 +30,7 @@ def dg535_unturned_vectors(lab: Lab) -> Judgement:
         raise NotApplicable("no flow or map of normals is flipped in any of several reads")
     for one in vectors:
         name, component = f"sample{one.path}", "x" if one.how == "horizontally" else "y"
-        if one.kept and one.turned:
+        if one.kept and one.negated:
             raise Undecided(f"the {component} component of {name} changes its sign in some flips only")
         if one.kept:
             yield Finding(
@@ -39,8 +39,8 @@ def dg535_unturned_vectors(lab: Lab) -> Judgement:
                     "fix here": f"negate component {'xy'.index(component)} of {one.kind} in the step that flips",
                     "compared": f"{counted(one.kept, 'pairs')} of reads that differ by a flip",
                 },
-                at=observed_or_none(partial(lab.geometry.line_of_unturned, one)) or lab.dataset.location,
+                at=observed_or_none(partial(lab.geometry.line_of_unflipped, one)) or lab.dataset.location,
                 repro=lab.repro.samples(one.index, one.index, one.index, one.index),
                 sample=one.index,
             )
-    return Coverage({"leaves": len(vectors), "flips": sum(one.kept + one.turned for one in vectors)})
+    return Coverage({"leaves": len(vectors), "flips": sum(one.kept + one.negated for one in vectors)})
