@@ -86,9 +86,18 @@ def good_normals() -> DataLoader[Any]:
     return loader(Scenes(normals, negated, "target"))
 
 
+class Hinted(Scenes):
+    """A grey image, its colours, and where some of them are given."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        sample = super().__getitem__(index)
+        grey = sample.pop("image").mean(0, keepdim=True)
+        return {"grey": grey, "hints": (grey > 0.5).float(), **sample}
+
+
 def good_colours() -> DataLoader[Any]:
-    """Two channels of colour, which have both signs, beside a grey image."""
-    return loader(Scenes(lambda number: waves(number, 2), mirrored, "ab"))
+    """Two channels of colour have both signs, beside two images of one channel."""
+    return loader(Hinted(lambda number: waves(number, 2), mirrored, "ab"))
 
 
 def good_classes() -> DataLoader[Any]:

@@ -4,7 +4,7 @@ A sample is read in several random states. Where a map is the mirror image of it
 across the mirror has the opposite sign, as the things in the image then move or face the other way.
 
 Surface normals are known by their length of 1. Two channels may be much else, such as colours or complex numbers: they
-are a flow if their key says so, or beside two images of the same size.
+are a flow if their key says so, or beside two images of three channels and the same size.
 """
 
 from __future__ import annotations
@@ -131,10 +131,9 @@ def _maps(images: Mapping[str, np.ndarray]) -> dict[str, str]:
         if planes.dtype.kind != "f" or not (planes < 0).any():
             continue
         beside = [other for name, other in images.items() if name != path and other.shape[1:] == planes.shape[1:]]
-        pictures = sum(len(other) in (1, 3) for other in beside)
-        if len(planes) == 3 and pictures and _are_normals(planes):
+        if len(planes) == 3 and beside and _are_normals(planes):
             found[path] = "normals"
-        elif len(planes) == 2 and (_FLOW.search(path) or pictures > 1):
+        elif len(planes) == 2 and (_FLOW.search(path) or sum(len(other) == 3 for other in beside) > 1):
             found[path] = "flow"
     return found
 
