@@ -3,7 +3,9 @@
 A factory may store what it made of the data: a cache of decoded images, a scaler, an index; and `__getitem__` may, at
 each read. With charts in place of images, or with changed rows, they would store those. So a process that changes data
 cannot write a file from then on: the user's code gets `PermissionError`. What it opened before cannot be written
-either: descriptors become read-only, and mapped files private copies. Shared memory, sockets and temporary files work.
+either: descriptors become read-only, and mapped files private copies. Shared memory, sockets and temporary files work,
+and what Python appends to a file, such as a line of a log, goes into another one, so that data sets which count or log
+their reads can be observed.
 
 Linux denies it with Landlock, which holds for libraries in C as well. Elsewhere an audit hook does, which sees what
 Python opens, renames and removes.
@@ -11,10 +13,12 @@ Python opens, renames and removes.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import ctypes
 import errno
 import fcntl
+import io
 import multiprocessing.process
 import stat
 import struct
@@ -78,6 +82,7 @@ def forbid_writes() -> None:
         return
     _scratch.only = True
     _redirect_temporary_files(folder)
+    _redirect_appends(folder)
     multiprocessing.process.current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined] # of sockets
     _withdraw_descriptors(folder)
     _withdraw_mappings(folder)
@@ -116,6 +121,31 @@ def _redirect_temporary_files(folder: Path) -> None:
         return prefix, suffix, inside if dir is None else chosen, kind
 
     tempfile._sanitize_params = parameters  # type: ignore[attr-defined]
+
+
+def _redirect_appends(folder: Path) -> None:
+    """Open a file of this folder where Python opens another one to append to it, and to read nothing of it."""
+    import os as users  # the user's code calls its functions, and dataguard those of a copy
+
+    opened, opened_low = io.open, users.open
+    own = _Refusal(folder)
+
+    def elsewhere(path: Any) -> Any:
+        if not isinstance(path, str | bytes | os.PathLike) or own.is_writable(os.fsdecode(path)):
+            return path
+        return folder / f"appended-{Path(os.fsdecode(path)).name}"
+
+    def open_file(file: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
+        appends = "a" in mode and "+" not in mode
+        return opened(elsewhere(file) if appends else file, mode, *args, **options)
+
+    def open_low(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if flags & users.O_APPEND and flags & users.O_WRONLY and options.get("dir_fd") is None:
+            path, flags = elsewhere(path), flags | users.O_CREAT
+        return opened_low(path, flags, *args, **options)
+
+    builtins.open = io.open = open_file
+    users.open = open_low
 
 
 def _withdraw_descriptors(folder: Path) -> None:
@@ -217,8 +247,9 @@ class _Refusal:
         else:
             changed = list(arguments) if event in _CHANGES else []
         for path in changed:
-            if isinstance(path, str | bytes | os.PathLike) and not self._is_writable(os.fsdecode(path)):
+            if isinstance(path, str | bytes | os.PathLike) and not self.is_writable(os.fsdecode(path)):
                 raise PermissionError(f"{os.fsdecode(path)} is not written while data are changed")
 
-    def _is_writable(self, path: str) -> bool:
+    def is_writable(self, path: str) -> bool:
+        """Whether a path is in the folder, or no file."""
         return os.path.realpath(path).startswith(self._writable)

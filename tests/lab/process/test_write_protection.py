@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from dataguard.lab.process.write_protection import allow_writes, forbid_writes
 PIXELS = np.zeros((4, 4, 3), np.uint8)
 WRITERS: dict[str, Callable[[Path], object]] = {
     "open": lambda path: path.write_text("changed"),
-    "append": lambda path: path.open("a").close(),
+    "append and read": lambda path: path.open("a+").close(),
     "numpy": lambda path: np.save(path.open("r+b"), PIXELS),
     "rename": lambda path: path.rename(path.with_suffix(".old")),
     "replace": lambda path: path.with_suffix(".new").replace(path),
@@ -85,6 +86,28 @@ def test_no_file_is_written_while_data_are_changed(
     assert refused(WRITERS[writer], users / "data.npy", scratch) == "PermissionError"
     assert contents(users) == before
     assert (scratch / "own").exists()
+
+
+APPENDERS: dict[str, Callable[[Path], object]] = {
+    "open": lambda path: path.open("a").write("more"),
+    "by name": lambda path: open(str(path), "ab").write(b"more"),  # noqa: SIM115, PTH123 - as users do
+    "low": lambda path: os.write(os.open(path, os.O_APPEND | os.O_WRONLY), b"more"),
+    "new file": lambda path: path.with_suffix(".log").open("a").write("more"),
+}
+
+
+@pytest.mark.parametrize("landlock", [True, False], ids=["landlock", "audit hook"])
+@pytest.mark.parametrize("append", APPENDERS)
+def test_what_is_appended_goes_into_another_file(
+    append: str, landlock: bool, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch, users = folders
+    if not landlock:
+        monkeypatch.setattr(write_protection, "_restricted", lambda writable: False)
+    before = contents(users)
+    assert refused(APPENDERS[append], users / "data.npy", scratch) == ""
+    assert contents(users) == before
+    assert any(content == b"more" for content in contents(scratch).values())
 
 
 @pytest.mark.parametrize("writer", NATIVE_WRITERS)
@@ -230,6 +253,26 @@ def test_what_samples_store_at_each_read_stays_as_it_was(use: str, tmp_path: Pat
     if status is Status.INCONCLUSIVE:
         assert "no file is written" in str(result.reason)
         assert "Permission denied" in str(result.reason)
+
+
+@pytest.mark.scan
+def test_samples_that_are_logged_are_decided(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (24, 24, 3), np.uint8)
+    cv2.imwrite(str(tmp_path / "picture.png"), pixels)
+
+    class Logged(Dataset[Any]):
+        def __getitem__(self, index: int) -> Any:
+            with (tmp_path / "reads.log").open("a") as log:
+                log.write(f"{range(6)[index]}\n")
+            image = cv2.cvtColor(cv2.imread(str(tmp_path / "picture.png")), cv2.COLOR_BGR2RGB)
+            return torch.from_numpy(image).permute(2, 0, 1)
+
+        def __len__(self) -> int:
+            return 6
+
+    report = dataguard.scan(DataLoader(Logged(), batch_size=2), select=["DG505"])
+    (result,) = report.results
+    assert result.status is Status.PASSED, result.reason
 
 
 @pytest.mark.scan
