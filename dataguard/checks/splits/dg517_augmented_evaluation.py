@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import Drift, drifts, is_input, repeatable, seeded_leaves
 from dataguard.checks.splits.random_evaluation import random_shared, unmasked
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 from dataguard.settings.parsers import EVALUATION
 
@@ -39,7 +40,7 @@ def dg517_augmented_evaluation(lab: Lab) -> Judgement:
         raise NotApplicable(f"{shared.transform.path} is shared with {shared.other}: see DG518")
     entropic = {} if drawn else _entropic(lab, readings)
     if seeded:
-        drawn_from = lab.dataset.drawn_generators(readings.items)
+        drawn_from = observed_or_none(lambda: lab.dataset.drawn_generators(readings.items)) or ()
         names = " and ".join(state.path for state in drawn_from[:2])
         why = f"it is drawn from {names}" if names else "it changes with the random state"
         yield _finding(lab, seeded, why, drawn_from)

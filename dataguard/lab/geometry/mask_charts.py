@@ -61,6 +61,7 @@ from dataguard.lab.geometry.vector_flips import (
     SAMPLES,
     FlippedVectors,
     find_flipped_vectors,
+    find_maps,
     line_of_unflipped,
     may_be_vectors,
 )
@@ -183,9 +184,13 @@ class Geometry:
         ]
         if not any(len(leaves) > 1 and any(map(may_be_vectors, leaves)) for leaves in samples):
             raise NotApplicable("no sample holds an image with a flow or a map of normals")
+        indices, build = subject.epoch.asked(SAMPLES), partial(subject.build, num_workers=0)
+        subject.afford_reads("vector maps", 1)
+        kinds = subject.observe("vector maps", lambda folder: find_maps(build(), folder, indices[0]))
+        if not kinds:
+            raise NotApplicable("no leaf is a flow or a map of normals")
         subject.afford_reads("flipped vectors", READS)
-        indices, build = subject.epoch.asked(SAMPLES), subject.build
-        return subject.observe("flipped vectors", lambda folder: find_flipped_vectors(build, folder, indices))
+        return subject.observe("flipped vectors", lambda folder: find_flipped_vectors(build(), folder, indices, kinds))
 
     def line_of_unflipped(self, vectors: FlippedVectors) -> Location | None:
         """The line of the user's code after which a map of vectors is flipped like an image."""

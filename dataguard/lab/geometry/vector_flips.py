@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.core.model import Location, NotApplicable
+from dataguard.core.model import Location
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.culprit.line_trace import LineTrace
@@ -59,15 +59,17 @@ class FlippedVectors:
     index: Index
 
 
+def find_maps(loader: Loader, folder: Path, index: Index) -> dict[str, str]:
+    """What the leaves of vectors in a sample are, "flow" or "normals", by path."""
+    return _maps(_images(Reader(loader, folder).read(index)))
+
+
 def find_flipped_vectors(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index]
+    loader: Loader, folder: Path, indices: Sequence[Index], kinds: Mapping[str, str]
 ) -> tuple[FlippedVectors, ...]:
-    """Read samples in several random states, until flips are seen. Raises NotApplicable if no leaf is such a map."""
-    reader = Reader(build(num_workers=0), folder, DRAWS)
+    """Read samples in several random states, until flips of these maps are seen."""
+    reader = Reader(loader, folder, DRAWS)
     seen: dict[str, list[tuple[Index, str, bool]]] = {}
-    kinds = _maps(_images(reader.read(indices[0])))
-    if not kinds:
-        raise NotApplicable("no leaf is a flow or a map of normals")
     for index in indices[:SAMPLES]:
         states = [_images(reader.read(index, draw)) for draw in range(DRAWS)]
         for path in kinds:
