@@ -53,9 +53,9 @@ def find_crossed(subject: Subject, other: Subject) -> CrossedReads:
     if len(indices) < FEWEST_SERVED:
         raise NotApplicable("both loaders have fewer than two indices in common")
     subject.afford_reads(("crossed", other.facts.name), 4 * len(indices))
-    again, alone, _ = subject.observe(("alone", indices), lambda folder: _read(subject.build(), None, folder, indices))
+    alone, again = subject.observe(("alone", indices), lambda folder: _read_twice(subject.build(), folder, indices))
     theirs, after, caches = subject.observe(
-        ("crossed", other.facts.name, indices), lambda folder: _read(*subject.build_with(other), folder, indices)
+        ("crossed", other.facts.name, indices), lambda folder: _read_after(*subject.build_with(other), folder, indices)
     )
     served: dict[str, list[Index]] = {}
     contents: dict[str, set[bytes]] = {}
@@ -70,11 +70,17 @@ def find_crossed(subject: Subject, other: Subject) -> CrossedReads:
     return CrossedReads(indices, tuple(served.get(leaf, ())), leaf, caches)
 
 
-def _read(
-    loader: Loader, other: Loader | None, folder: Path, indices: Sequence[Index]
+def _read_twice(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[Contents, Contents]:
+    """The samples of a loader, and the same once more."""
+    reader = Reader(loader, folder)
+    return _contents(reader, indices), _contents(reader, indices)
+
+
+def _read_after(
+    loader: Loader, other: Loader, folder: Path, indices: Sequence[Index]
 ) -> tuple[Contents, Contents, tuple[Location, ...]]:
-    """The samples of the other loader, or of this one if there is none; those of this one; and what grew meanwhile."""
-    first, second = Reader(other or loader, folder), Reader(loader, folder)
+    """The samples of the other loader, then those of this one, and the containers that grew meanwhile."""
+    first, second = Reader(other, folder), Reader(loader, folder)
     common = {id(node.value) for node in containers_of({"dataset": first.dataset})}
     before = [
         (node, length_of_container(node.value))

@@ -88,8 +88,7 @@ class Geometry:
     @property
     def masks(self) -> ChartedMasks:
         """The response of masks to charts. Raises NotApplicable if no image has a mask."""
-        if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
-            raise NotApplicable("no sample holds an image with a mask or another dense target")
+        self._need_two_images()
         return self._observe("masks", partial(run_masks, most=self._most_draws))
 
     def line_apart(self, draw: int) -> Location | None:
@@ -112,12 +111,13 @@ class Geometry:
     @property
     def drawn_targets(self) -> DrawnTargets:
         """How masks and heatmaps that are read from no file follow their image. Raises NotApplicable if none can be."""
+        self._need_two_images()
+        draws = self._subject.affordable_reads(self._most_draws, FEWEST_DRAWS, CHARTS)
+        return self._observe("drawn targets", partial(run_drawn_targets, most=draws), ORIGINALS + draws * CHARTS)
+
+    def _need_two_images(self) -> None:
         if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
-        subject = self._subject
-        draws = subject.affordable_reads(self._most_draws, FEWEST_DRAWS, CHARTS)
-        subject.afford_reads("drawn targets", ORIGINALS + draws * CHARTS)
-        return self._observe("drawn targets", partial(run_drawn_targets, most=draws))
 
     @property
     def _most_draws(self) -> int:
@@ -206,9 +206,9 @@ class Geometry:
             ("line of flip", flipped.leaf), lambda folder: line_of_flip(build(num_workers=0), folder, flipped)
         )
 
-    def _observe(self, key: object, run: Callable[..., T]) -> T:
+    def _observe(self, key: object, run: Callable[..., T], reads: int = ORIGINALS) -> T:
         subject = self._subject
-        subject.afford_reads(key, ORIGINALS)
+        subject.afford_reads(key, reads)
         indices, batched = (
             subject.epoch.asked(CHARTED_DRAWS) if subject.facts.kind == "map" else (),
             subject.facts.batched,

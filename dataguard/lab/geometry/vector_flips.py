@@ -24,17 +24,15 @@ from dataguard.core.model import Location
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.culprit.line_trace import LineTrace
+from dataguard.lab.geometry.keypoint_flips import ENOUGH_SAMPLES, FLIP_DRAWS
 from dataguard.lab.images.painter import is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
 
-SAMPLES, DRAWS = 4, 6
-"""Samples that are read, and in how many random states: with a flip of probability 0.5, all states of a sample agree in
-one of 32."""
-READS = SAMPLES * DRAWS
+SAMPLES = 4
+"""Samples that are read, in `FLIP_DRAWS` random states each."""
+READS = SAMPLES * FLIP_DRAWS
 """The most reads."""
-ENOUGH_SAMPLES = 2
-"""Samples with a flip after which no more are read: a second one confirms the first."""
 UNIT, UNIT_SHARE = 0.02, 0.9
 """How far the length of a normal is from 1 at most, and the share of pixels that have one: others are background."""
 OBLIQUE_SHARE = 0.1
@@ -68,10 +66,10 @@ def find_flipped_vectors(
     loader: Loader, folder: Path, indices: Sequence[Index], kinds: Mapping[str, str]
 ) -> tuple[FlippedVectors, ...]:
     """Read samples in several random states, until flips of these maps are seen."""
-    reader = Reader(loader, folder, DRAWS)
+    reader = Reader(loader, folder, FLIP_DRAWS)
     seen: dict[str, list[tuple[Index, str, bool]]] = {}
     for index in indices[:SAMPLES]:
-        states = [_images(reader.read(index, draw)) for draw in range(DRAWS)]
+        states = [_images(reader.read(index, draw)) for draw in range(FLIP_DRAWS)]
         for path in kinds:
             held = [state[path] for state in states if path in state]
             for one, other in itertools.combinations(held, 2):
@@ -83,8 +81,8 @@ def find_flipped_vectors(
 
 def line_of_unflipped(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | None:
     """The line of the user's code after which the map is flipped, and the sign of its vectors is kept."""
-    reader = Reader(loader, folder, DRAWS)
-    for draw in range(DRAWS):
+    reader = Reader(loader, folder, FLIP_DRAWS)
+    for draw in range(FLIP_DRAWS):
         trace = LineTrace(partial(_state_of, kind=vectors.kind), {"dataset": loader.dataset})
         with trace.following():
             reader.read(vectors.index, draw)

@@ -13,7 +13,7 @@ position depends on any other row, which one read shows, only these have to be d
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,7 +76,7 @@ class _Guesses:
     `columns` are those of each leaf, by its path.
     """
 
-    known: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    known: deque[tuple[int, np.ndarray]] = field(default_factory=lambda: deque(maxlen=2))
     columns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     wrong: int = 0
 
@@ -169,9 +169,8 @@ class RowTracer:
         if rows is None:
             return None
         others = np.setdiff1d(np.arange(store.count), rows, assume_unique=True)
-        large = is_large(store, len(others)) and len(others) > BLOCKS
         reaches: Values = {}
-        for block in [*(np.array_split(others, BLOCKS) if large else [others]), rows]:
+        for block in [*_blocks(store, others), rows]:
             changed = self._changed(store, block)
             if changed is None or any(one.any() for one in changed.values()) != (block is rows):
                 guesses.wrong += 1
@@ -184,7 +183,6 @@ class RowTracer:
         number = inner_index(self._dataset, self._index)
         rows = np.unique(np.concatenate([codes[path][reached] for path, reached in reaches.items()]))
         if number is not None and len(rows) and rows[0] >= 0:
-            self._guesses[store.path].known[:-1] = []
             self._guesses[store.path].known.append((number, rows))
 
     def _narrowed(self, store: Changeable) -> tuple[np.ndarray, Values]:
@@ -194,9 +192,8 @@ class RowTracer:
         """
         rows, reaches = np.arange(store.count), None
         while reaches is None or is_large(store, len(rows)):
-            large = is_large(store, len(rows))
             matter, found = [], {path: np.zeros(value.shape, bool) for path, value in self._base.items()}
-            for block in np.array_split(rows, BLOCKS) if large and len(rows) > BLOCKS else [rows]:
+            for block in _blocks(store, rows):
                 changed = self._changed(store, block)
                 if changed is None:
                     return rows[:0], {}
@@ -256,6 +253,11 @@ class RowTracer:
 def is_large(store: Changeable, rows: int) -> bool:
     """Whether so many rows are too many, or too large, to be changed again and again."""
     return rows > NARROW_ROWS or store.bytes * rows / store.count > NARROW_BYTES
+
+
+def _blocks(store: Changeable, rows: np.ndarray) -> list[np.ndarray]:
+    """Rows in blocks that can be changed again and again."""
+    return np.array_split(rows, BLOCKS) if is_large(store, len(rows)) and len(rows) > BLOCKS else [rows]
 
 
 def _same(one: np.ndarray | None, other: np.ndarray) -> bool:

@@ -44,7 +44,8 @@ from dataguard.lab.spy.drive import drive
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.subject import Subject
-from dataguard.process.originals import os, signal, time
+from dataguard.process.originals import os, time
+from dataguard.process.process_tree import handle_children_as_user, wait_for_children
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
@@ -301,12 +302,12 @@ def _drive(loader: Loader, plan: Plan, batches: Sequence[int | None]) -> Inciden
     except LoaderFailed as failure:
         # torch takes seconds to shut down an iterator that is being collected, unless its workers are gone. Its handler
         # would raise for each that is killed.
-        handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        wait_for_children()
         for process in multiprocessing.active_children():
             if process.pid not in before:
                 process.kill()
                 process.join()
-        signal.signal(signal.SIGCHLD, handler or signal.SIG_DFL)
+        handle_children_as_user()
         return failure.incident
     return None
 

@@ -101,18 +101,18 @@ def find_sources(
     found = _spelled(seen, indices, names)
     held: dict[str, array[int]] = {}
     rich = False
-    if rows is not None and not found.keys() - {_GIVEN, _SAMPLES}:  # what is in memory beside files are their names
+    if rows is not None and not _with_paths(found):  # what is in memory beside files are their names
         held, rich = _held(loader.dataset, indices, rows, names, shared_memory=shared_memory)
-    settled = found.keys() - {_GIVEN, _SAMPLES} or (rich and len(set(held[ROWS])) == len(indices))
+    settled = _with_paths(found) or (rich and len(set(held[ROWS])) == len(indices))
     if every and not settled and (units := _read_all(loader, folder, indices)):
         found = _by_kind(units)
-        held = {} if found.keys() - {_GIVEN, _SAMPLES} else held
-    period = _period([*zip(*(listed for kind, listed in found.items() if kind not in (_GIVEN, _SAMPLES)), strict=True)])
+        held = {} if _with_paths(found) else held
+    period = _period([*zip(*_with_paths(found).values(), strict=True)])
     if period:
         indices, found = indices[:period], {kind: listed[:period] for kind, listed in found.items()}
     files: dict[Index, tuple[str, ...]] = {}
-    for kind, listed in found.items():
-        for index, own in zip(indices, listed, strict=True) if kind not in (_GIVEN, _SAMPLES) else ():
+    for listed in _with_paths(found).values():
+        for index, own in zip(indices, listed, strict=True):
             files[index] = (*files.get(index, ()), *own)
     numbers = {
         f"{CONTENT if kind == _SAMPLES else SOURCE} {kind}": array("Q", map(_hashed, listed))
@@ -130,6 +130,10 @@ _GIVEN, _SAMPLES = "what transforms are given", "samples"
 """Kinds of content, which have no path."""
 INPUTS = f"{SOURCE} {_GIVEN}"
 """The column for the content that transforms are given."""
+
+
+def _with_paths(found: Mapping[str, list[tuple[Unit, ...]]]) -> dict[str, list[tuple[Unit, ...]]]:
+    return {kind: listed for kind, listed in found.items() if kind not in (_GIVEN, _SAMPLES)}
 
 
 def _period(sources: Sequence[object]) -> int | None:

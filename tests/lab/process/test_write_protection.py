@@ -74,14 +74,19 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return scratch, users
 
 
-@pytest.mark.parametrize("landlock", [True, False], ids=["landlock", "audit hook"])
-@pytest.mark.parametrize("writer", WRITERS)
-def test_no_file_is_written_while_data_are_changed(
-    writer: str, landlock: bool, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scratch, users = folders
-    if not landlock:
+@pytest.fixture(params=[True, False], ids=["landlock", "audit hook"])
+def protected(
+    request: pytest.FixtureRequest, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, Path]:
+    """The same folders, with each way to forbid writes."""
+    if not request.param:
         monkeypatch.setattr(write_protection, "_restricted", lambda writable: False)
+    return folders
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_no_file_is_written_while_data_are_changed(writer: str, protected: tuple[Path, Path]) -> None:
+    scratch, users = protected
     before = contents(users)
     assert refused(WRITERS[writer], users / "data.npy", scratch) == "PermissionError"
     assert contents(users) == before
@@ -96,14 +101,9 @@ APPENDERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("landlock", [True, False], ids=["landlock", "audit hook"])
 @pytest.mark.parametrize("append", APPENDERS)
-def test_what_is_appended_goes_into_another_file(
-    append: str, landlock: bool, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scratch, users = folders
-    if not landlock:
-        monkeypatch.setattr(write_protection, "_restricted", lambda writable: False)
+def test_what_is_appended_goes_into_another_file(append: str, protected: tuple[Path, Path]) -> None:
+    scratch, users = protected
     before = contents(users)
     assert refused(APPENDERS[append], users / "data.npy", scratch) == ""
     assert contents(users) == before
