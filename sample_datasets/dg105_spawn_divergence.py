@@ -26,18 +26,18 @@ def loader(dataset: Dataset[Any], **settings: Any) -> DataLoader[Any]:
 
 def scale_by_global(image: Tensor) -> Tensor:
     """Scale by what a global of this module says."""
-    return image * SETTINGS["scale"]
+    return image * SETTINGS["scale"]  # culprit
 
 
 def bad() -> DataLoader[Any]:
     """A global is set at run time; spawned workers import this module and find its default."""
-    SETTINGS["scale"] = 0.5
+    SETTINGS["scale"] = 0.5  # culprit
     return loader(Pictures(transform=scale_by_global))
 
 
 def bad_spawn() -> DataLoader[Any]:
     """The same, and the loader asks for spawn."""
-    SETTINGS["scale"] = 0.5
+    SETTINGS["scale"] = 0.5  # culprit
     return loader(Pictures(transform=scale_by_global), multiprocessing_context="spawn")
 
 
@@ -48,12 +48,12 @@ class Scaled(Pictures):
 
     def __getitem__(self, index: int) -> Sample:
         image, label = super().__getitem__(index)
-        return image * self.scale, label
+        return image * self.scale, label  # culprit
 
 
 def bad_class_attribute() -> DataLoader[Any]:
     """A class attribute is set at run time, and not pickled with the object."""
-    Scaled.scale = 0.5
+    Scaled.scale = 0.5  # culprit
     return loader(Scaled())
 
 
@@ -61,7 +61,7 @@ class Forgetful(Pictures):
     """Pictures that travel without their transform."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "transform": None}
+        return {**vars(self), "transform": None}  # culprit
 
 
 def halve(image: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def bad_lost_transform() -> DataLoader[Any]:
 
 def bad_forkserver() -> DataLoader[Any]:
     """A fork server imports this module afresh as well."""
-    SETTINGS["scale"] = 0.5
+    SETTINGS["scale"] = 0.5  # culprit
     return loader(Pictures(transform=scale_by_global), multiprocessing_context="forkserver")
 
 
@@ -150,10 +150,10 @@ class Viewed(Pictures):
     def __init__(self) -> None:
         super().__init__()
         self.numbers = torch.arange(1000)
-        self.view = self.numbers.numpy()
+        self.view = self.numbers.numpy()  # culprit
 
     def __getitem__(self, index: int) -> Sample:
-        return super().__getitem__(index)[0], int(self.view.sum()) + index
+        return super().__getitem__(index)[0], int(self.view.sum()) + index  # culprit
 
 
 def bad_numpy_view() -> DataLoader[Any]:
@@ -167,10 +167,10 @@ class LargeViewed(Pictures):
     def __init__(self) -> None:
         super().__init__()
         self.numbers = torch.rand(64, 500)
-        self.view = self.numbers.numpy()
+        self.view = self.numbers.numpy()  # culprit
 
     def __getitem__(self, index: int) -> Any:
-        return *super().__getitem__(index), self.view[index].copy()
+        return *super().__getitem__(index), self.view[index].copy()  # culprit
 
 
 def bad_numpy_view_large() -> DataLoader[Any]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.randomness.start_methods import SPAWN, differing_items, freed_views, spawn_trial
+from dataguard.checks.randomness.start_methods import SPAWN, differing_items, diverging_line, freed_views, spawn_trial
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def dg105_spawn_divergence(lab: Lab) -> Judgement:
                 "samples compared": coverage.exercised["items"],
                 "frozen RNGs": "those of python, numpy and torch" if lab.facts.spawns else "all that were found",
             },
+            at=diverging_line(lab),
             ambiguous=not lab.facts.spawns,
         )
     return coverage
@@ -91,5 +92,6 @@ def _stream(lab: Lab) -> Judgement:
                 "samples under fork": forked.total,
                 "frozen RNGs": "all that were found",
             },
+            at=diverging_line(lab),
         )
     return Coverage({"samples": spawned.total, "workers": workers})

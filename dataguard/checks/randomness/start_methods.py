@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from dataguard.core.incident import observed_or_none
-from dataguard.core.model import Finding, NotApplicable
+from dataguard.core.model import Finding, Location, NotApplicable
 from dataguard.stats.coincidence import is_random
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ def spawn_trial(lab: Lab) -> SpawnTrial:
     if lab.facts.start_given:
         raise NotApplicable(f"the loader asks for {lab.facts.start_method}, which pickles nothing")
     return lab.randomness.spawn_trial
+
+
+def diverging_line(lab: Lab) -> Location | None:
+    """The line after which a value differs, if an emulated worker shows it; else where samples are made."""
+    return observed_or_none(lambda: lab.randomness.diverging_line) or lab.dataset.location
 
 
 def differing_items(spawned: WorkerDraws, forked: WorkerDraws) -> dict[str, list[str]]:
@@ -58,6 +63,7 @@ def freed_views(lab: Lab) -> Generator[Finding, None, bool]:
         yield Finding(
             message=f"{path} {sent}: it comes from a numpy view of a tensor that is sent, too",
             evidence={"leaves": list(freed), "freed": "the memory of the tensor, which moves to shared memory"},
+            at=None if lost else diverging_line(lab),
             ambiguous=not lost and not lab.facts.spawns,
         )
     return bool(freed)

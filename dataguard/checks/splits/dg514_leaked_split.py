@@ -80,7 +80,7 @@ def leaked_text(lab: Lab, other: Subject) -> Finding | None:
         message=f"dataset[{index}] of {two} holds text of dataset[{earlier}] of {one}: {seen.windows} of {seen.of} "
         "windows do",
         evidence={"matched by": "runs of 16 tokens, which begin at other places", "windows": seen.of},
-        at=lab.places.split or lab.dataset.location,
+        at=lab.places.split_beside(other) or lab.dataset.location,
         repro=lab.repro.samples(index),
     )
 
@@ -96,7 +96,7 @@ def leaked_series(lab: Lab, other: Subject) -> Finding | None:
         message=f"dataset[{index}] of {two} is a window of the series of dataset[{earlier}] of {one}, "
         f"{seen.shift} steps apart: {seen.windows} of {seen.of} windows overlap",
         evidence={"matched by": "runs of 4 steps", "fix here": "split the series in time, and cut windows afterwards"},
-        at=lab.places.split or lab.dataset.location,
+        at=lab.places.split_beside(other) or lab.dataset.location,
         repro=lab.repro.samples(index),
     )
 
@@ -144,7 +144,7 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, is_all:
     one, two = other.facts.name, lab.facts.name
     count = f"{'' if is_all else 'at least '}{shared} of {seen.samples} samples"
     matched = {key.name: counted(key.pairs, "pairs") for key in seen.matches if any(pair.same for pair in key.compared)}
-    at = lab.places.split or lab.dataset.location
+    at = lab.places.split_beside(other) or lab.dataset.location
     fix = (
         rewritten(lab, at, cut_at_one_place) or f"draw the indices once, and give {two} those that {one} does not read"
     )

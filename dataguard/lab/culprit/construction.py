@@ -284,3 +284,12 @@ def place_of_part(
         if place is not None:
             return path, place
     return None
+
+
+def line_that_shares(again: Callable[[], tuple[Loader, Loader]]) -> Place | None:
+    """Where the first of two loaders is given its dataset, if the other one reads that, too; None if it does not."""
+    notes = Constructions([DataLoader])
+    with notes.noted():
+        own, other = again()
+    held = reachable({"dataset": other.dataset}, lambda value: value is own.dataset, enter=True)
+    return notes.deciding_place(own, [own.dataset], follow=False) if any(True for _ in held) else None

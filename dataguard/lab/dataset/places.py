@@ -25,6 +25,7 @@ from dataguard.lab.culprit import source_flow
 from dataguard.lab.culprit.construction import (
     Blamed,
     decided_outside,
+    line_that_shares,
     parts_of,
     place_of_part,
     selects,
@@ -66,6 +67,18 @@ class CulpritPlaces:
     def split(self) -> Location | None:
         """Where the samples of this split are chosen: its sampler, if that leaves some out, or else its dataset."""
         return self._made("split", _choosing, selects)
+
+    def split_beside(self, other: Subject) -> Location | None:
+        """The same, for a split that shares samples: where it is given a dataset that the other one has, too."""
+        subject = self._subject
+        if subject.quick_rebuild is None:
+            return self.split
+
+        def find(_: Path) -> Place | None:
+            return line_that_shares(lambda: subject.rebuild_with(other, imports=True))
+
+        found = subject.line_of(("split beside", other.facts.name), find)
+        return Location(*found[:2], "dataset") if found else self.split
 
     @property
     def dataset(self) -> Location | None:

@@ -36,6 +36,7 @@ from dataguard.lab.randomness.reseeded_process import ReseededTrace, find_reseed
 from dataguard.lab.randomness.shared_draws import CachedDraws
 from dataguard.lab.randomness.spawn_trial import (
     SpawnTrial,
+    find_diverging_line,
     find_freed,
     find_lost_views,
     find_spawn_trial,
@@ -153,6 +154,12 @@ class Randomness:
     def spawn_trial(self) -> SpawnTrial:
         """What would fail or differ if the forked workers of the loader were spawned."""
         return find_spawn_trial(self._subject)
+
+    @property
+    def diverging_line(self) -> Location | None:
+        """The line after which a value differs between a spawned and a forked worker."""
+        place = find_diverging_line(self._subject)
+        return Location(*place) if place else None
 
 
 OTHER_ITEMS = 4

@@ -11,6 +11,7 @@ import contextlib
 import copy
 import operator
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, zip_longest
@@ -23,11 +24,15 @@ from torch.utils.data import IterableDataset
 from dataguard.core.incident import Incident, LoaderFailed, LoaderHung, observed_or_none
 from dataguard.core.model import Undecided
 from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.loader_facts import by_type, wrapped_by
+from dataguard.lab.core.source_location import Place
+from dataguard.lab.culprit.line_trace import LineTrace, Look, content_of, first_unlike
+from dataguard.lab.culprit.source_flow import returned
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.experiment import Experiment, Readings, Script, readings_of, run
 from dataguard.lab.reading.fresh_import import become_new_process
 from dataguard.lab.reading.sample_reader import emulate_worker
-from dataguard.lab.reading.spawn_transfer import PickleLimitExceeded, as_if_spawning, send
+from dataguard.lab.reading.spawn_transfer import PickleLimitExceeded, Sent, as_if_spawning, send
 from dataguard.lab.rng.frozen_rng import FrozenRngs, RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED, seed_global_generators
 from dataguard.lab.spy.drive import announce_epoch
@@ -107,6 +112,66 @@ def find_lost_views(subject: Subject) -> tuple[str, ...]:
     return tuple(path for path, digest in batch.items() if digest != arrived.get(path, digest))
 
 
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What an emulated worker holds after each line while it reads its first sample, and collates it.
+
+    `dropped` is where the user's `__getstate__` returns, if an attribute of a dataset is None afterwards or missing.
+    """
+
+    looks: Sequence[Look]
+    dropped: Place | None = None
+
+
+def find_diverging_line(subject: Subject) -> Place | None:
+    """The line after which a value of the first sample, or of its batch, is another one in a spawned worker.
+
+    If the other one does not run a line at all, for which an attribute may be missing, it is the line that drops that.
+    """
+    forked, spawned = (
+        subject.observe(("followed", method), partial(_followed, subject, method)) for method in ("fork", "spawn")
+    )
+    look = first_unlike(forked.looks, spawned.looks)
+    if look is None:
+        return None
+    runs_in_both = {(other.file, other.line) for other in spawned.looks} >= {(look.file, look.line)}
+    return spawned.dropped if spawned.dropped and not runs_in_both else (look.file, look.line, look.function)
+
+
+def _followed(subject: Subject, method: str, folder: Path) -> Followed:
+    looks: list[Look] = []
+    dropped: Place | None = None
+    if method == "fork":
+        loader, indices = _ready(subject)
+    else:
+        own = _ready(subject)[0]
+        loader, indices = _sent(subject, folder)[:2]
+        dropped = _line_that_drops(own, loader)
+
+    @contextlib.contextmanager
+    def following() -> Iterator[None]:
+        trace = LineTrace(content_of, {"dataset": loader.dataset, "collate_fn": loader.collate_fn}, plain=True)
+        with trace.following():
+            yield
+        looks.extend(trace.looks)
+
+    for _ in _steps(loader, indices[:1], folder, following):
+        pass
+    return Followed(looks, dropped)
+
+
+def _line_that_drops(loader: Loader, arrived: Loader) -> Place | None:
+    after = dict(wrapped_by(arrived.dataset, by_type))
+    for path, part in wrapped_by(loader.dataset, by_type):
+        kept = getattr(after.get(path), "__dict__", {})
+        lost = [name for name, value in getattr(part, "__dict__", {}).items() if value is not None]
+        if any(kept.get(name) is None for name in lost):
+            place = returned(part, ("__getstate__",))
+            if place:
+                return place
+    return None
+
+
 def _items(subject: Subject) -> int:
     """How many samples an emulated worker reads."""
     return subject.affordable_reads(ITEMS, FEW_ITEMS, 2)
@@ -149,23 +214,31 @@ def _emulate_forked(subject: Subject, folder: Path) -> Steps:
 
 def _emulate_spawned(subject: Subject, repeat: int, overwritten: bool, folder: Path) -> Steps:
     """The steps of a spawned worker; none if the loader is too big to be pickled."""
-    loader, indices = _ready(subject)
     try:
-        with as_if_spawning():
-            sent = send((loader.dataset, loader.collate_fn, loader.worker_init_fn), forked=True)
-            sent_indices = send(indices)  # separately, as to a worker
-            become_new_process(subject.target.spelling, repeat, folder)
-            dataset, collate_fn, worker_init_fn = sent.received(overwritten=overwritten)
-            indices = sent_indices.received()
+        arrived, indices, sent = _sent(subject, folder, repeat, overwritten=overwritten)
     except PickleLimitExceeded:
         return {}
     except Exception:  # noqa: BLE001 - whatever the user's code raises when it is pickled or imported
         return {"start": None}
     if sent.generators:  # they are pickled, but the worker may die as it unpickles them
         return {"start": None}
+    return dict(_steps(arrived, indices, folder)) | ({FREED: {}} if sent.has_freed else {})
+
+
+def _sent(
+    subject: Subject, folder: Path, repeat: int = 0, *, overwritten: bool = True
+) -> tuple[Loader, list[Any], Sent]:
+    """The loader and the indices as they arrive in a spawned worker, which this process becomes."""
+    loader, indices = _ready(subject)
+    with as_if_spawning():
+        sent = send((loader.dataset, loader.collate_fn, loader.worker_init_fn), forked=True)
+        sent_indices = send(indices)  # separately, as to a worker
+        become_new_process(subject.target.spelling, repeat, folder)
+        dataset, collate_fn, worker_init_fn = sent.received(overwritten=overwritten)
+        indices = sent_indices.received()
     arrived = copy.copy(loader)
     vars(arrived).update(dataset=dataset, collate_fn=collate_fn, worker_init_fn=worker_init_fn)
-    return dict(_steps(arrived, indices, folder)) | ({FREED: {}} if sent.has_freed else {})
+    return arrived, indices, sent
 
 
 def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
@@ -180,8 +253,13 @@ def _ready(subject: Subject) -> tuple[Loader, list[Any]]:
     return loader, [entry[0] if batched else entry for entry in entries]
 
 
-def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tuple[str, Step]]:
-    """What one worker does, in this disposable process, with all RNGs frozen."""
+def _steps(
+    loader: Loader,
+    indices: Sequence[Any],
+    folder: Path,
+    following: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Iterator[tuple[str, Step]]:
+    """What one worker does, in this disposable process, with all RNGs frozen, and each sample and batch `following`."""
     recorder, freezer = FlightRecorder(folder), RngFreezer([[SEED + number for number in range(ITEMS + 1)]])
     roots = {"dataset": loader.dataset, "collate_fn": loader.collate_fn}
     seed_global_generators(SEED)
@@ -196,7 +274,7 @@ def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tup
     for number, index in enumerate(indices):
         recorder.mark(None, "sample", index)
         try:
-            with freezer.frozen(0, number, roots):
+            with freezer.frozen(0, number, roots), following():
                 samples.append(reading(index))
             yield f"sample {number}", _digests(samples[-1])
         except StopIteration:
@@ -205,7 +283,8 @@ def _steps(loader: Loader, indices: Sequence[Any], folder: Path) -> Iterator[tup
             yield f"sample {number}", None
     if samples:
         with freezer.frozen(0, ITEMS, roots), contextlib.suppress(Exception):  # it may need full batches
-            batch = loader.collate_fn(samples if loader.batch_sampler is not None else samples[0])
+            with following():
+                batch = loader.collate_fn(samples if loader.batch_sampler is not None else samples[0])
             yield "batch", _digests(batch)
             yield ARRIVED, _digests(send(batch, forked=True).received())
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 
-from dataguard.lab.culprit.construction import place_of_part, selects
+from dataguard.lab.culprit.construction import line_that_shares, place_of_part, selects
 from dataguard.lab.culprit.line_trace import LineTrace, content_of, line_of_difference, line_only_in
 from dataguard.lab.reading.open_files import opening_line
 
@@ -137,6 +137,22 @@ def test_a_converted_argument_is_decided_where_its_variable_is(factory: Callable
     found = place_of_part(factory, factory, lambda _: ["dataset"], selects)
     assert found
     assert is_marked(found[1])
+
+
+def sharing() -> tuple[DataLoader[Any], DataLoader[Any]]:
+    first, second = Rows([1, 2]), Rows([3, 4])
+    training = DataLoader(ConcatDataset([first, second]))
+    return DataLoader(second), training  # here
+
+
+def apart() -> tuple[DataLoader[Any], DataLoader[Any]]:
+    data = Rows(range(8))
+    return DataLoader(Subset(data, [0, 1])), DataLoader(Subset(data, [2, 3]))
+
+
+def test_a_dataset_that_two_loaders_have_is_shown_where_the_first_gets_it() -> None:
+    assert is_marked(line_that_shares(sharing))
+    assert line_that_shares(apart) is None
 
 
 class Lines(Rows):
