@@ -60,7 +60,7 @@ class Pictures(Dataset[tuple[Tensor, int]]):
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        image = self.images[index]
+        image = self.images[index]  # culprit
         return (self.transform(image) if self.transform else image), self.labels[index]
 
 

@@ -31,7 +31,7 @@ class Windows(Dataset[Sample]):
         self.windows = windows
 
     def __len__(self) -> int:
-        return self.windows
+        return self.windows  # culprit
 
     def __getitem__(self, index: int) -> Sample:
         start = range(self.windows)[index] * self.stride
@@ -70,7 +70,7 @@ class Rows(Dataset[Sample]):
         self.known, self.first = count, first
 
     def __len__(self) -> int:
-        return self.known
+        return self.known  # culprit
 
     def __getitem__(self, index: int) -> Sample:
         row = self.first + range(self.known)[index]
@@ -128,7 +128,7 @@ class Shards(Dataset[Tensor]):
         self.opened: tuple[int, Any] = (-1, None)
 
     def __len__(self) -> int:
-        return self.known
+        return self.known  # culprit
 
     def __getitem__(self, index: int) -> Tensor:
         shard, row = divmod(range(self.known)[index], 10)
@@ -165,7 +165,7 @@ def bad_joined() -> dict[str, DataLoader[Any]]:
     """The split is drawn for the length of the first dataset, and used for both."""
     data = joined(50)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(1)).tolist()
-    parts = Subset(data, order[:45]), Subset(data, order[45:])
+    parts = Subset(data, order[:45]), Subset(data, order[45:])  # culprit
     return {"train": loader(parts[0]), "val": loader(parts[1], shuffle=False)}
 
 

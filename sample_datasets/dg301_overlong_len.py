@@ -21,7 +21,7 @@ class MiscountedPictures(Pictures):
         self.surplus = surplus
 
     def __len__(self) -> int:
-        return super().__len__() + self.surplus
+        return super().__len__() + self.surplus  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -41,7 +41,7 @@ class PicturesByNumber(Dataset[Tensor]):
         self.pictures = {number: picture(number) for number in range(16)}
 
     def __len__(self) -> int:
-        return max(self.pictures) + 2
+        return max(self.pictures) + 2  # culprit
 
     def __getitem__(self, index: int) -> Tensor:
         return self.pictures[int(index)]
@@ -60,7 +60,7 @@ class LabelledPictures(Dataset[tuple[Tensor, int]]):
         self.labels = [number % 4 for number in range(18)]
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.labels)  # culprit
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         return self.images[index], self.labels[index]

@@ -17,7 +17,7 @@ class SomeScored(Pictures):
 
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
-        return image, (label + 0.5 if index % 8 == 5 else label)
+        return image, (label + 0.5 if index % 8 == 5 else label)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -30,7 +30,7 @@ class SomeRaw(Pictures):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        return ((image * 255).to(torch.uint8) if index % 8 == 4 else image), label
+        return ((image * 255).to(torch.uint8) if index % 8 == 4 else image), label  # culprit
 
 
 def bad_bytes() -> DataLoader[Any]:
@@ -44,7 +44,7 @@ class SomeBoxed(Pictures):
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
         sample = {"image": image, "label": label}
-        return sample | ({"box": torch.tensor([1, 1, 6, 4])} if index % 4 == 3 else {})
+        return sample | ({"box": torch.tensor([1, 1, 6, 4])} if index % 4 == 3 else {})  # culprit
 
 
 def bad_keys() -> DataLoader[Any]:

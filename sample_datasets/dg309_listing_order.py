@@ -42,17 +42,17 @@ class Files(Dataset[tuple[Tensor, int]]):
 
 def bad() -> DataLoader[Any]:
     """Files come as `glob` finds them."""
-    return DataLoader(Files(glob.glob(f"{ROOT}/*/*"), sorted(os.listdir(ROOT))), batch_size=4)
+    return DataLoader(Files(glob.glob(f"{ROOT}/*/*"), sorted(os.listdir(ROOT))), batch_size=4)  # culprit
 
 
 def bad_classes() -> DataLoader[Any]:
     """Files are sorted, but classes are numbered as `os.listdir` finds them."""
-    return DataLoader(Files(sorted(glob.glob(f"{ROOT}/*/*")), os.listdir(ROOT)), batch_size=4)
+    return DataLoader(Files(sorted(glob.glob(f"{ROOT}/*/*")), os.listdir(ROOT)), batch_size=4)  # culprit
 
 
 def bad_walk() -> DataLoader[Any]:
     """Files are gathered by `os.walk`."""
-    files = [f"{folder}/{name}" for folder, _, names in os.walk(ROOT) for name in names if not name.endswith("md")]
+    files = [f"{top}/{name}" for top, _, names in os.walk(ROOT) for name in names if not name.endswith("md")]  # culprit
     return DataLoader(Files(files, list(CLASSES)), batch_size=4, shuffle=True, num_workers=2)
 
 
@@ -71,7 +71,7 @@ class Unlabelled(Dataset[Tensor]):
 
 def bad_unlabelled() -> DataLoader[Any]:
     """The order of files is that of the listing, and is shuffled anyway: a warning."""
-    return DataLoader(Unlabelled(glob.glob(f"{ROOT}/*/*")), batch_size=4, shuffle=True)
+    return DataLoader(Unlabelled(glob.glob(f"{ROOT}/*/*")), batch_size=4, shuffle=True)  # culprit
 
 
 class Indexed(Unlabelled):
@@ -83,7 +83,7 @@ class Indexed(Unlabelled):
 
 def bad_indexed() -> DataLoader[Any]:
     """The index that a sample carries along is no label: it says where the sample stands."""
-    return DataLoader(Indexed(glob.glob(f"{ROOT}/*/*")), batch_size=4, shuffle=True)
+    return DataLoader(Indexed(glob.glob(f"{ROOT}/*/*")), batch_size=4, shuffle=True)  # culprit
 
 
 class Windows(Files):

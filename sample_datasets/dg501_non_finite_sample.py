@@ -24,7 +24,7 @@ class LogPictures(Pictures):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        return image.log(), label
+        return image.log(), label  # culprit
 
 
 def bad_inf() -> DataLoader[Any]:
@@ -40,7 +40,7 @@ class PricedPictures(Pictures):
 
     def __getitem__(self, index: int) -> Any:
         image, label = super().__getitem__(index)
-        return image, torch.tensor(float(label)).log()
+        return image, torch.tensor(float(label)).log()  # culprit
 
 
 def bad_price() -> DataLoader[Any]:
@@ -53,7 +53,7 @@ class HalfPictures(Pictures):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        return (image * 65535).half(), label
+        return (image * 65535).half(), label  # culprit
 
 
 def bad_overflow() -> DataLoader[Any]:
@@ -73,7 +73,7 @@ class Tracks(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = range(len(self))[index]
         missing = torch.nan if number == 11 else 0.5
-        return {"image": picture(number), "track": [{"point": torch.tensor([number / 16, missing])}]}
+        return {"image": picture(number), "track": [{"point": torch.tensor([number / 16, missing])}]}  # culprit
 
 
 def bad_nested() -> DataLoader[Any]:

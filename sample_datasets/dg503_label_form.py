@@ -30,7 +30,7 @@ class Kinds(Dataset):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         number = range(len(self))[index]
-        return {"image": picture(number), "label": self.write(number % len(self.classes))}
+        return {"image": picture(number), "label": self.write(number % len(self.classes))}  # culprit
 
 
 def loader(write: Callable[[int], Any], **options: Any) -> DataLoader[Any]:
@@ -41,7 +41,7 @@ def loader(write: Callable[[int], Any], **options: Any) -> DataLoader[Any]:
 def bad() -> DataLoader[Any]:
     """A table of floats, out of which one column is the class."""
     table = np.array([[0.5, 1.0], [0.1, 2.0], [0.7, 0.0], [0.2, 3.0]], np.float32)
-    return loader(lambda kind: torch.tensor(table[kind, 1]))
+    return loader(lambda kind: torch.tensor(table[kind, 1]))  # culprit
 
 
 def bad_double() -> DataLoader[Any]:
@@ -52,17 +52,17 @@ def bad_double() -> DataLoader[Any]:
 def bad_column() -> DataLoader[Any]:
     """An axis too many, as `frame[["label"]].values` has."""
     values = np.array([[0], [1], [2], [3]])
-    return loader(lambda kind: values[kind])
+    return loader(lambda kind: values[kind])  # culprit
 
 
 def bad_float_column() -> DataLoader[Any]:
     """Both at once."""
-    return loader(lambda kind: np.array([kind], np.float32), shuffle=True)
+    return loader(lambda kind: np.array([kind], np.float32), shuffle=True)  # culprit
 
 
 def bad_one_hot() -> DataLoader[Any]:
     """`F.one_hot` gives whole numbers."""
-    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4))
+    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4))  # culprit
 
 
 def bad_smoothed() -> DataLoader[Any]:

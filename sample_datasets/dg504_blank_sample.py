@@ -43,7 +43,7 @@ class Waveforms(Dataset):
         noise = torch.randn(4_000, generator=torch.Generator().manual_seed(index))
         if index not in self.silent:
             return 0.1 * noise, index % 3
-        return torch.zeros(4_000), index % 3 if self.label is None else self.label
+        return torch.zeros(4_000), index % 3 if self.label is None else self.label  # culprit
 
 
 def bad_silent() -> DataLoader[Any]:
@@ -72,7 +72,7 @@ class Lines(Dataset):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         line = self.lines[index]
-        return torch.tensor([ord(letter) for letter in line], dtype=torch.int64), len(line) % 2
+        return torch.tensor([ord(letter) for letter in line], dtype=torch.int64), len(line) % 2  # culprit
 
 
 TEXT = [f"line {number} of a text that goes on {'and on ' * (number % 3)}" for number in range(24)]
@@ -100,7 +100,7 @@ class Texts(Dataset):
         return len(self.lines)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return {"text": self.lines[index], "label": len(self.lines[index]) % 2}
+        return {"text": self.lines[index], "label": len(self.lines[index]) % 2}  # culprit
 
 
 def bad_text() -> DataLoader[Any]:

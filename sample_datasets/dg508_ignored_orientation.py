@@ -62,7 +62,7 @@ SIZE = (32, 32)
 
 def plain(path: Path) -> Tensor:
     """Opened and resized by Pillow."""
-    with Image.open(path) as image:
+    with Image.open(path) as image:  # culprit
         tensor: Tensor = NORMALIZED(image.convert("RGB").resize(SIZE))
         return tensor
 
@@ -80,7 +80,7 @@ def bad_folder() -> DataLoader[Any]:
 
 def unchanged(path: Path) -> np.ndarray:
     """Read by OpenCV, which leaves images as they are when it is asked for them unchanged."""
-    pixels: np.ndarray = cv2.resize(np.asarray(cv2.imread(str(path), cv2.IMREAD_UNCHANGED)), SIZE)
+    pixels: np.ndarray = cv2.resize(np.asarray(cv2.imread(str(path), cv2.IMREAD_UNCHANGED)), SIZE)  # culprit
     return pixels[..., ::-1].copy()
 
 
@@ -92,7 +92,7 @@ def bad_unchanged() -> DataLoader[Any]:
 def bad_torchvision() -> DataLoader[Any]:
     """torchvision decodes, and turns nothing unless it is told to."""
     augment = v2.Compose([v2.Resize(SIZE), v2.ToDtype(torch.float32, scale=True)])
-    return loader(CAMERA, lambda path: augment(decode_image(str(path), ImageReadMode.RGB)))
+    return loader(CAMERA, lambda path: augment(decode_image(str(path), ImageReadMode.RGB)))  # culprit
 
 
 class Packed(Dataset):
@@ -107,7 +107,7 @@ class Packed(Dataset):
 
     def __getitem__(self, index: int) -> Tensor:
         if index not in self.kept:
-            image = Image.open(BytesIO(self.files[index])).convert("RGB")
+            image = Image.open(BytesIO(self.files[index])).convert("RGB")  # culprit
             self.kept[index] = NORMALIZED(image.resize(SIZE))
         return self.kept[index]
 

@@ -50,20 +50,20 @@ def unit(values: np.ndarray) -> Tensor:
 
 def bad() -> DataLoader[Any]:
     """Pillow makes white of everything above 255."""
-    return loader(SCANS, lambda path: transforms.functional.to_tensor(Image.open(path).convert("L")), shuffle=True)
+    return loader(SCANS, lambda path: transforms.ToTensor()(Image.open(path).convert("L")), shuffle=True)  # culprit
 
 
 def bad_colour() -> DataLoader[Any]:
     """The same on the way to three channels, as pretrained models have them, until nothing but white is left."""
     augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
-    return loader(BRIGHT, lambda path: augment(Image.open(path).convert("RGB")))
+    return loader(BRIGHT, lambda path: augment(Image.open(path).convert("RGB")))  # culprit
 
 
 def bad_tiff() -> DataLoader[Any]:
     """12 bits in TIFF files, standardized afterwards, image by image."""
 
     def standardized(path: Path) -> Tensor:
-        image = transforms.functional.to_tensor(Image.open(path).convert("L"))
+        image = transforms.functional.to_tensor(Image.open(path).convert("L"))  # culprit
         found: Tensor = (image - image.mean()) / (image.std() + 1e-3)
         return found
 
@@ -72,13 +72,13 @@ def bad_tiff() -> DataLoader[Any]:
 
 def bad_bytes() -> DataLoader[Any]:
     """numpy keeps the lower 8 bits."""
-    return loader(SCANS, lambda path: unit(read(path).astype(np.uint8)) / 255)
+    return loader(SCANS, lambda path: unit(read(path).astype(np.uint8)) / 255)  # culprit
 
 
 def bad_signed() -> DataLoader[Any]:
     """`ToTensor` makes int16 of 16 bits without a sign."""
     to_tensor = transforms.ToTensor()
-    return loader(SCANS, lambda path: to_tensor(Image.open(path)).float() / 65535)
+    return loader(SCANS, lambda path: to_tensor(Image.open(path)).float() / 65535)  # culprit
 
 
 def bad_wide() -> DataLoader[Any]:

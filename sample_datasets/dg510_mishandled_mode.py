@@ -77,13 +77,13 @@ def listed(samples: list[Any]) -> tuple[list[Tensor], Tensor]:
 
 def bad() -> DataLoader[Any]:
     """Files become tensors as they are stored: of three channels, of one, of four."""
-    images = Images(GATHERED, lambda path: TO_TENSOR(Image.open(path)))
+    images = Images(GATHERED, lambda path: TO_TENSOR(Image.open(path)))  # culprit
     return DataLoader(images, batch_size=6, collate_fn=listed, shuffle=True)
 
 
 def three_channels(path: Path) -> Tensor:
     """Makes three channels of whatever there is."""
-    pixels = np.asarray(Image.open(path))
+    pixels = np.asarray(Image.open(path))  # culprit
     if pixels.ndim == 2:
         pixels = np.stack([pixels] * 3, axis=-1)
     tensor: Tensor = TO_TENSOR(pixels[..., :3].copy())
@@ -98,7 +98,7 @@ def bad_palette() -> DataLoader[Any]:
 def bad_palettes_alone() -> DataLoader[Any]:
     """All files have palettes, of many colours each, and their numbers are taken for grey."""
     paths = [stored("palette", number) for number in range(COUNT)]
-    return loader(paths, lambda path: torch.from_numpy(np.array(Image.open(path), np.float32))[None] / 255)
+    return loader(paths, lambda path: torch.from_numpy(np.array(Image.open(path), np.float32))[None] / 255)  # culprit
 
 
 def bad_cmyk() -> DataLoader[Any]:
@@ -108,7 +108,7 @@ def bad_cmyk() -> DataLoader[Any]:
 
 def plain(path: Path) -> Tensor:
     """Turned into red, green and blue by Pillow, which drops alpha."""
-    tensor: Tensor = TO_TENSOR(Image.open(path).convert("RGB"))
+    tensor: Tensor = TO_TENSOR(Image.open(path).convert("RGB"))  # culprit
     return tensor
 
 

@@ -55,12 +55,12 @@ AUGMENTED = transforms.Compose([transforms.RandomCrop(32), transforms.RandomHori
 
 def bad() -> Loaders:
     """Training normalizes, validation does not."""
-    return loaders(AUGMENTED, transforms.Compose([transforms.CenterCrop(32), TO_TENSOR]))
+    return loaders(AUGMENTED, transforms.Compose([transforms.CenterCrop(32), TO_TENSOR]))  # culprit
 
 
 def turned(image: Image.Image) -> Tensor:
     """Blue first, as bytes, as OpenCV would give them."""
-    return torch.from_numpy(np.asarray(image)[:, :, ::-1].copy()).permute(2, 0, 1)
+    return torch.from_numpy(np.asarray(image)[:, :, ::-1].copy()).permute(2, 0, 1)  # culprit
 
 
 def bad_order() -> Loaders:
@@ -70,7 +70,7 @@ def bad_order() -> Loaders:
 
 def bad_statistics() -> Loaders:
     """Validation has statistics of its own, as if computed from its own pictures."""
-    other = transforms.Normalize((0.52, 0.5, 0.46), (0.26, 0.25, 0.25))
+    other = transforms.Normalize((0.52, 0.5, 0.46), (0.26, 0.25, 0.25))  # culprit
     return loaders(AUGMENTED, transforms.Compose([TO_TENSOR, other]))
 
 
@@ -90,7 +90,7 @@ def _folder() -> Path:
 
 def bad_classes() -> Loaders:
     """`ImageFolder` numbers what it finds, and nobody took a picture of a dog for validation."""
-    train, val = (datasets.ImageFolder(str(_folder() / split), TO_TENSOR) for split in ("train", "val"))
+    train, val = (datasets.ImageFolder(str(_folder() / split), TO_TENSOR) for split in ("train", "val"))  # culprit
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
 
 
@@ -114,7 +114,7 @@ def bad_found() -> Loaders:
     """The same in a class of one's own, which keeps its numbers to itself."""
     return {
         "train_loader": DataLoader(Found("train"), batch_size=4, shuffle=True),
-        "val_loader": DataLoader(Found("val"), batch_size=4),
+        "val_loader": DataLoader(Found("val"), batch_size=4),  # culprit
     }
 
 

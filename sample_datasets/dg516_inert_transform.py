@@ -60,12 +60,12 @@ READY = (v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN,
 
 def bad() -> DataLoader[Any]:
     """v2 does not know arrays: the flip and the resize before `ToImage` let them pass as they are."""
-    return loader(read_array, v2.RandomHorizontalFlip(), v2.Resize((40, 40)), *READY)
+    return loader(read_array, v2.RandomHorizontalFlip(), v2.Resize((40, 40)), *READY)  # culprit
 
 
 def bad_late_image() -> DataLoader[Any]:
     """`ToDtype` lets an image of Pillow's pass; bytes come out where fractions are meant."""
-    return loader(read_pil, v2.RandomHorizontalFlip(), v2.ToDtype(torch.float32, scale=True), v2.ToImage())
+    return loader(read_pil, v2.RandomHorizontalFlip(), v2.ToDtype(torch.float32, scale=True), v2.ToImage())  # culprit
 
 
 class Mirror:
@@ -80,7 +80,7 @@ class Mirror:
 
 def bad_never() -> DataLoader[Any]:
     """A random transform of one's own that never acts."""
-    return loader(read_array, Mirror(), *READY)
+    return loader(read_array, Mirror(), *READY)  # culprit
 
 
 class Chain:
@@ -111,13 +111,13 @@ class Tables(Dataset):
 
 def bad_dictionary() -> DataLoader[Any]:
     """The same in a dictionary: the image is an array, and jitter and erasing do nothing to it."""
-    chain = Chain(jitter=v2.ColorJitter(0.4, 0.4), flip=v2.RandomVerticalFlip(0.3))
+    chain = Chain(jitter=v2.ColorJitter(0.4, 0.4), flip=v2.RandomVerticalFlip(0.3))  # culprit
     return DataLoader(Tables(chain), batch_size=4)
 
 
 def bad_unread() -> DataLoader[Any]:
     """The transform is given to a `Subset`, where nothing looks at it."""
-    subset = Subset(Photographs(read_array, v2.Compose(list(READY))), range(20))
+    subset = Subset(Photographs(read_array, v2.Compose(list(READY))), range(20))  # culprit
     subset.transform = v2.RandomHorizontalFlip()  # type: ignore[attr-defined]
     return DataLoader(subset, batch_size=4)
 

@@ -32,7 +32,7 @@ class Kinds(Dataset[Any]):
 
 
 def loader(*parts: Dataset[Any]) -> DataLoader[Any]:
-    return DataLoader(ConcatDataset(parts), batch_size=4, shuffle=True, num_workers=2)
+    return DataLoader(ConcatDataset(parts), batch_size=4, shuffle=True, num_workers=2)  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -71,7 +71,7 @@ class Prepared(Dataset[Any]):
 def bad_wrapped() -> DataLoader[Any]:
     """Wrappers lie between the concatenation and its parts, and around it."""
     joined: Dataset[Any] = ConcatDataset([Prepared(Kinds(PETS, 0)), Prepared(Kinds(BIRDS, 24))])
-    return DataLoader(Around(joined), batch_size=4, shuffle=True, num_workers=2)
+    return DataLoader(Around(joined), batch_size=4, shuffle=True, num_workers=2)  # culprit
 
 
 class Around(Prepared):

@@ -38,7 +38,7 @@ def loader(dataset: Dataset[Any]) -> DataLoader[Any]:
 
 def copied(image: Tensor, label: int) -> Any:
     """The result of one call, twice."""
-    return [brighten(image)] * 2, label
+    return [brighten(image)] * 2, label  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -52,7 +52,7 @@ def seeded(image: Tensor, label: int) -> dict[str, Any]:
     views = {}
     for name in ("view1", "view2"):
         torch.manual_seed(seed)
-        views[name] = brighten(image)
+        views[name] = brighten(image)  # culprit
     return {**views, "label": label}
 
 
@@ -67,7 +67,7 @@ class Crops:
     def __call__(self, image: Any) -> list[Tensor]:
         """Crop."""
         large = CROPPED(image)
-        return [large, large, *(SMALL(image) for _ in range(4))]
+        return [large, large, *(SMALL(image) for _ in range(4))]  # culprit
 
 
 def bad_crops() -> DataLoader[Any]:

@@ -33,7 +33,7 @@ def cropped(values: np.ndarray) -> Tensor:
 
 def unresampled(path: Path) -> Tensor:
     """The rate is thrown away."""
-    values, _ = soundfile.read(path)
+    values, _ = soundfile.read(path)  # culprit
     return cropped(values)
 
 
@@ -50,17 +50,22 @@ def features(values: np.ndarray, bins: int = 512) -> Tensor:
 
 def bad_features() -> DataLoader[Any]:
     """Features of a fixed rate, whatever rate the file has."""
-    return loader(MIXED, lambda path: features(soundfile.read(path)[0]))
+    return loader(MIXED, lambda path: features(soundfile.read(path)[0]))  # culprit
 
 
 def bad_cepstrum() -> DataLoader[Any]:
     """Cepstral coefficients, in which no tone can be seen."""
-    return loader(FLACS, lambda path: torch.from_numpy(dct(features(soundfile.read(path)[0]).numpy(), axis=0)[:13]))
+    return loader(FLACS, lambda path: cepstrum(soundfile.read(path)[0]))  # culprit
+
+
+def cepstrum(values: np.ndarray) -> torch.Tensor:
+    """The first 13 coefficients of each frame."""
+    return torch.from_numpy(dct(features(values).numpy(), axis=0)[:13])
 
 
 def bad_scipy() -> DataLoader[Any]:
     """Read by scipy, and divided."""
-    return loader(MIXED, lambda path: cropped(wavfile.read(path)[1] / 32768))
+    return loader(MIXED, lambda path: cropped(wavfile.read(path)[1] / 32768))  # culprit
 
 
 def bad_wave() -> DataLoader[Any]:
@@ -68,7 +73,7 @@ def bad_wave() -> DataLoader[Any]:
 
     def load(path: Path) -> Tensor:
         with wave.open(str(path)) as file:
-            return cropped(np.frombuffer(file.readframes(file.getnframes()), np.int16) / 32768)
+            return cropped(np.frombuffer(file.readframes(file.getnframes()), np.int16) / 32768)  # culprit
 
     return loader(MIXED, load)
 

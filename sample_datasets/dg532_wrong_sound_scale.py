@@ -26,7 +26,7 @@ FULL = 32_768
 def tensor(values: np.ndarray) -> Tensor:
     """The first values as floats, padded with silence."""
     padded = np.pad(values[:LENGTH], (0, max(0, LENGTH - len(values))))
-    return torch.from_numpy(padded.astype(np.float32))
+    return torch.from_numpy(padded.astype(np.float32))  # culprit
 
 
 def bad() -> DataLoader[Any]:
@@ -36,7 +36,7 @@ def bad() -> DataLoader[Any]:
 
 def bad_twice() -> DataLoader[Any]:
     """soundfile has divided already."""
-    return loader(FILES, lambda path: tensor(soundfile.read(path)[0] / FULL))
+    return loader(FILES, lambda path: tensor(soundfile.read(path)[0] / FULL))  # culprit
 
 
 def bad_spectrogram() -> DataLoader[Any]:
@@ -51,7 +51,7 @@ def bad_spectrogram() -> DataLoader[Any]:
 
 def bad_clipped() -> DataLoader[Any]:
     """Integers are clipped to the range of floats."""
-    return loader(FILES, lambda path: tensor(np.clip(wavfile.read(path)[1], -1, 1)))
+    return loader(FILES, lambda path: tensor(np.clip(wavfile.read(path)[1], -1, 1)))  # culprit
 
 
 def bad_overflowing() -> DataLoader[Any]:
@@ -60,7 +60,7 @@ def bad_overflowing() -> DataLoader[Any]:
     def load(path: Path) -> Tensor:
         with wave.open(str(path)) as file:
             values = np.frombuffer(file.readframes(file.getnframes()), np.int16)
-        return tensor((values * np.int16(3)) / FULL)
+        return tensor((values * np.int16(3)) / FULL)  # culprit
 
     return loader(FILES, load)
 

@@ -29,26 +29,26 @@ def tensor(values: np.ndarray) -> Tensor:
 
 def bad() -> DataLoader[Any]:
     """(frames, channels) is flattened, so that left and right alternate."""
-    return loader(STEREO, lambda path: tensor(soundfile.read(path)[0].reshape(-1)), shuffle=True)
+    return loader(STEREO, lambda path: tensor(soundfile.read(path)[0].reshape(-1)), shuffle=True)  # culprit
 
 
 def bad_joined() -> DataLoader[Any]:
     """(channels, frames) is flattened: first the left channel, then the right one."""
 
     def load(path: Path) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(soundfile.read(path)[0].T).astype(np.float32)).flatten()
+        return torch.from_numpy(np.ascontiguousarray(soundfile.read(path)[0].T).astype(np.float32)).flatten()  # culprit
 
     return loader(STEREO, load)
 
 
 def bad_dropped() -> DataLoader[Any]:
     """The right channel is never heard."""
-    return loader(STEREO, lambda path: tensor(soundfile.read(path)[0][:, 0]))
+    return loader(STEREO, lambda path: tensor(soundfile.read(path)[0][:, 0]))  # culprit
 
 
 def bad_time_averaged() -> DataLoader[Any]:
     """The mean over the first axis, which is time."""
-    return loader(STEREO, lambda path: tensor(wavfile.read(path)[1].mean(0) / 32768))
+    return loader(STEREO, lambda path: tensor(wavfile.read(path)[1].mean(0) / 32768))  # culprit
 
 
 def good() -> DataLoader[Any]:

@@ -43,7 +43,7 @@ def log_mel(values: Tensor) -> Tensor:
 
 def filled(features: Tensor, value: float = 0.0) -> Tensor:
     """The first frames of features, followed by frames of one value."""
-    return pad(features[:, :FRAMES], (0, max(0, FRAMES - features.shape[1])), value=value)
+    return pad(features[:, :FRAMES], (0, max(0, FRAMES - features.shape[1])), value=value)  # culprit
 
 
 def bad() -> DataLoader[Any]:

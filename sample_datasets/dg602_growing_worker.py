@@ -54,7 +54,7 @@ class Cached(Pictures):
 
     def decode(self, number: int) -> Tensor:
         if number not in self.cache:
-            self.cache[number] = picture(number)
+            self.cache[number] = picture(number)  # culprit
         return self.cache[number]
 
 
@@ -72,7 +72,7 @@ class Logged(Pictures):
 
     def decode(self, number: int) -> Tensor:
         image = picture(number)
-        self.history.append((number, image))
+        self.history.append((number, image))  # culprit
         return image
 
 
@@ -84,7 +84,7 @@ def bad_history() -> DataLoader:
 class Memoised(Pictures):
     """Decodes through a cache of the standard library."""
 
-    @functools.lru_cache(maxsize=None)  # noqa: B019, UP033 - this is the defect
+    @functools.lru_cache(maxsize=None)  # culprit  # noqa: B019, UP033
     def decode(self, number: int) -> Tensor:
         return picture(number)
 
@@ -102,7 +102,7 @@ class Collator:
 
     def __call__(self, samples: list) -> Any:
         images = torch.stack([image for image, _ in samples])
-        self.batches.append(images)
+        self.batches.append(images)  # culprit
         return images, torch.tensor([label for _, label in samples])
 
 

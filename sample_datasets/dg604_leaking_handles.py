@@ -59,7 +59,7 @@ class Kept(Recordings):
         self.files: list[IO[bytes]] = []
 
     def window(self, number: int) -> bytes:
-        self.files.append(self.path.open("rb"))
+        self.files.append(self.path.open("rb"))  # culprit
         return self.read(self.files[-1], number)
 
 
@@ -89,7 +89,7 @@ class ByName(Recordings):
 
     def window(self, number: int) -> bytes:
         if number not in self.files:
-            self.files[number] = self.path.open("rb")
+            self.files[number] = self.path.open("rb")  # culprit
         return self.read(self.files[number], number)
 
 

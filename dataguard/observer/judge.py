@@ -67,7 +67,12 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
     repro = lab.repro.scan(check.code, _options(lab.settings))
     at = None if all(finding.at for finding in findings) else _place(check, lab)
     findings = [
-        replace(finding, repro=finding.repro or repro, at=finding.at or at, evidence=_evidence(finding, lab))
+        replace(
+            finding,
+            repro=finding.repro or repro,
+            at=_in_own_code(finding.at or at, lab),
+            evidence=_evidence(finding, lab),
+        )
         for finding in findings
     ]
     result = Result(
@@ -100,6 +105,16 @@ def _place(check: Check, lab: Lab) -> Location | None:
             return collate_at or lab.dataset.location
         return lab.facts.made_at
     return None
+
+
+def _in_own_code(at: Location | None, lab: Lab) -> Location | None:
+    """A place of a library's dataset or transform: the line of the user's code that makes that dataset."""
+    if at is None or at.file is not None:
+        return at
+    with contextlib.suppress(Exception, TookTooLong):
+        made = lab.places.dataset
+        return replace(at, file=made.file, line=made.line) if made else at
+    return at
 
 
 def _evidence(finding: Finding, lab: Lab) -> Mapping[str, Any]:

@@ -55,6 +55,7 @@ def lab(
         settings=SimpleNamespace(contract=contract or {}),
         facts=SimpleNamespace(kind="map", batched=True, collate="default_collate"),
         dataset=SimpleNamespace(**{"location": None, "class_names": (), "table": lambda _: None, **dataset}),
-        places=SimpleNamespace(value=lambda *_: None),
+        places=SimpleNamespace(value=lambda *_: None, departure=lambda *_: None, dataset=None),
+        batches=SimpleNamespace(lines=SimpleNamespace(of_row=lambda *_: None)),
         repro=Repro("pkg:make", "make"),
     )

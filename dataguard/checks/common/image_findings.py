@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.checks.common.rewrites import Rewrite, rewritten
 from dataguard.core.incident import observed_or_none
@@ -14,6 +14,7 @@ from dataguard.core.model import Finding, Location, without_empty
 from dataguard.stats.normalization import BIG_STD, mixed_scales
 
 if TYPE_CHECKING:
+    from dataguard.lab.files.file_lines import FileStep
     from dataguard.lab.images.chart_fit import Fit
     from dataguard.lab.images.colour_lines import ColourStep
     from dataguard.lab.lab import Lab
@@ -24,6 +25,8 @@ LEAST_FACTOR = 100
 """By how much a division by 255 changes values at least; standard deviations change them less than tenfold."""
 
 
+Step = TypeVar("Step", "ColourStep", "FileStep")
+"""What a variable holds after a line; its `span` is the size of its range."""
 Culprit = Callable[["Sequence[ColourStep]"], "ColourStep | None"]
 """Chooses the step after which the colours of an image are wrong."""
 
@@ -69,7 +72,7 @@ def last_reordering(steps: Sequence[ColourStep]) -> ColourStep:
     return steps[changes[-1] if changes else 0]
 
 
-def wrong_scaling(steps: Sequence[ColourStep]) -> ColourStep:
+def wrong_scaling(steps: Sequence[Step]) -> Step:
     """The step that scales once too often, or multiplies; without one, that which makes floats of unscaled values."""
     ratios = [step.span / before.span if before.span else 1.0 for before, step in pairwise(steps)]
     divisions = [number for number, ratio in enumerate(ratios, 1) if ratio < 1 / LEAST_FACTOR]
@@ -112,16 +115,25 @@ def last_shift(steps: Sequence[ColourStep]) -> ColourStep:
     return shifts[-1] if shifts else steps[-1]
 
 
-def file_finding(lab: Lab, index: object, message: str, evidence: Mapping[str, object]) -> Finding:
+def file_finding(
+    lab: Lab, index: object, message: str, evidence: Mapping[str, object], at: Location | None = None
+) -> Finding:
     """A finding about the file of one sample; `index` is its index, or its position in a stream."""
     indexed = lab.facts.kind == "map"
     return Finding(
         message=message,
         evidence={"index" if indexed else "position": index, **evidence},
-        at=lab.dataset.location,
+        at=at or lab.dataset.location,
         repro=lab.repro.samples(index) if indexed else None,
         sample=index if indexed else None,
     )
+
+
+def file_line(lab: Lab, index: Any, name: str, shows: Callable[[FileStep], bool] = lambda _: True) -> Location | None:
+    """The first line after which what is held of a file shows this; without any, the line that decodes it."""
+    steps = observed_or_none(lambda: lab.files.steps(index, name)) or ()
+    step = next((step for step in steps if shows(step)), next(iter(steps), None))
+    return step.location if step else None
 
 
 def shown(file: str) -> str:

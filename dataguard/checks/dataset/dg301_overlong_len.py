@@ -41,7 +41,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
                 "len(dataset)": ends.length,
                 "likely cause": f"__len__ is {missing} too large{' (off by one)' if missing == 1 else ''}",
             },
-            at=ends.last.incident.location,
+            at=lab.places.length("dataset") or ends.last.incident.location,
             repro=lab.repro.samples(ends.first_failing),
         )
     return Coverage({"reads": ends.reads})

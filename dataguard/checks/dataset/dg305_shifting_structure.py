@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import ENTRY, is_named
-from dataguard.core.model import Coverage, Finding, Judgement, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.settings_trials import MixedPair
-    from dataguard.lab.core.records import BatchRecord, LeafRecord, SampleRecord
+    from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord
     from dataguard.lab.lab import Lab
 
 _SCALAR = re.compile(r"^(int|float)\d+$")
@@ -147,10 +147,18 @@ def _finding(lab: Lab, samples: Sequence[SampleRecord], forms: Counter[Any], out
     return Finding(
         message=f"sample{path} is {kinds}: {lab.facts.collate} {outcome}",
         evidence={"structures": len(forms), "rarest structure": f"{min(forms.values())} of {forms.total()} samples"},
-        at=lab.dataset.location,
+        at=_place(lab, path, first.index, second.index) or lab.dataset.location,
         repro=None if first.index is None else lab.repro.samples(first.index, second.index, batch=True),
         sample=second.index,
     )
+
+
+def _place(lab: Lab, path: str, first: Index, second: Index) -> Location | None:
+    """The line that only one of two samples runs; else the one that makes the leaf in which they differ."""
+    if first is None or second is None:
+        return None
+    branch = lab.places.departure(second, first) or lab.places.departure(first, second)
+    return branch or lab.places.value(second, path) or lab.places.value(first, path)
 
 
 def _mixed(lab: Lab) -> list[tuple[BatchRecord | MixedPair, Sequence[SampleRecord]]] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.image_findings import file_finding, shown
+from dataguard.checks.common.image_findings import file_finding, file_line, shown
 from dataguard.core.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
             f"{trial.misrotated[0]} shows {shown(trial.name)} upside down: "
             f"EXIF orientation {trial.orientation} is applied in the wrong direction",
             {"EXIF orientation": trial.orientation, "compared with": "the same image stored upright and upside down"},
+            file_line(lab, trial.index, trial.name),
         )
         return Coverage(exercised)
     ignoring = [trial for trial in observed.trials if trial.ignored and not trial.changed]
@@ -71,6 +72,7 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
                 "files by EXIF orientation": {str(orientation): count for orientation, count in observed.rotated},
                 "confirmed by": "the same file with orientation 1 gives the same sample",
             },
+            file_line(lab, trial.index, trial.name),
         )
     as_stored = ignoring and not wrong
     note = "EXIF orientation is ignored, but other files of the sample match the stored image" if as_stored else None

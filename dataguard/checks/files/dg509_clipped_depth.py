@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.image_findings import file_finding, shown
+from dataguard.checks.common.image_findings import file_finding, file_line, shown
 from dataguard.core.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def dg509_clipped_depth(lab: Lab) -> Judgement:
                 "pixels above 255": f"{depth.above:.1%}",
                 "pixels above 32767": f"{depth.upper:.1%}",
             },
+            file_line(lab, depth.index, depth.name, lambda step: step.most != depth.largest),
         )
     elif depth.upper >= FEWEST_CLIPPED and not any(len(set(curve.values)) > 1 for curve in depth.curves):
         raise Undecided("uniform images of different values give the same output: overflow above 32767 cannot be seen")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.image_findings import file_finding, shown
+from dataguard.checks.common.image_findings import file_finding, file_line, shown
 from dataguard.core.model import Coverage, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def dg510_mishandled_mode(lab: Lab) -> Judgement:
             trial.index,
             f"{trial.path} from {shown(trial.name)} ({mode}) {trial.wrong}",
             {"files of this mode": counts[mode], "files by mode": counts},
+            file_line(lab, trial.index, trial.name, lambda step: not step.is_stored),
         )
     if modes.refused and not wrong:
         raise NotApplicable(f"collate_fn fails when {modes.refused[0]} files meet others in a batch: see DG401")

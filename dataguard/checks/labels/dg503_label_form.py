@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.label_forms import Table, divided, fits, inferred, misread_among, tables
 from dataguard.checks.common.labels import classes_of
+from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def dg503_label_form(lab: Lab) -> Judgement:
         raise NotTested(f"the label leaf or the number of classes is unclear: {ASK}")
     for path, fault in divided(lab, count).items():
         source = f"{classes.source} {count}" if classes else f"the labels look like {count}"
-        yield Finding(f"sample{path} {fault}, but {source} classes", at=lab.dataset.location)
+        first = next((sample.index for sample in lab.epoch.samples), None)
+        at = lab.places.value(first, path) or lab.dataset.location
+        yield Finding(f"sample{path} {fault}, but {source} classes", at=at)
     if wrong := misread_among(lab, label_tables, count):
         yield _finding(lab, *wrong)
     return Coverage({**lab.epoch.exercised, "leaves": len(label_tables)})
@@ -71,6 +74,6 @@ def _finding(lab: Lab, table: Table, fault: str) -> Finding:
     return Finding(
         message=f"batch{table.path} {fault}",
         evidence={"collated by": lab.facts.collate, "batches": len(table.numbers)},
-        at=lab.dataset.location,
+        at=line_at(lab.batches.lines.of_row, table.path, table.first) or lab.dataset.location,
         repro=lab.repro.samples(*indices, batch=True) if indices else None,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.labels.box_formats import Boxes, boxes_of
 from dataguard.core.incident import observed_or_none
-from dataguard.core.model import Coverage, Finding, Judgement, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord, SampleRecord, ValueSummary
@@ -155,7 +155,18 @@ def _finding(lab: Lab, fault: str, samples: Sequence[SampleRecord]) -> Finding:
     evidence = without_empty({"blank samples": count, "indices": list(map(str, indices[:16])), "name": samples[0].name})
     sample = indices[0] if indices else None
     repro = lab.repro.samples(sample) if indices else None
-    return Finding(f"{fault} in {where}", evidence, at=lab.dataset.location, repro=repro, sample=sample)
+    at = _place(lab, samples[0]) or lab.dataset.location
+    return Finding(f"{fault} in {where}", evidence, at=at, repro=repro, sample=sample)
+
+
+def _place(lab: Lab, sample: SampleRecord) -> Location | None:
+    """The line that only this sample runs, such as that of an `except`; else the one that makes its blank leaf."""
+    usual = next((other for other in lab.epoch.samples if not other.blank and other is not sample), None)
+    if sample.index is None or usual is None:
+        return None
+    leaf = sample.blank or _input(usual.leaves)
+    branch = lab.places.departure(sample.index, usual.index)
+    return branch or (lab.places.value(sample.index, leaf.path) if leaf else None)
 
 
 def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
@@ -168,7 +179,7 @@ def _box_finding(lab: Lab, boxes: Boxes) -> Finding:
     return Finding(
         message=f"box {box.row} of sample{boxes.path} of {where}, ({numbers}), {fault} {image}, {reading}",
         evidence={"invalid boxes": f"{len(boxes.wrong)} of {len(boxes.seen)}", "formats": list(boxes.formats)},
-        at=lab.dataset.location,
+        at=(None if index is None else lab.places.value(index, boxes.path)) or lab.dataset.location,
         repro=None if index is None else lab.repro.samples(index),
         sample=index,
     )

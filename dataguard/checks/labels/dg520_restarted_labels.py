@@ -48,7 +48,7 @@ def dg520_restarted_labels(lab: Lab) -> Judgement:
                         "class names": {part.path: list(part.names)[:8] for part in (first, second)},
                         "labels seen": {part.path: list(part.numbers[path])[:8] for part in (first, second)},
                     },
-                    at=lab.dataset.location,
+                    at=lab.places.dataset or lab.dataset.location,
                 )
                 return Coverage({"samples": sum(part.samples for part in parts), "parts": len(parts)})
             doubts.append(f"label {index} in sample{path} is {both}")

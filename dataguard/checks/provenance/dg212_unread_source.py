@@ -76,7 +76,7 @@ def _unread(lab: Lab, left: list[Reach], others: Mapping[str, Reached]) -> Itera
             message=f"no sample reads the last {len(reach.unread):,} of {counted(reach.count, reach.kind)} in "
             f"{reach.path}: dataset[{reach.samples - 1}], the last one, ends at number {reach.end - 1:,}",
             evidence=evidence,
-            at=lab.dataset.location,
+            at=lab.places.length(reach.path.rpartition(".")[0]) or lab.dataset.location,
             repro=lab.repro.samples(reach.samples - 1),
         )
 

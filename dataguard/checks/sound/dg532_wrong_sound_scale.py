@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.image_findings import wrong_scaling
 from dataguard.checks.sound.sound_findings import sound_finding
 from dataguard.core.model import Coverage, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
+    from dataguard.lab.files.file_lines import FileStep
     from dataguard.lab.lab import Lab
     from dataguard.lab.sound.sound_charts import Heard, Loudness
 
@@ -44,7 +46,7 @@ def dg532_wrong_sound_scale(lab: Lab) -> Judgement:
         words = _distortion(loudness)
         if words:
             evidence = {"largest step": round(max(loudness.steps[1:]), 2), "cut off": round(max(loudness.plateaus), 2)}
-            yield sound_finding(lab, [path], words, evidence)
+            yield sound_finding(lab, [path], words, evidence, _distorting)
             return Coverage(heard.exercised)
     scales = {path: (scale, offset) for path, scale, offset in _scales(heard)}
     if not scales:
@@ -53,9 +55,16 @@ def dg532_wrong_sound_scale(lab: Lab) -> Judgement:
         words = _slip(lab, scale) or _offset(scale, offset)
         if words:
             paths = [path, *(other for other in scales if other != path and _slip(lab, scales[other][0]))]
-            yield sound_finding(lab, paths, words, {"full scale": float(f"{scale:.4g}")})
+            yield sound_finding(lab, paths, words, {"full scale": float(f"{scale:.4g}")}, wrong_scaling)
             break
     return Coverage(heard.exercised)
+
+
+def _distorting(steps: Sequence[FileStep]) -> FileStep:
+    """The step after which values are cut off at the ends of the range, or have steps as large as that."""
+    measured = ((step, step.measured) for step in steps if step.measured)
+    cut = (step for step, (plateau, jump) in measured if plateau > CUT_SHARE or jump > OVERFLOWING_STEP)
+    return next(cut, steps[-1])
 
 
 def _scales(heard: Heard) -> Iterator[tuple[str, float, float]]:

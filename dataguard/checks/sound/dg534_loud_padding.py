@@ -44,7 +44,7 @@ def dg534_loud_padding(lab: Lab) -> Judgement:
                 "real values": [float(f"{frames.real[at]:.4g}") for at in (0, len(frames.real) // 2, -1)],
                 "confirmed by": "the same frames for silence and for tones in the file",
             },
-            at=lab.dataset.location,
+            at=(lab.places.value(frames.index, frames.path) if indexed else None) or lab.dataset.location,
             repro=lab.repro.samples(frames.index, batch=frames.collated) if indexed else None,
             sample=frames.index if indexed else None,
         )

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dataguard.core.figures import Pictures
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Finding, without_empty
 
 if TYPE_CHECKING:
+    from dataguard.lab.files.file_lines import FileStep
     from dataguard.lab.lab import Lab
 
 
-def sound_finding(lab: Lab, paths: Sequence[str], words: str, evidence: Mapping[str, Any]) -> Finding:
-    """One finding for all wrong leaves; `words` describe what is wrong with the first one."""
+def sound_finding(
+    lab: Lab,
+    paths: Sequence[str],
+    words: str,
+    evidence: Mapping[str, Any],
+    culprit: Callable[[Sequence[FileStep]], FileStep] = lambda steps: steps[0],
+) -> Finding:
+    """One finding for all wrong leaves; `words` describe what is wrong with the first one.
+
+    `culprit` chooses the line of those that hold the sound of the file, the one that decodes it first.
+    """
+    steps = observed_or_none(lambda: lab.sound.steps)
     heard = lab.sound.charts
     header = heard.header
     indexed = lab.facts.kind == "map"
@@ -27,7 +39,7 @@ def sound_finding(lab: Lab, paths: Sequence[str], words: str, evidence: Mapping[
                 **evidence,
             }
         ),
-        at=lab.dataset.location,
+        at=culprit(steps).location if steps else lab.dataset.location,
         repro=lab.repro.samples(heard.index, batch=heard.collated) if indexed else None,
         sample=heard.index if indexed else None,
     )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.splits.split_mismatch import mismatches, splits_of
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.checks.common.image_findings import last_reordering, last_shift
+from dataguard.checks.common.lines import line_at
+from dataguard.checks.splits.split_mismatch import Mismatch, mismatches, splits_of
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -35,5 +38,18 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         for mismatch in mismatches(lab, other):
             if mismatch.kind not in seen:
                 seen.add(mismatch.kind)
-                yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=lab.dataset.location)
+                at = _place(other if mismatch.other else lab, mismatch) or lab.dataset.location
+                yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=at)
     return Coverage({**epoch.exercised, "loaders": 1 + len(before)})
+
+
+def _place(lab: Lab, mismatch: Mismatch) -> Location | None:
+    """The line that makes the leaf that differs; where the dataset is made if it numbers classes."""
+    if mismatch.kind == "colours":
+        steps = observed_or_none(lambda: lab.images.steps)
+        step = (last_reordering if "channel order" in mismatch.evidence else last_shift)(steps) if steps else None
+        pipeline = lab.places.part(step.name.rpartition(".transforms[")[0]) if step and not step.exact else None
+        return pipeline or (step.location if step else None)
+    if mismatch.path is None:
+        return lab.places.dataset
+    return line_at(lab.batches.lines.of_row, mismatch.path, [sample.index for sample in lab.epoch.samples[:2]])

@@ -131,11 +131,17 @@ _ENTRY = re.compile(r"(?<=\])\[\d+\]")
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """How a loader differs from another one of the same data: the rest of a message, and what was measured."""
+    """How a loader differs from another one of the same data: the rest of a message, and what was measured.
+
+    `path` is the leaf that differs, if one line makes it so; class names are numbered where the dataset is made.
+    `other`: it is the other loader that is unusual, which has BGR channels, or labels from 1.
+    """
 
     kind: str
     fault: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    path: str | None = None
+    other: bool = False
 
 
 def stem(lab: Lab) -> str | None:
@@ -185,12 +191,12 @@ def _colours(lab: Lab, other: Lab) -> Mismatch | None:
         if fit.order and before.order and fit.order != before.order and not drawn:
             orders = {lab.facts.name: fit.order, other.facts.name: before.order}
             fault = f"has {fit.order} channels in {path}, {other.facts.name} has {before.order}"
-            return Mismatch("colours", fault, {"channel order": orders})
+            return Mismatch("colours", fault, {"channel order": orders}, fit.path, other=fit.order == "RGB")
         if fit.is_float == before.is_float and not _alike(fit, before):
             seen = {name: _measured(one) for name, one in ((lab.facts.name, fit), (other.facts.name, before))}
             here = f"maps black to {fit.offsets[0]:.3g} and white to {fit.white[0]:.3g} in {path}"
             there = f"{other.facts.name} to {before.offsets[0]:.3g} and {before.white[0]:.3g}"
-            return Mismatch("colours", f"{here}, {there}", seen)
+            return Mismatch("colours", f"{here}, {there}", seen, fit.path)
     return None
 
 
@@ -245,9 +251,9 @@ def _label_values(lab: Lab, other: Lab) -> Mismatch | None:
             seen = {name: _extremes(one) for name, one in ((lab.facts.name, own), (other.facts.name, before))}
             here, there = seen.values()
             fault = f"has labels {here} in sample{own.path}, {other.facts.name} {there}"
-            return Mismatch(
-                "classes", fault, {"labels": seen, "samples": {lab.facts.name: own.of, other.facts.name: before.of}}
-            )
+            samples = {lab.facts.name: own.of, other.facts.name: before.of}
+            higher = min(before.values) > min(own.values)
+            return Mismatch("classes", fault, {"labels": seen, "samples": samples}, own.path, other=higher)
     return None
 
 
@@ -342,14 +348,15 @@ def _structure(lab: Lab, other: Lab) -> Mismatch | None:
             renamed = own - theirs == {path} and theirs - own == {other_path}
             fault = f"has its input in batch{path}, {name} in batch{other_path}"
             moved = (renamed or len(alike) == 2) and _form(leaf) == _form(before)
-            return Mismatch("structure", fault) if moved else None
+            return Mismatch("structure", fault, path=path) if moved else None
         path = kept[0]
         leaf, before = leaves[path], other_leaves[path]
     if leaf.type_name != before.type_name:
-        return Mismatch("structure", f"returns batch{path} as {leaf.type_name}, {name} as {before.type_name}")
+        fault = f"returns batch{path} as {leaf.type_name}, {name} as {before.type_name}"
+        return Mismatch("structure", fault, path=path)
     first, second = _channels(leaf), _channels(before)
     if first and second and first != second:
-        return Mismatch("structure", f"returns batch{path} {first}, {name} {second}")
+        return Mismatch("structure", f"returns batch{path} {first}, {name} {second}", path=path)
     return None
 
 
@@ -405,7 +412,7 @@ def _ranges(lab: Lab, other: Lab) -> Mismatch | None:
     if narrow <= 0 or wide < RANGE_FACTOR * narrow:
         return None
     there = f"{other.facts.name} from {below:.4g} to {above:.4g}"
-    return Mismatch("values", f"has values from {low:.4g} to {high:.4g} in sample{path}, {there}")
+    return Mismatch("values", f"has values from {low:.4g} to {high:.4g} in sample{path}, {there}", path=path)
 
 
 def _range(lab: Lab) -> tuple[str, float, float] | None:

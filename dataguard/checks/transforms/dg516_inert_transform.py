@@ -32,7 +32,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{unused.path} ({unused.name}) is never used while {unused.samples} samples are read",
             evidence={"watched": "building the dataset, reading samples, collating them"},
-            at=lab.dataset.location,
+            at=lab.places.transform(unused.path) or lab.dataset.location,
         )
         return Coverage({"samples": unused.samples})
     pipeline = lab.transforms.pipeline
@@ -81,5 +81,5 @@ def _finding(lab: Lab, steps: list[PipelineStep], words: str) -> Finding:
                 "trials with other images": first.trials,
             }
         ),
-        at=lab.dataset.location,
+        at=lab.places.part(first.path) or lab.dataset.location,
     )

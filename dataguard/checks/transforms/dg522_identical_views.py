@@ -58,7 +58,7 @@ def dg522_identical_views(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{names} are equal in each of {len(samples)} samples, although both are random",
             evidence={"confirmed by": f"sample{paths[0]} of index {index} varies from draw to draw"},
-            at=lab.dataset.location,
+            at=lab.places.copies(index, paths[0]) or lab.dataset.location,
             repro=lab.repro.samples(index),
             sample=index,
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.lines import line_at
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Severity
 
@@ -37,6 +38,7 @@ def dg501_non_finite_sample(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{where} contains {_counts(leaf)}, but its samples do not: collate_fn produces it",
             evidence={"indices": [str(index) for index in bad_batch.indices[:16]], "worker": bad_batch.worker},
+            at=line_at(lab.batches.lines.of_not_finite, bad_batch.indices) or lab.facts.collate_at,
         )
     return Coverage({**epoch.exercised, "samples": read})
 
@@ -70,6 +72,7 @@ def _in_samples(lab: Lab, bad: list[tuple[str | None, Index, LeafRecord]], read:
             "indices": list(dict.fromkeys(one[0] for one in bad if one[0] is not None))[:16],
             "shape": list(leaf.shape or ()),
         },
+        at=None if index is None else lab.places.not_finite(index, leaf.path),
         repro=None if shown is None else lab.repro.spelled(shown),
         sample=index,
     )

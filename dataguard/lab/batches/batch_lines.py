@@ -16,7 +16,7 @@ from dataguard.lab.batches.collate_trials import choose
 from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import Look, Traced, line_of_change
-from dataguard.lab.culprit.value_trace import BatchHistory, line_of_size, parts
+from dataguard.lab.culprit.value_trace import BatchHistory, is_not_finite, line_of_size, parts
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.followed_batch import follow_batch, follow_getitems, follow_sample
 from dataguard.lab.reading.sample_reader import Reader
@@ -38,6 +38,14 @@ class BatchLines:
         """The line of collate_fn that makes a leaf of a batch; `name` may be that of one of its columns."""
         path = _path(name)
         return self._line("leaf", path, indices, lambda history: history.line_of_leaf(path, collated=True))
+
+    def of_row(self, path: str, indices: Sequence[Index]) -> Traced | None:
+        """The line that makes what the first row of a leaf holds: of the dataset, or else of collate_fn."""
+        return self._line("row", path, indices, lambda history: history.line_of_leaf(path))
+
+    def of_not_finite(self, indices: Sequence[Index]) -> Traced | None:
+        """The line of collate_fn after which a value is NaN or infinite."""
+        return self._line("not finite", "", indices, lambda history: history.first(is_not_finite, history.collated))
 
     def of_both(self, first: str, second: str, indices: Sequence[Index] = ()) -> Traced | None:
         """The line of the function that makes two leaves, in which the later one is made."""

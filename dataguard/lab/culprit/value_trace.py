@@ -176,6 +176,27 @@ class BatchHistory:
             self._covering(path, row, places),
         )
 
+    def line_in_sample(self, path: str) -> Look | None:
+        """The line that made a leaf of the only sample, or an array of which it is the first rows."""
+        leaf = dict(arrays_in(self.samples[0])).get(path)
+        if leaf is None:
+            return None
+        values = array_of(leaf)
+
+        def begins_so(part: Part) -> bool:
+            rows = part.values
+            is_longer = rows.shape[1:] == values.shape[1:] and len(rows) > len(values)
+            return is_longer and _equal(rows[: len(values)], values)
+
+        longer = self.first(lambda part: part.values.ndim == values.ndim and begins_so(part)) if values.ndim else None
+        return longer or self._made_for_sample(path, 0, leaf, None)
+
+    def line_of_copies(self, path: str) -> Look | None:
+        """The first line after which one variable holds the values of a leaf of the only sample twice."""
+        values = array_of(dict(arrays_in(self.samples[0]))[path])
+        twice = (look for look in self.looks if sum(_equal(part.values, values) for part in parts(look)) > 1)
+        return next(twice, None)
+
     def _made_for_key(self, path: str, values: np.ndarray, at: tuple[int | None, list[int]] | None) -> Look | None:
         """The first look at a leaf by its key: another leaf is the same object."""
         last, is_wanted = key_of(path), _holds(values, at)
@@ -200,7 +221,27 @@ class BatchHistory:
 
             found = ((look, part) for look in self.of_factory() for part in parts(look) if is_made(look, part))
             look = next((_at_entry(look, part.path) for look, part in found), None)
+        if look is None and not own.ndim:
+            look = self._number_returned(own)
         return look or self._made(self.looks[self.collated :], held, at, sample)
+
+    def _number_returned(self, number: np.ndarray) -> Look | None:
+        """The line of the first `return` with this number, or that which assigns the variable returned there.
+
+        Numbers have no identity: it counts only if no other part of what is returned has its value.
+        """
+        for look in self.looks[: self.collated]:
+            held = [part.path for part in parts(look) if _equal(part.values, number)]
+            if look.name == "return" and len(held) == 1:
+                name = _returned_name(look, held[0])
+                inside = look.calls[-1][0] if look.calls else None
+                assigned = [
+                    other
+                    for other in self.looks[: self.looks.index(look)]
+                    if name and other.name == name and other.calls and other.calls[-1][0] == inside
+                ]
+                return assigned[-1] if assigned else _at_entry(look, held[0])
+        return None
 
     def _made(
         self,
@@ -380,6 +421,28 @@ def _at_entry(look: Look, path: str) -> Look:
     return replace(look, line=lines[-1]) if lines else look
 
 
+def _returned_name(look: Look, path: str) -> str | None:
+    """The variable that the statement of a `return` gives at a path, if it is no expression."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(look.file)))
+    except SyntaxError:  # source that was changed since
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Return) and node.lineno <= look.line <= (node.end_lineno or 0):
+            value: ast.expr | None = node.value
+            if isinstance(value, ast.Dict):
+                steps = {
+                    f"[{key.value!r}]": one
+                    for key, one in zip(value.keys, value.values, strict=True)
+                    if isinstance(key, ast.Constant)
+                }
+                value = steps.get(path)
+            elif isinstance(value, ast.Tuple | ast.List):
+                value = {f"[{number}]": one for number, one in enumerate(value.elts)}.get(path)
+            return value.id if isinstance(value, ast.Name) else None
+    return None
+
+
 def line_of_size(one: BatchHistory, other: BatchHistory, sizes: tuple[int, int], *, collated: bool) -> Look | None:
     """The first line after which a number or an axis has the first size in one history, and the second in the other."""
 
@@ -458,6 +521,11 @@ def arrays_in(value: Any) -> Iterator[tuple[str, Any]]:
 def rows_in(value: Any) -> Iterator[tuple[str, Any]]:
     """The lists of numbers in a sample."""
     return ((path, part) for path, part in parts_of(value) if _is_row(part))
+
+
+def is_not_finite(part: Part) -> bool:
+    """Whether a number or an array holds NaN or infinity."""
+    return part.values.dtype.kind == "f" and not bool(np.isfinite(part.values).all())
 
 
 def _rowed(values: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ of a sample on the line after which it is what it is in the end. Each place is l
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler
 
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Location
 from dataguard.core.statements import Statement, statement_at
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.loader_facts import length_of
+from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit import source_flow
@@ -28,12 +30,15 @@ from dataguard.lab.culprit.construction import (
     line_that_shares,
     parts_of,
     place_of_part,
+    places_of_construction,
     selects,
     transforms,
 )
 from dataguard.lab.culprit.drawing_part import line_of_own_part, steps_that_draw
-from dataguard.lab.culprit.line_trace import LineTrace, first_unlike, line_of_change
+from dataguard.lab.culprit.line_trace import LineTrace, Look, first_unlike, line_of_change, line_only_in
+from dataguard.lab.culprit.value_trace import BatchHistory, Part, arrays_in, is_not_finite
 from dataguard.lab.dataset.listing_order import listed
+from dataguard.lab.reading.followed_batch import follow_sample
 from dataguard.lab.reading.fresh_import import Places as ListedPlaces
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import find_generators, with_shared
@@ -105,6 +110,21 @@ class CulpritPlaces:
         at = self._made(("transform", path), lambda _: [holder], transforms)
         return at and Location(at.file, at.line, path)
 
+    def part(self, path: str) -> Location | None:
+        """Where the factory constructs what the loader holds at this path, such as one step of a transform."""
+        again = self._subject.quick_rebuild
+        if again is None:
+            return None
+
+        def find(_: Path) -> tuple[str, int] | None:
+            loader = self._subject.build()
+            held = reachable({"dataset": loader.dataset, "collate_fn": loader.collate_fn}, callable, enter=True)
+            kind = next((type(node.value) for node in held if node.path == path), None)
+            return places_of_construction(again, {path: kind}).get(path) if kind else None
+
+        place = self._subject.line_of(("part", path), find)
+        return Location(*place, path) if place else None
+
     def selection(self, *, first: bool = False, ranks: int = 1) -> Location | None:
         """The loop or the selection by which a stream, or a sampler of the user's, takes its samples."""
         find = partial(source_flow.selection, first=first)
@@ -144,11 +164,30 @@ class CulpritPlaces:
 
     def value(self, index: Index, path: str) -> Location | None:
         """The line after which a leaf of a sample is what it is in the end; near it, if only its function is known."""
-        found = self._subject.line_of(("value", index, path), lambda folder: self._line_of_value(folder, index, path))
+        found = self._in_sample(("value", path), index, lambda history: history.line_in_sample(path))
         if found:
             return found
         at = self._in_source("sample", [partial(source_flow.returned, names=("__getitem__",))])
         return at and Location(at.file, at.line, f"near {at.what}")
+
+    def copies(self, index: Index, path: str) -> Location | None:
+        """The first line after which a variable holds a leaf of a sample twice."""
+        return self._in_sample(("copies", path), index, lambda history: history.line_of_copies(path))
+
+    def not_finite(self, index: Index, path: str) -> Location | None:
+        """The first line after which a value from which a leaf of a sample may come is NaN or infinite."""
+        return self._in_sample(("not finite", path), index, partial(_line_of_not_finite, path=path))
+
+    def departure(self, index: Index, usual: Index) -> Location | None:
+        """The first line that runs for a sample and not for a usual one: a branch, or where an error is caught."""
+
+        def find(folder: Path) -> Place | None:
+            reader = Reader(self._subject.build(), folder)
+            reader.read(usual)  # triggers lazy initialization
+            return line_only_in(lambda: reader.read(index), lambda: reader.read(usual))
+
+        found = self._subject.line_of(("departure", index, usual), find)
+        return Location(*found) if found else None
 
     def random(self, index: Index, path: str) -> Location | None:
         """Where the part that makes a leaf random is made for this loader, or given to it; else the line that draws."""
@@ -210,23 +249,14 @@ class CulpritPlaces:
         place = self._subject.line_of(key, find)
         return Location(*place) if place else None
 
-    def _line_of_value(self, folder: Path, index: Index, path: str) -> Location | None:
-        loader = self._subject.build()
-        reader = Reader(loader, folder)
-        wanted = array_of(dict(iter_leaves(reader.read(index)))[path])
+    def _in_sample(self, key: Hashable, index: Index, find: Callable[[BatchHistory], Look | None]) -> Location | None:
+        """The line that is found in the history of a sample, which is read once more."""
 
-        def begins_so(array: np.ndarray) -> bool | None:
-            """Whether an array is that leaf, or begins with its rows."""
-            if array.ndim != wanted.ndim or array.shape[1:] != wanted.shape[1:] or len(array) < len(wanted):
-                return None
-            return True if np.array_equal(array[: len(wanted)].astype(wanted.dtype), wanted) else None
+        def follow(loader: Loader, folder: Path, _: Sequence[Index]) -> BatchHistory:
+            return follow_sample(loader, folder, index)
 
-        if not wanted.ndim:
-            return None
-        trace = LineTrace(begins_so, {"dataset": loader.dataset})
-        with trace.following():
-            reader.read(index)
-        return trace.looks[0].location if trace.looks else None
+        line = observed_or_none(lambda: self._subject.line_in_batch(key, (index,), find, follow))
+        return line.location if line else None
 
     def _random_part(self, folder: Path, index: Index, path: str) -> Location | None:
         """Where the part of a transform is made without which a leaf is not random."""
@@ -301,6 +331,17 @@ def _line_of_fit(again: Callable[[], Loader], training: Subject, folder: Path, i
     if not trace.looks:
         return None
     return Location(*outside[0]) if outside[0] else trace.looks[0].location
+
+
+def _line_of_not_finite(history: BatchHistory, path: str) -> Look | None:
+    """A line of the factory, if an array that it makes has such values already: the sample holds some of them."""
+    leaf = array_of(dict(arrays_in(history.samples[0]))[path])
+
+    def shows(part: Part) -> bool:
+        return part.values.size >= leaf.size and is_not_finite(part)
+
+    made = BatchHistory((), None, history.of_factory(), 0).first(lambda part: part.values.ndim > 0 and shows(part))
+    return made or history.first(shows)
 
 
 def _states_of(loader: Loader) -> Callable[[], Hashable]:

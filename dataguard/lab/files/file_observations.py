@@ -20,6 +20,7 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import IMAGES
 from dataguard.lab.decoding.image_files import as_rgb, decoded, in_format_of, png, with_orientation
+from dataguard.lab.files.file_lines import FileStep, steps_of_file
 from dataguard.lab.files.file_survey import (
     BUDGET_SHARE,
     FULLY_READ,
@@ -93,6 +94,24 @@ class Files:
             return run(ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf))
 
         return alone_if_bypassed(subject, f"files: {key}", run_trial)
+
+    def steps(self, index: SampleIndex, name: str) -> tuple[FileStep, ...]:
+        """What the file of a sample becomes, line by line; () if it cannot be followed."""
+        subject, survey = self._subject, self.survey
+        file = next((file for file in survey.files if (file.index, file.name) == (index, name)), None)
+        if file is None:
+            return ()
+
+        def find(folder: Path) -> tuple[FileStep, ...]:
+            reader = ImageReader(subject.build, folder, survey.modules, IMAGES, image_leaf)
+            content = reader.read(index).content(file)
+            pixels = decoded(content)
+            if pixels is None:
+                return ()
+            other = 255 - pixels if pixels.dtype == np.uint8 else pixels >> 8  # which differs even if it is clipped
+            return steps_of_file(reader, file, content, content, in_format_of(content, other))
+
+        return subject.line_of(("file", index, name), find) or ()
 
     @property
     def _indices(self) -> Sequence[Index]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -24,6 +24,7 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.records import Index, streamed
+from dataguard.lab.culprit.line_trace import LineTrace, Look
 from dataguard.lab.decoding.file_substitution import (
     OPEN_ATTEMPTS,
     DecodedFile,
@@ -322,6 +323,22 @@ class SwappedFileReader(Generic[H, P]):
             if not (opened.seen and output.by_path):
                 return output
         raise Bypassed(f"a library opens {Path(name).name} itself, past its decoder, so it cannot be replaced")
+
+    def followed(
+        self, file: MediaFile[H], content: bytes, other: bytes, trace: Callable[[Mapping[str, Any]], LineTrace]
+    ) -> Sequence[Look]:
+        """What a trace of the loader's code sees while a sample is read with other content in its file."""
+
+        def run() -> Sequence[Look]:
+            self._substitution.substitute(self._name(file), content, other)
+            if self._rebuild is not None:
+                self.loader = self._rebuild()
+            following = trace({"dataset": self.loader.dataset, "collate_fn": self.loader.collate_fn})
+            with following.following():
+                self._collated(self._read(file.index))
+            return following.looks
+
+        return in_fork(run) or ()
 
     def _name(self, file: MediaFile[H]) -> str:
         """The name of a file when its sample was last read."""

@@ -15,6 +15,7 @@ import sys
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from torch.utils.data import IterableDataset
 from dataguard.lab.core.index_schedules import exists, flat, unique
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.object_graph import Node, reachable
-from dataguard.lab.core.source_location import made_at
+from dataguard.lab.core.source_location import assigned_at, made_at
+from dataguard.lab.culprit.line_trace import line_of_change
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
@@ -54,7 +56,7 @@ class GrowingContainer:
 
     It stopped growing at `bound` entries or fewer, or did not up to `tried`; `in_generator`: a running generator holds
     it, as it does the shuffle buffer of a stream; sets are excluded, as they cannot be sampled by position. `at` is the
-    file and line of the class that holds it.
+    file and line that adds an entry, or of the function that caches, or of the class that holds it.
     """
 
     path: str
@@ -183,12 +185,15 @@ def _numbers(holder: Any) -> dict[str, float]:
 def _probed(node: Node, rate: float, reads: _Reads, counted: Mapping[tuple[int, str], float]) -> GrowingContainer:
     holder = node.holder.value if node.holder is not None else None
     rising = [name for name, value in _numbers(holder).items() if value > counted.get((id(holder), name), value)]
+    reading = partial(reads.more, math.ceil(1 / rate))
+    line = line_of_change(reading, partial(length_of_container, node.value))
     bound, tried = _bound(node.value, rate, reads, lambda: _double(holder, rising))
     objects = [step_node.value for step_node in node.line[1:] if not isinstance(step_node.value, _CONTAINERS)]
     in_generator = any("<local" in step_node.step for step_node in node.line) and not isinstance(node.value, set)
-    return GrowingContainer(
-        node.path, _kind(node.value), rate, bound, tried, in_generator, made_at(objects[0]) if objects else None
-    )
+    made: Any = getattr(node.value, "__wrapped__", None)  # of a function that caches, it is its decorator
+    owner = made or (objects[0] if objects else None)
+    at = line[:2] if line and made is None else made_at(owner) if owner is not None else None
+    return GrowingContainer(node.path, _kind(node.value), rate, bound, tried, in_generator, at)
 
 
 def _double(holder: Any, names: Sequence[str]) -> None:
@@ -259,7 +264,7 @@ _COPIED = (dict, list, tuple, set, frozenset)
 class CopiedContainer:
     """A container, the number of its entries, and about how many bytes these take, without its own table.
 
-    `at` is the file and line of the class that holds it.
+    `at` is the file and line that assigns it to the object that holds it, or of the class of that.
     """
 
     path: str
@@ -277,7 +282,9 @@ def find_copied_containers(dataset: Any) -> tuple[CopiedContainer, ...]:
         count = value.size if isinstance(value, np.ndarray) else len(value)
         held = round(count * _mean_bytes(value, count))
         holder = next((link.value for link in node.line[1:] if not isinstance(link.value, _COPIED)), dataset)
-        copied.append(CopiedContainer(node.path, type(value).__name__, count, held, made_at(holder)))
+        assigned = assigned_at(holder, node.path.rpartition(".")[2])
+        at = assigned[:2] if assigned else made_at(holder)
+        copied.append(CopiedContainer(node.path, type(value).__name__, count, held, at))
     return tuple(sorted(copied, key=lambda container: -container.bytes))
 
 

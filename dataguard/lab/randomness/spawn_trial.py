@@ -124,7 +124,7 @@ class Followed:
 
 
 def find_diverging_line(subject: Subject) -> Place | None:
-    """The line after which a value of the first sample, or of its batch, is another one in a spawned worker.
+    """The line after which a value of the first sample, or of its batch, differs in a spawned worker.
 
     If the other one does not run a line at all, for which an attribute may be missing, it is the line that drops that.
     """

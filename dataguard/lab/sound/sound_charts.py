@@ -23,6 +23,7 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import array_of
 from dataguard.lab.decoding.file_substitution import SOUNDS
 from dataguard.lab.decoding.sound_files import SoundHeader, decoded_sound
+from dataguard.lab.files.file_lines import FileStep, steps_of_file
 from dataguard.lab.files.file_survey import (
     BUDGET_SHARE,
     FULLY_READ,
@@ -107,6 +108,17 @@ class Sound:
         """
         self._need_leaf()
         return self._with_charts("sound charts", hear)
+
+    @property
+    def steps(self) -> tuple[FileStep, ...]:
+        """What a chart close to full scale becomes, line by line; `measured` are its `extremes`."""
+
+        def look(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> tuple[FileStep, ...]:
+            trial = _Trial(reader, survey)
+            loud, silent = (wav(chart(trial.header, one), trial.header.rate, trial.header) for one in (FULL_LEVEL, 0))
+            return steps_of_file(reader, trial.file, trial.content, loud, silent, extremes)
+
+        return self._with_charts("sound lines", look)
 
     @property
     def padded(self) -> tuple[PaddedFrames, ...]:

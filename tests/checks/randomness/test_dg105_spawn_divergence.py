@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dataguard.checks.randomness.dg105_spawn_divergence import dg105_spawn_divergence
-from dataguard.core.model import NotApplicable, Undecided
+from dataguard.core.model import Location, NotApplicable, Undecided
 from dataguard.lab.streams.stream_trace import StreamTrace
 from tests.support.recordings import Verdict, verdict_of
 
@@ -19,7 +19,7 @@ def trace(*samples: int, **leaves: Sequence[int]) -> StreamTrace:
     return StreamTrace((samples,), True, {path: (tuple(values),) for path, values in leaves.items()})
 
 
-KEPT: dict[str, tuple[str, ...]] = {"lost_views": (), "freed": ()}
+KEPT: dict[str, Any] = {"lost_views": (), "freed": (), "diverging_line": Location("data.py", 3)}
 """No view of a tensor loses its memory."""
 
 
@@ -37,7 +37,8 @@ def test_views_that_lose_their_memory(lost: Any, freed: Any, facts: dict[str, bo
     facts = {"spawns": False, "start_given": False, **facts}
     lab = SimpleNamespace(
         facts=SimpleNamespace(num_workers=2, kind="map", start_method="forkserver", **facts),
-        randomness=SimpleNamespace(lost_views=lost, freed=freed),
+        randomness=SimpleNamespace(lost_views=lost, freed=freed, diverging_line=None),
+        dataset=SimpleNamespace(location=None),
     )
     (finding,) = verdict_of(dg105_spawn_divergence.judge, lab).findings
     assert finding.message.startswith(said)

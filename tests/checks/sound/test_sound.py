@@ -45,7 +45,7 @@ STEREO = replace(HEARD, header=replace(HEARD.header, channels=2), channels={2: 1
 def judged(check: Check, heard: Heard, **contract: Any) -> tuple[list[str], str | None]:
     """The messages of a judge, and the note of its pass."""
     lab = SimpleNamespace(
-        sound=SimpleNamespace(charts=heard),
+        sound=SimpleNamespace(charts=heard, steps=()),
         settings=SimpleNamespace(contract=contract),
         facts=SimpleNamespace(kind="map"),
         dataset=SimpleNamespace(location=None),

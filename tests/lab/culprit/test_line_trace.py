@@ -141,7 +141,7 @@ def test_a_converted_argument_is_decided_where_its_variable_is(factory: Callable
 
 def sharing() -> tuple[DataLoader[Any], DataLoader[Any]]:
     first, second = Rows([1, 2]), Rows([3, 4])
-    training = DataLoader(ConcatDataset([first, second]))
+    training: DataLoader[Any] = DataLoader(ConcatDataset([first, second]))
     return DataLoader(second), training  # here
 
 
