@@ -17,6 +17,11 @@ from tests.support.fixes import LINE, applied, kind_of
 
 MENDED = {
     "memory": ("dg307_mutated_source:bad", "dg307_mutated_source:bad_shared", "dg302_endless_index:bad_clamp"),
+    "decoding": (
+        "dg508_ignored_orientation:bad",
+        "dg508_ignored_orientation:bad_torchvision",
+        "dg510_mishandled_mode:bad_cmyk",
+    ),
     "files": ("dg309_listing_order:bad", "dg309_listing_order:bad_classes", "dg525_misordered_frames:bad"),
     "pairs": ("dg524_mispaired_files:bad", "dg524_mispaired_files:bad_scales", "dg514_leaked_split:bad_overlap"),
     "colours": (

@@ -186,6 +186,32 @@ def unturned(statement: Statement) -> str | None:
     return statement.edited(*turned) if turned else None
 
 
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+def upright(statement: Statement) -> str | None:
+    """With the EXIF orientation applied, by the library that decodes."""
+    for name, call in statement.calls(statement.tree):
+        if name == "PIL.Image.open":
+            transposed = f"{statement.spelled('PIL.ImageOps')}.exif_transpose({statement.source(call)})"
+            return statement.edited((call, transposed))
+        if name.startswith("torchvision.io.") and name.rpartition(".")[2] in ("decode_image", "read_image"):
+            return statement.edited((call, statement.with_keyword(call, "apply_exif_orientation", "True")))
+        if name in ("cv2.imread", "cv2.imdecode"):
+            flags = [one for one in call.args if statement.source(one).endswith("IMREAD_UNCHANGED")]
+            return statement.edited(*((one, statement.spelled("cv2.IMREAD_COLOR")) for one in flags)) if flags else None
+    return None
+
+
+def in_three_channels(statement: Statement) -> str | None:
+    """With the image that Pillow opens converted to RGB."""
+    opened = [call for name, call in statement.calls(statement.tree) if name == "PIL.Image.open"]
+    converted = any(name == ".convert" for name, _ in statement.calls(statement.tree))
+    if not opened or converted:
+        return None
+    return statement.edited((opened[0], f'{statement.source(opened[0])}.convert("RGB")'))
+
+
 # Memory -------------------------------------------------------------------------------------------------------------
 
 

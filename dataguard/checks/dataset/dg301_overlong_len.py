@@ -37,6 +37,7 @@ def dg301_overlong_len(lab: Lab) -> Judgement:
         yield Finding(
             message=f"len(dataset) is {ends.length}, but index {ends.first_failing} raises {raised}",
             evidence={
+                "fix here": f"return {ends.first_failing} for these data",
                 "smallest failing index": ends.first_failing,
                 "len(dataset)": ends.length,
                 "likely cause": f"__len__ is {missing} too large{' (off by one)' if missing == 1 else ''}",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, file_line, shown
+from dataguard.checks.common.rewrites import rewritten, upright
 from dataguard.core.model import Coverage, Judgement, Severity, Undecided
 
 if TYPE_CHECKING:
@@ -62,17 +63,19 @@ def dg508_ignored_orientation(lab: Lab) -> Judgement:
     if wrong:
         trial = wrong[0]
         count = sum(count for _, count in observed.rotated)
+        at = file_line(lab, trial.index, trial.name)
         yield file_finding(
             lab,
             trial.index,
             f"{trial.ignored[0]} shows {shown(trial.name)} {AS_STORED[trial.orientation]}: "
             f"EXIF orientation is ignored ({count} of {observed.files} files need rotation)",
             {
+                "fix here": rewritten(lab, at, upright) or "apply the EXIF orientation to what this line decodes",
                 "EXIF orientation": trial.orientation,
                 "files by EXIF orientation": {str(orientation): count for orientation, count in observed.rotated},
                 "confirmed by": "the same file with orientation 1 gives the same sample",
             },
-            file_line(lab, trial.index, trial.name),
+            at,
         )
     as_stored = ignoring and not wrong
     note = "EXIF orientation is ignored, but other files of the sample match the stored image" if as_stored else None

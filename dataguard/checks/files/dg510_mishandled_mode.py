@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import file_finding, file_line, shown
-from dataguard.core.model import Coverage, Judgement, NotApplicable, Severity
+from dataguard.checks.common.rewrites import in_three_channels, rewritten
+from dataguard.core.model import Coverage, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -29,12 +30,14 @@ def dg510_mishandled_mode(lab: Lab) -> Judgement:
     counts = dict(modes.counts)
     wrong = {trial.mode: trial for trial in reversed(modes.trials) if trial.wrong}
     for mode, trial in wrong.items():
+        at = file_line(lab, trial.index, trial.name, lambda step: not step.is_stored)
+        fix = None if "alpha" in mode else rewritten(lab, at, in_three_channels)  # that is to be composited
         yield file_finding(
             lab,
             trial.index,
             f"{trial.path} from {shown(trial.name)} ({mode}) {trial.wrong}",
-            {"files of this mode": counts[mode], "files by mode": counts},
-            file_line(lab, trial.index, trial.name, lambda step: not step.is_stored),
+            without_empty({"fix here": fix, "files of this mode": counts[mode], "files by mode": counts}),
+            at,
         )
     if modes.refused and not wrong:
         raise NotApplicable(f"collate_fn fails when {modes.refused[0]} files meet others in a batch: see DG401")

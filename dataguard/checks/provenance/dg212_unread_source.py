@@ -71,7 +71,8 @@ def _unread(lab: Lab, left: list[Reach], others: Mapping[str, Reached]) -> Itera
             evidence["files"] = [Path(str(name)).name for name in reach.unread[:8]]
         else:
             evidence |= {"rows of a sample": reach.window, "from one sample to the next": reach.step}
-            evidence["more samples"] = (len(reach.unread) - reach.window) // reach.step + 1
+            more = (len(reach.unread) - reach.window) // reach.step + 1
+            evidence |= {"more samples": more, "fix here": f"return {reach.samples + more} for these data"}
         yield Finding(
             message=f"no sample reads the last {len(reach.unread):,} of {counted(reach.count, reach.kind)} in "
             f"{reach.path}: dataset[{reach.samples - 1}], the last one, ends at number {reach.end - 1:,}",

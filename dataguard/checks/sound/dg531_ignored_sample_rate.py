@@ -36,6 +36,7 @@ def dg531_ignored_sample_rate(lab: Lab) -> Judgement:
     wrong = _undeclared(lab, heard)
     if ignored and other.real:
         ratio = other.rate / heard.header.rate
+        usual = max(heard.rates, key=lambda rate: heard.rates[rate])
         change = f"{ratio:.3g} times slower" if ratio > 1 else f"{1 / ratio:.3g} times faster"
         yield sound_finding(
             lab,
@@ -43,6 +44,7 @@ def dg531_ignored_sample_rate(lab: Lab) -> Judgement:
             f"ignores the sample rate: a file of {hertz(other.rate)} is heard {change} than one of "
             f"{hertz(heard.header.rate)}",
             {
+                "fix here": f"resample to one rate: torchaudio.functional.resample(waveform, rate, {usual})",
                 "files by sample rate": {hertz(rate): count for rate, count in sorted(heard.rates.items())},
                 "confirmed by": "the same values in files of both rates give the same output",
             },

@@ -57,7 +57,10 @@ def dg522_identical_views(lab: Lab) -> Judgement:
         names = " and ".join(f"sample{path}" for path in paths)
         yield Finding(
             message=f"{names} are equal in each of {len(samples)} samples, although both are random",
-            evidence={"confirmed by": f"sample{paths[0]} of index {index} varies from draw to draw"},
+            evidence={
+                "fix here": "call the transform once for each view, without a seed between the calls",
+                "confirmed by": f"sample{paths[0]} of index {index} varies from draw to draw",
+            },
             at=lab.places.copies(index, paths[0]) or lab.dataset.location,
             repro=lab.repro.samples(index),
             sample=index,
