@@ -20,7 +20,8 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         another.
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
         other by Pillow; sound is resampled in one split only, or has another mel spectrogram there; each split assigns
-        its own class indices, and one of them lacks a class folder; labels start at 1 in one split only.
+        its own class indices, and one of them lacks a class folder; labels start at 1 in one split only. A target in
+        other units, or images with exchanged sides, may be meant: a warning.
     Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the
         training set or a fixed list, and pass them to every split.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html
@@ -35,5 +36,10 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         for mismatch in mismatches(lab, other):
             if mismatch.kind not in seen:
                 seen.add(mismatch.kind)
-                yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=lab.dataset.location)
+                yield Finding(
+                    f"{lab.facts.name} {mismatch.fault}",
+                    mismatch.evidence,
+                    at=lab.dataset.location,
+                    ambiguous=mismatch.ambiguous,
+                )
     return Coverage({**epoch.exercised, "loaders": 1 + len(before)})
