@@ -175,7 +175,7 @@ def test_an_order_that_training_draws_is_no_mismatch(drawn: tuple[str, ...], dif
     fits = {"train": Fit("", "float32", "RGB", other_orders=drawn, **gains), "val": Fit("", "float32", "BGR", **gains)}
 
     def played(name: str) -> Any:
-        charts = SimpleNamespace(root="sample", fits=(fits[name],))
+        charts = SimpleNamespace(root="sample", fits=(fits[name],), decoded=True)
         return SimpleNamespace(facts=SimpleNamespace(name=name), images=SimpleNamespace(charts=charts))
 
     train, val = played("train"), played("val")
