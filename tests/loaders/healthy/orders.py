@@ -1,4 +1,4 @@
-"""Healthy loaders of photographs whose samplers repeat, leave out, balance or never end, and whose workers are seeded."""
+"""Healthy loaders of photographs whose samplers repeat, leave out, balance or never end; and seeded workers."""
 
 from __future__ import annotations
 
