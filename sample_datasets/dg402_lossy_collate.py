@@ -612,7 +612,7 @@ def good_exchanged() -> DataLoader[Any]:
 
 
 class Molecules(Dataset[dict[str, Tensor]]):
-    """Graphs of atoms with their bonds, the kind of each atom, and where each of two chains ends."""
+    """Graphs of atoms with their bonds, the kind of each atom, where two chains end, and an energy."""
 
     def __len__(self) -> int:
         return 24
@@ -625,6 +625,7 @@ class Molecules(Dataset[dict[str, Tensor]]):
             "edge_index": torch.randint(0, atoms, (2, 2 * atoms), generator=drawn),
             "kind_index": torch.randint(0, 30, (atoms,), generator=drawn),
             "ends": torch.tensor([1 + index % 3, atoms]),
+            "energy": torch.tensor([index / 7]),
         }
 
 
