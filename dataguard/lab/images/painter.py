@@ -461,7 +461,7 @@ def _is_store(args: Sequence[Any], decoder: Decoder) -> bool:
     """Whether what a function reads from is in a file, and no part of what was read before, such as its flip."""
     if decoder.gives is not Gives.STORED or not isinstance(args[0], np.memmap):
         return True
-    return args[0]._mmap is not None and not isinstance(args[0].base, np.ndarray)
+    return getattr(args[0], "_mmap", None) is not None and not isinstance(args[0].base, np.ndarray)
 
 
 def _paint_tensor(image: torch.Tensor, colour: RGB, channels: tuple[int, ...]) -> torch.Tensor | None:

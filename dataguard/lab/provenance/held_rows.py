@@ -156,7 +156,7 @@ def find_rows(
 
 def _lookups(dataset: Any, samples: Sequence[SampleRows], held: Sequence[tuple[Any, Store]]) -> Iterator[LabelLookup]:
     """Each leaf that comes from the row whose label is the index in every sample, with one by position beside it."""
-    labels = {store.path: found for value, store in held if (found := labels_of(value)) is not None}
+    labels = {store.path: own for value, store in held if (own := labels_of(value)) is not None}
     if not labels:
         return
     counts = {store.path: store.count for _, store in held}

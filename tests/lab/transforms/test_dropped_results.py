@@ -26,12 +26,12 @@ class Statements(Dataset[Any]):
     def __len__(self) -> int:
         return 4
 
-    def remember(self, image: torch.Tensor) -> torch.Tensor:
+    def remember(self, image: torch.Tensor) -> Any:
         self.kept["image"] = image.flip(2)
         return self.kept["image"]
 
     def __getitem__(self, index: int) -> Any:
-        sample = {"image": self.image + index, "table": np.arange(32.0)}
+        sample: dict[str, Any] = {"image": self.image + index, "table": np.arange(32.0)}
         image = sample["image"]
         image.flip(2)
         scaled(sample["image"])
