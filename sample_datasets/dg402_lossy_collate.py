@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -608,3 +609,45 @@ def good_renamed() -> DataLoader[Any]:
 def good_exchanged() -> DataLoader[Any]:
     """Two fields exchange their names, and nothing is lost."""
     return segments(weights="ids", ids="weights", types="types")
+
+
+class Molecules(Dataset[dict[str, Tensor]]):
+    """Graphs of atoms with their bonds, the kind of each atom, where two chains end, and an energy."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        drawn = torch.Generator().manual_seed(index)
+        atoms = 4 + index * 5 % 7
+        return {
+            "x": torch.randn(atoms, 3, generator=drawn),
+            "edge_index": torch.randint(0, atoms, (2, 2 * atoms), generator=drawn),
+            "kind_index": torch.randint(0, 30, (atoms,), generator=drawn),
+            "ends": torch.tensor([1 + index % 3, atoms]),
+            "energy": torch.tensor([index / 7]),
+        }
+
+
+def join(samples: list[dict[str, Tensor]], shifted: Callable[[str], bool]) -> dict[str, Tensor]:
+    """One graph of several, with the number of nodes before each one added to some fields."""
+    ends = list(accumulate((len(sample["x"]) for sample in samples), initial=0))
+    parts = [
+        {name: value + end if shifted(name) else value for name, value in sample.items()}
+        for sample, end in zip(samples, ends, strict=False)
+    ]
+    return {name: torch.cat([part[name] for part in parts], -2 if name == "x" else -1) for name in parts[0]}  # culprit
+
+
+def molecules(shifted: Callable[[str], bool]) -> DataLoader[Any]:
+    return DataLoader(Molecules(), batch_size=6, collate_fn=lambda samples: join(samples, shifted))
+
+
+def bad_offsets() -> DataLoader[Any]:
+    """The kind of an atom is shifted like the number of a node, because of its name."""
+    return molecules(lambda name: "index" in name or name == "ends")
+
+
+def good_offsets() -> DataLoader[Any]:
+    """Numbers of nodes are shifted, and the ends of chains, the last of which is the number of all nodes."""
+    return molecules(lambda name: name in ("edge_index", "ends"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
@@ -383,3 +384,28 @@ def good_next_word() -> DataLoader[Any]:
     """Rows of words and the word that follows; 0 fills short rows up, and so no row ends in it."""
     rows = torch.arange(96 * 17).reshape(96, 17) * 7 % 5 + 1
     return DataLoader([(row[:16], row[16]) for row in rows], batch_size=4)  # type: ignore[arg-type]
+
+
+class Species(Dataset):
+    """Measurements of 300 species in bytes, as many of each."""
+
+    def __init__(self, numbers: range) -> None:
+        self.classes = [f"species {number}" for number in range(300)]
+        self.labels = np.array([*numbers] * 4).astype(np.uint8)
+        self.measured = torch.randn(len(self.labels), 8, generator=torch.Generator().manual_seed(0))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.measured[index], int(self.labels[index])
+
+
+def bad_bytes() -> DataLoader[Any]:
+    """Species 256 has the label of species 0."""
+    return DataLoader(Species(range(300)), batch_size=32, shuffle=True)
+
+
+def good_first_species() -> DataLoader[Any]:
+    """The data are of fewer species than there are names, and bytes are enough."""
+    return DataLoader(Species(range(200)), batch_size=32, shuffle=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import cv2
+import h5py
 import numpy as np
 import torch
 from PIL import Image
@@ -194,30 +195,67 @@ def good_stacked() -> DataLoader[Any]:
     return loader(stacked(read_rgb), unit)
 
 
-def _archive() -> Path:
-    images = np.stack([np.asarray(_files.photograph(number)) for number in range(12)]).transpose(0, 3, 1, 2)
-    return stored(_files.FOLDER / "photographs.npz", lambda new: np.savez(new, images=images))
+def _store() -> Path:
+    images = np.stack([np.asarray(_files.photograph(number)) for number in range(12)])
+
+    def write(new: Path) -> None:
+        with h5py.File(new, "w") as file:
+            file["images"] = images
+
+    return stored(_files.FOLDER / "photographs.h5", write)
 
 
-class Archived(Dataset):
-    """Photographs in an array of one file, scaled by its own code."""
+class Stored(Dataset):
+    """Photographs in one array of a file, which each process opens for itself, scaled by its own code."""
 
     def __init__(self, divisor: int) -> None:
-        self.images = np.load(_archive())["images"]
-        self.divisor = divisor
+        self.path, self.divisor = _store(), divisor
+        self.images: Any = None
 
     def __len__(self) -> int:
-        return len(self.images)
+        return 12
+
+    def pixels(self, index: int) -> np.ndarray:
+        """One photograph, uint8 (height, width, 3)."""
+        if self.images is None:
+            self.images = h5py.File(self.path)["images"]
+        return np.asarray(self.images[index])
 
     def __getitem__(self, index: int) -> Tensor:
-        return torch.from_numpy(self.images[index].astype(np.float32)) / 255 / self.divisor
+        scaled = torch.from_numpy(self.pixels(index)).permute(2, 0, 1) / self.divisor
+        return (scaled - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
 
 
-def bad_arrays() -> DataLoader[Any]:
-    """Arrays that no chart replaces are divided by 255 twice."""
-    return DataLoader(Archived(255), batch_size=4)
+def bad_stored() -> DataLoader[Any]:
+    """What is read of an array in a file is normalized with ImageNet's statistics, and was never divided by 255."""
+    return DataLoader(Stored(1), batch_size=4)
 
 
-def good_arrays() -> DataLoader[Any]:
-    """The same arrays are divided once."""
-    return DataLoader(Archived(1), batch_size=4)
+def good_stored() -> DataLoader[Any]:
+    """The same values are divided first."""
+    return DataLoader(Stored(255), batch_size=4)
+
+
+class Raw(Stored):
+    """The same, as the bytes of records that no chart replaces."""
+
+    def __init__(self, divisor: int) -> None:
+        super().__init__(divisor)
+        with h5py.File(self.path) as file:
+            images = file["images"]
+            self.shape = images.shape[1:]
+            self.records = [image.tobytes() for image in images]
+
+    def __getitem__(self, index: int) -> Tensor:
+        pixels = np.frombuffer(self.records[index], np.uint8).reshape(self.shape)
+        return torch.from_numpy(pixels.transpose(2, 0, 1).astype(np.float32)) / 255 / self.divisor
+
+
+def bad_records() -> DataLoader[Any]:
+    """Bytes are divided by 255 twice."""
+    return DataLoader(Raw(255), batch_size=4)
+
+
+def good_records() -> DataLoader[Any]:
+    """The same bytes are divided once."""
+    return DataLoader(Raw(1), batch_size=4)

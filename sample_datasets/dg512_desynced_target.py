@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -935,3 +936,37 @@ def good_template() -> DataLoader[Any]:
     return DataLoader(
         Outlined(lambda number: other.roll(number, -1) + 0.001 * torch.rand(other.shape), flip_image), batch_size=4
     )
+
+
+ARRAYS = scratch("dg512-arrays-")
+
+
+class Mapped(Dataset):
+    """Photographs and masks in arrays that are mapped from files, and flipped as views of them."""
+
+    def __init__(self, *, together: bool) -> None:
+        opened = [[np.asarray(Image.open(path)) for path in pair] for pair in scenes()]
+        columns = {"images": [image for image, _ in opened], "masks": [mask for _, mask in opened]}
+        for name, arrays in columns.items():
+            stored(ARRAYS / f"{name}.npy", partial(np.save, arr=np.stack(arrays)))
+        self.together = together
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, mask = (np.load(ARRAYS / f"{name}.npy", mmap_mode="r")[index] for name in ("images", "masks"))
+        if random.random() < 0.5:
+            image = image[:, ::-1]  # culprit
+            mask = mask[:, ::-1] if self.together else mask
+        return torch.from_numpy(image.copy()).permute(2, 0, 1) / 255, torch.from_numpy(mask.astype(np.int64))
+
+
+def bad_mapped() -> DataLoader[Any]:
+    """Of two arrays in files, only the images are flipped."""
+    return DataLoader(Mapped(together=False), batch_size=4)
+
+
+def good_mapped() -> DataLoader[Any]:
+    """Both are flipped."""
+    return DataLoader(Mapped(together=True), batch_size=4)

@@ -354,9 +354,10 @@ def _depths() -> Path:
 
 
 class Distances(Dataset):
-    """Pictures with their depth in metres, mirrored in training."""
+    """Pictures with their depth in metres or another unit of the file's millimetres, mirrored in training."""
 
-    def __init__(self, split: str) -> None:
+    def __init__(self, split: str, unit: float = 1000) -> None:
+        self.unit = unit
         self.files = [file for file in sorted(_depths().glob("*.png")) if "_" not in file.name]
         self.files = self.files[:24] if split == "train" else self.files[24:]
         self.mirrored = split == "train"
@@ -367,7 +368,7 @@ class Distances(Dataset):
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         file = self.files[index]
         image = NORMALIZE(TO_TENSOR(Image.open(file)))
-        depth = np.asarray(Image.open(file.with_name(f"{file.stem}_depth.png")), np.float32)[None] / 1000
+        depth = np.asarray(Image.open(file.with_name(f"{file.stem}_depth.png")), np.float32)[None] / self.unit
         if self.mirrored and torch.rand(()) < 0.5:
             image, depth = image.flip(2), depth[..., ::-1].copy()
         return {"image": image, "depth": torch.from_numpy(depth)}
@@ -377,3 +378,33 @@ def good_depth() -> Loaders:
     """The depth of a sample depends on which sample it is, and not on the colour of its picture."""
     train, val = Distances("train"), Distances("val")
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+def bad_depth() -> Loaders:
+    """Validation reads depth as if it had the 256 steps a metre of another data set."""
+    train, val = Distances("train"), Distances("val", 256)
+    return {"train": DataLoader(train, batch_size=4, shuffle=True), "val": DataLoader(val, batch_size=4)}
+
+
+class Prices(Dataset):
+    """Houses with the price of each, or its logarithm."""
+
+    def __init__(self, rows: slice, *, logarithm: bool) -> None:
+        drawn = np.random.default_rng(8)
+        houses = drawn.normal(size=(160, 5)).astype(np.float32)
+        prices = np.exp(12 + houses @ np.full(5, 0.2) + drawn.normal(0, 0.1, 160))
+        self.houses, self.prices = houses[rows], prices[rows].astype(np.float32)
+        self.logarithm = logarithm
+
+    def __len__(self) -> int:
+        return len(self.houses)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        price = torch.tensor(self.prices[index])
+        return torch.from_numpy(self.houses[index]), price.log1p() if self.logarithm else price
+
+
+def bad_targets() -> Loaders:
+    """Training predicts the logarithm of a price, and validation compares it with the price."""
+    train, val = Prices(slice(0, 120), logarithm=True), Prices(slice(120, 160), logarithm=False)
+    return {"train": DataLoader(train, batch_size=8, shuffle=True), "val": DataLoader(val, batch_size=8)}

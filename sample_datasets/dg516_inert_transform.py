@@ -280,3 +280,56 @@ def good_conversion() -> DataLoader[Any]:
     """v1 transforms on Pillow's images, then on tensors, with a plain function between."""
     half = transforms.Lambda(lambda image: image / 2)
     return loader(read_pil, transforms.RandomCrop(40), transforms.ToTensor(), half, transforms.RandomHorizontalFlip())
+
+
+class Statements(Photographs):
+    """Photographs that functions flip, without an object for it."""
+
+    def __init__(self) -> None:
+        super().__init__(read_pil, v2.Compose(list(READY)))
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        path = PHOTOGRAPHS[index]
+        image = self.load(path)
+        if random.random() < 0.5:
+            v2.functional.horizontal_flip(image)  # culprit
+        return self.transform(image), self.classes.index(path.parent.name)
+
+
+def bad_statement() -> DataLoader[Any]:
+    """What a function returns is assigned to nothing."""
+    return DataLoader(Statements(), batch_size=4)
+
+
+SEEN: dict[Path, np.ndarray] = {}
+
+
+def remember(path: Path, pixels: np.ndarray) -> np.ndarray:
+    """Keeps a mirrored copy for another sample."""
+    SEEN[path] = pixels[:, ::-1].copy()
+    return SEEN[path]
+
+
+class InPlace(Statements):
+    """Statements that work in place, or are there for what else they do."""
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        path = PHOTOGRAPHS[index]
+        image = self.load(path)
+        np.asarray(image)  # loads the pixels
+        try:
+            v2.functional.to_image(image)
+        except OSError:
+            image = self.load(PHOTOGRAPHS[0])
+        pixels = np.array(image)
+        cv2.rectangle(pixels, (2, 2), (8, 8), (0, 0, 0))
+        np.clip(pixels, 0, 255, out=pixels)
+        remember(path, pixels)
+        ready = self.transform(pixels)
+        ready.clamp_(-3, 3)
+        return ready, self.classes.index(path.parent.name)
+
+
+def good_in_place() -> DataLoader[Any]:
+    """Their results are not needed."""
+    return DataLoader(InPlace(), batch_size=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from torch.utils.data import DataLoader, Dataset
 
 ROWS, WINDOW = 500, 12
@@ -105,3 +106,42 @@ class Pieces(Series):
 def good_part() -> DataLoader[Any]:
     """Times of a part of the window: positions are others."""
     return loader(Pieces())
+
+
+class Patients(Dataset[Any]):
+    """Measurements as an array, and outcomes as a column of pandas."""
+
+    def __init__(self, table: pd.DataFrame, outcomes: pd.Series) -> None:
+        self.measured = table[["age", "dose"]].to_numpy(np.float32)
+        self.outcomes = outcomes
+
+    def __len__(self) -> int:
+        return len(self.measured)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.measured[index], int(self.outcomes[int(index)])  # culprit
+
+
+def patients() -> pd.DataFrame:
+    """Patients in a random order, with the labels that they had before."""
+    age, dose = np.random.default_rng(5).normal(size=(2, ROWS))
+    table = pd.DataFrame({"age": age, "dose": dose, "outcome": (age + dose > 0).astype(int)})
+    return table.sample(frac=1, random_state=1)
+
+
+def bad_labels() -> DataLoader[Any]:
+    """`outcomes[index]` looks up a label, and rows were shuffled."""
+    table = patients()
+    return loader(Patients(table, table["outcome"]))
+
+
+def good_labels() -> DataLoader[Any]:
+    """Labels are numbered anew."""
+    table = patients().reset_index(drop=True)
+    return loader(Patients(table, table["outcome"]))
+
+
+def good_sorted_table() -> DataLoader[Any]:
+    """Measurements are in the order of the labels, and only the outcomes are in another one."""
+    table = patients()
+    return loader(Patients(table.sort_index(), table["outcome"]))

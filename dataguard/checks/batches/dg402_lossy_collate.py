@@ -26,7 +26,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
 
     Symptom: a loss that falls slowly or not at all, or metrics at chance level: inputs are paired with wrong labels.
     Cause: collate_fn, or `__getitems__`, sorts or filters one part of the samples and not the others, drops samples,
-        fills one field with another, truncates fractions, or writes into samples that the dataset stores.
+        fills one field with another, truncates fractions, or writes into samples that the dataset stores. Torch
+        Geometric adds node offsets to every attribute whose name holds `index` or `face`.
     Fix: sort and filter whole samples before unpacking them; copy before writing; return database rows in the order of
         the indices.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
@@ -131,6 +132,14 @@ def _changed(lab: Lab, collation: Collation) -> Iterator[_Fault]:
         message = f"batch{path} holds sample{other}, and sample{path} is nowhere in the batch"
         line = partial(lab.batches.lines.of_leaf, path, collation.indices)
         yield _Fault(message, {"fix here": f"make batch{path} of sample{path}"}, line)
+
+    for path, shifted in collation.shifted.items():
+        message = (
+            f"batch{path} adds the rows of sample{shifted.other} before each sample, as to indices of them, but holds "
+            f"{shifted.number} in a sample that has {shifted.rows}"
+        )
+        line = partial(lab.batches.lines.of_leaf, path, collation.indices)
+        yield _Fault(message, {"fix here": f"join sample{path} without an offset, or under another name"}, line)
 
 
 def _line_of_cast(lab: Lab, path: str, collation: Collation) -> Traced | None:

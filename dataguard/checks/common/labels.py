@@ -308,7 +308,13 @@ def of_all_samples(lab: Lab, labels: Labels) -> Labels:
         return labels
     first = {**{value: Seen(index) for value, index in table.first.items()}, **labels.first}
     return replace(
-        labels, values=table.counts, samples=table.counts, first=first, of=sum(table.counts.values()), table=table.where
+        labels,
+        type_name=table.type_name,
+        values=table.counts,
+        samples=table.counts,
+        first=first,
+        of=sum(table.counts.values()),
+        table=table.where,
     )
 
 

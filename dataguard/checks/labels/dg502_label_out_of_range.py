@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NOT_CLASSES = ("binary", "multilabel", "regression")
 """Forms of targets that are not class indices."""
+BYTES = 256
+"""How many values a byte has."""
 
 
 @check("DG502", "label-out-of-range", Severity.ERROR)
@@ -38,7 +40,8 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     Symptom: "Target 10 is out of bounds" in the best case; "device-side assert triggered" on a GPU, at some later line;
         or a model output without a class, trained on a class that does not exist.
     Cause: class indices start at 1; -1 or 255 marks unlabelled data, and the loss has no matching `ignore_index`; the
-        indices of a larger set (COCO's 1 to 90 for 80 classes) are used unmapped; a mask of 0 and 255 was not divided.
+        indices of a larger set (COCO's 1 to 90 for 80 classes) are used unmapped; a mask of 0 and 255 was not divided;
+        bytes store the indices of more than 256 classes, and wrap round.
         If the number of classes is not declared, it is inferred from the labels, and the finding is a warning.
     Fix: map labels to 0, ..., C - 1 when reading them; pass `ignore_index` to the loss for unlabelled data, and declare
         it: `[tool.dataguard.contract] ignore_index = 255`.
@@ -78,6 +81,18 @@ def _judged(lab: Lab, labels: Labels, classes: Classes) -> Iterator[Finding]:
     wrong = out_of_range(lab, labels, classes)
     if wrong:
         yield _finding(lab, labels, classes, wrong)
+    elif labels.type_name == "uint8" and classes.count > BYTES and set(labels.values) == set(range(BYTES)):
+        where = labels.table or f"sample{labels.path}"
+        yield Finding(
+            message=f"{classes.source} {classes.count} classes, but {where} holds all of 0 to {BYTES - 1} and no other "
+            f"label: uint8 starts again at 0",
+            evidence={
+                "fix here": f"store {where} as int64",
+                "one label per": labels.kind.value,
+                "samples": labels.of,
+            },
+            at=lab.dataset.location,
+        )
 
 
 def _finding(lab: Lab, labels: Labels, classes: Classes, wrong: Sequence[int]) -> Finding:

@@ -25,7 +25,7 @@ COMPANIONS = ("mark", "time", "times", "timestamp", "timestamps", "mask", "valid
 
 @check("DG527", "shifted-rows", Severity.WARNING, since="2026.4")
 def dg527_shifted_rows(lab: Lab) -> Judgement:
-    """Leaves that belong together, position by position, come from rows with a constant offset.
+    """Leaves that belong together come from rows with a constant offset, or from rows that share a label only.
 
     Symptom: the model learns less than it could, or to follow instead of to predict: each action is paired with the
         state after it, each value with the time of another one.
@@ -46,6 +46,19 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
         if pairs:
             raise
         raise NotApplicable("nothing says which leaves belong together: set `aligned` in the contract") from None
+    for lookup in rows.lookups:
+        yield Finding(
+            message=f"sample{lookup.path} comes from row {lookup.row:,} of {lookup.source}, which has the label "
+            f"{lookup.other_row:,}, and sample{lookup.other} from row {lookup.other_row:,} of {lookup.other_source}",
+            evidence={
+                "fix here": f"look up {lookup.source} by position, with `.iloc`, or reset its index before",
+                "confirmed by": "changing these rows in memory, and reading the sample again",
+            },
+            at=lab.places.value(lookup.index, lookup.path) or lab.dataset.location,
+            repro=lab.repro.samples(lookup.index),
+        )
+    if rows.lookups:
+        return Coverage({"leaves": len(paths)})
     offsets = {pair: found for pair in product(paths, paths) if (found := offset_of(rows, *pair)) is not None}
     table = {f"sample{path}": offset for (first, path), offset in offsets.items() if first == _reference(offsets)}
     for first, other in pairs:

@@ -23,7 +23,8 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         another.
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
         other by Pillow; sound is resampled in one split only, or has another mel spectrogram there; each split assigns
-        its own class indices, and one of them lacks a class folder; labels start at 1 in one split only.
+        its own class indices, and one of them lacks a class folder; labels start at 1 in one split only. A target in
+        other units, or images with exchanged sides, may be meant: a warning.
     Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the
         training set or a fixed list, and pass them to every split.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html
@@ -39,7 +40,8 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
             if mismatch.kind not in seen:
                 seen.add(mismatch.kind)
                 at = _place(other if mismatch.other else lab, mismatch) or lab.dataset.location
-                yield Finding(f"{lab.facts.name} {mismatch.fault}", mismatch.evidence, at=at)
+                message = f"{lab.facts.name} {mismatch.fault}"
+                yield Finding(message, mismatch.evidence, at=at, ambiguous=mismatch.ambiguous)
     return Coverage({**epoch.exercised, "loaders": 1 + len(before)})
 
 

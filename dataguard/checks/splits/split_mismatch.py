@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.checks.common.labels import (
@@ -27,7 +28,7 @@ from dataguard.core.incident import LoaderFailed, observed_or_none
 from dataguard.stats.normalization import recovered, shown
 
 if TYPE_CHECKING:
-    from dataguard.lab.core.records import BatchRecord, LeafRecord
+    from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, Numbers
     from dataguard.lab.images.chart_fit import Fit
     from dataguard.lab.lab import Lab
     from dataguard.lab.sound.sound_charts import Heard
@@ -120,6 +121,9 @@ DARKENED_SHARE = 0.5
 RANGE_FACTOR = 40
 """A range of values that is this many times wider than the other loader's is no coincidence: bytes and fractions
 differ by 255. A leaf must have as many values for its range to count."""
+MOST_ADVANCING = 0.8
+"""The share of steps from index to index in one direction above which values are times. Chosen: of values in any order,
+half are."""
 FEWEST_CLASSES, SHIFT_CHANCE = 3, 1e-5
 """The fewest classes whose labels are compared, and the largest chance that both loaders lack one by accident."""
 FEWEST_SAMPLES = 4
@@ -134,7 +138,8 @@ class Mismatch:
     """How a loader differs from another one of the same data: the rest of a message, and what was measured.
 
     `path` is the leaf that differs, if one line makes it so; class names are numbered where the dataset is made.
-    `other`: it is the other loader that is unusual, which has BGR channels, or labels from 1.
+    `other`: it is the other loader that is unusual, which has BGR channels, or labels from 1. It is `ambiguous` if the
+    difference may be meant.
     """
 
     kind: str
@@ -142,6 +147,7 @@ class Mismatch:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     path: str | None = None
     other: bool = False
+    ambiguous: bool = False
 
 
 def stem(lab: Lab) -> str | None:
@@ -172,7 +178,7 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     if not found[2]:
         found.append(_label_values(lab, other))
     if not any(found[position] for position in (0, 1, 3)):
-        found.append(_ranges(lab, other))
+        found.append(_depths(lab, other) or _ranges(lab, other))
     return [one for one in found if one is not None]
 
 
@@ -188,7 +194,8 @@ def _colours(lab: Lab, other: Lab) -> Mismatch | None:
         if before is None or len(before.gains) != len(fit.gains):
             continue
         drawn = fit.order in before.other_orders or before.order in fit.other_orders
-        if fit.order and before.order and fit.order != before.order and not drawn:
+        both = own.decoded and theirs.decoded  # in which order arrays store channels is unknown
+        if both and fit.order and before.order and fit.order != before.order and not drawn:
             orders = {lab.facts.name: fit.order, other.facts.name: before.order}
             fault = f"has {fit.order} channels in {path}, {other.facts.name} has {before.order}"
             return Mismatch("colours", fault, {"channel order": orders}, fit.path, other=fit.order == "RGB")
@@ -357,7 +364,27 @@ def _structure(lab: Lab, other: Lab) -> Mismatch | None:
     first, second = _channels(leaf), _channels(before)
     if first and second and first != second:
         return Mismatch("structure", f"returns batch{path} {first}, {name} {second}", path=path)
+    sides, other_sides = _sides(lab, path), _sides(other, path)
+    if first and sides and sides != other_sides and sides == (other_sides or ())[::-1]:
+        (height, width), fault = sides, f"returns batch{path} as"
+        fault = f"{fault} {height} rows of {width} pixels, {name} as {width} rows of {height}"
+        return Mismatch("structure", fault, path=path, ambiguous=True)
     return None
+
+
+def _sides(lab: Lab, path: str) -> tuple[int, int] | None:
+    """The height and width of images in all batches, if they are the same in enough of them."""
+    leaves = [leaf for one in lab.epoch.batches for leaf in one.leaves if leaf.path == path]
+    sides = {_height_and_width(leaf) for leaf in leaves}
+    rows = sum((leaf.shape or (0,))[0] for leaf in leaves)
+    return sides.pop() if len(sides) == 1 and rows >= FEWEST_SAMPLES else None
+
+
+def _height_and_width(leaf: LeafRecord) -> tuple[int, int] | None:
+    shape = leaf.shape or ()
+    if len(shape) != 4:
+        return None
+    return (shape[2], shape[3]) if shape[1] in _CHANNELS else (shape[1], shape[2])
 
 
 def _batch(lab: Lab) -> dict[str, LeafRecord]:
@@ -401,27 +428,90 @@ def _channels(leaf: LeafRecord) -> str | None:
     return f"with {count} channel{'s' * (count != 1)} {'first' if first else 'last'}"
 
 
+def _depths(lab: Lab, other: Lab) -> Mismatch | None:
+    """How leaves differ for the same values of 16-bit files: a depth in metres and one in other units."""
+    own, theirs = observed_or_none(lambda: lab.files.depth), observed_or_none(lambda: other.files.depth)
+    spans = {curve.path: curve.span for curve in theirs.curves} if theirs else {}
+    for curve in own.curves if own else ():
+        span, before = curve.span, spans.get(curve.path)
+        if span and before and not 1 / MOST_GAIN < abs(span / before) < MOST_GAIN:
+            seen = {lab.facts.name: float(f"{span:.4g}"), other.facts.name: float(f"{before:.4g}")}
+            fault = f"maps 65535 of a 16-bit file to {span:.4g} in {curve.path}, {other.facts.name} to {before:.4g}"
+            leaf = curve.path.removeprefix("sample").removeprefix("batch")
+            return Mismatch("values", fault, {"value of 65535": seen}, leaf)
+    return None
+
+
 def _ranges(lab: Lab, other: Lab) -> Mismatch | None:
-    """Very different ranges of values in the inputs of samples."""
-    own, theirs = _range(lab), _range(other)
-    if own is None or theirs is None or own[0] != theirs[0]:
-        return None
-    path, low, high = own
-    _, below, above = theirs
-    wide, narrow = max(high - low, above - below), min(high - low, above - below)
-    if narrow <= 0 or wide < RANGE_FACTOR * narrow:
-        return None
-    there = f"{other.facts.name} from {below:.4g} to {above:.4g}"
-    return Mismatch("values", f"has values from {low:.4g} to {high:.4g} in sample{path}, {there}", path=path)
+    """Very different ranges of values in a leaf of samples: of its input or, which may be meant, of another one."""
+    own, theirs = _values(lab), _values(other)
+    largest = [next(iter(found), None) for found in (own, theirs)]
+    for path in own:
+        if path not in theirs:
+            continue
+        is_input = [path, path] == largest
+        here, there = own[path], theirs[path]
+        found = _wider(here.outer, there.outer) if is_input else here.differs(there)
+        if found:
+            (low, high), (below, above) = (one.outer for one in (here, there))
+            shown = f"{other.facts.name} from {below:.4g} to {above:.4g}"
+            fault = f"has values from {low:.4g} to {high:.4g} in sample{path}, {shown}"
+            return Mismatch("values", fault, path=path, ambiguous=not is_input)
+    return None
 
 
-def _range(lab: Lab) -> tuple[str, float, float] | None:
-    """The largest float leaf of samples, with its minimum and maximum."""
-    seen = [one for sample in samples_of(lab.epoch.value_summaries) for one in sample.numbers if one.is_float]
-    if not seen:
-        return None
-    largest = max(seen, key=lambda one: one.size)
-    alike = [one for one in seen if one.path == largest.path]
-    if largest.size < RANGE_FACTOR or len(alike) < FEWEST_SAMPLES:
-        return None
-    return largest.path, min(one.low for one in alike), max(one.high for one in alike)
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values of a float leaf: the `outer` ones, and the `inner` ones between which most samples lie.
+
+    `advancing`: they rise or fall from index to index, as times do.
+    """
+
+    outer: tuple[float, float]
+    inner: tuple[float, float]
+    advancing: bool
+
+    def differs(self, other: _Values) -> bool:
+        """Whether units differ, and not only how much of a range is covered.
+
+        Values are larger by the same factor as their range is wider, or lie on both sides of zero.
+        """
+        if self.advancing or other.advancing or not _wider(self.inner, other.inner):
+            return False
+        if all(one.inner[0] < 0 < one.inner[1] for one in (self, other)):
+            return True
+        near, far = sorted(abs(sum(one.inner)) for one in (self, other))
+        (_, low), (high, _) = sorted((self.inner, other.inner))
+        return low < high and far >= RANGE_FACTOR * near
+
+
+def _wider(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether one of two ranges is much wider than the other, neither of which is a single value."""
+    narrow, wide = sorted(high - low for low, high in (one, other))
+    return narrow > 0 and wide >= RANGE_FACTOR * narrow
+
+
+def _values(lab: Lab) -> dict[str, _Values]:
+    """The float leaves of samples with enough values, the largest first."""
+    seen: dict[str, list[tuple[Index, Numbers]]] = defaultdict(list)
+    for sample in samples_of(lab.epoch.value_summaries):
+        for one in sample.numbers:
+            if one.is_float:
+                seen[one.path].append((sample.index, one))
+    sizes = {path: max(one.size for _, one in found) for path, found in seen.items()}
+    return {
+        path: _values_in(seen[path])
+        for path in sorted(seen, key=lambda path: -sizes[path])
+        if sizes[path] * len(seen[path]) >= RANGE_FACTOR and len(seen[path]) >= FEWEST_SAMPLES
+    }
+
+
+def _values_in(seen: Sequence[tuple[Index, Numbers]]) -> _Values:
+    lows, highs = sorted(one.low for _, one in seen), sorted(one.high for _, one in seen)
+    cut = len(seen) // 10  # so that a few extreme values are not the range
+    indexed = [(index, one.low + one.high) for index, one in seen if isinstance(index, int)]
+    middles = [middle for _, middle in sorted(indexed)]
+    rising = sum(one < two for one, two in pairwise(middles))
+    falling = sum(one > two for one, two in pairwise(middles))
+    advancing = max(rising, falling) > MOST_ADVANCING * (rising + falling)
+    return _Values((lows[0], highs[-1]), (lows[cut], highs[-1 - cut]), advancing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.core.model import Coverage, Finding, Judgement, Severity, Undecided, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, Undecided, without_empty
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -22,11 +22,23 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
     Cause: torchvision's v2 transforms pass unknown types through unchanged, numpy arrays among them; `ToDtype` and
         `Normalize` do so with PIL images or arrays; or a random transform never fires, whatever its probability; or the
         dataset never uses its transform, such as one assigned to a `Subset`, or discards the result:
-        `self.transform(image)` without an assignment.
+        `self.transform(image)` or `image.clamp(0, 1)` without an assignment.
     Fix: put `v2.ToImage()` (or `ToTensor`) before the transforms that need tensors; let your own transforms raise on
         unknown types.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
+    dropped = lab.transforms.dropped
+    for one in dropped:
+        yield Finding(
+            message=f"`{one.shown}` returns another array of shape {one.shape}, which nothing uses",
+            evidence={
+                "fix here": f"assign the result of `{one.shown}`, or remove the line",
+                "compared": "its result with what it is given, which it leaves as it is",
+            },
+            at=Location(one.file, one.line, one.function),
+        )
+    if dropped:
+        return Coverage({"lines": len(dropped)})
     unused = lab.transforms.unused
     if unused and (unused.library or lab.facts.role not in EVALUATION):
         yield Finding(

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -292,3 +293,74 @@ def _is_integer_cast(content: Content | None, row: Content) -> bool:
         and (content.is_floating_point() or content.dtype in INTEGERS)
     )
     return whole and holds(row, content)
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftedNumbers:
+    """Integers that grow by the rows of `other` in earlier samples, as indices of rows do, of which one is no index.
+
+    That is `number`, in a sample in which `other` has so many `rows`.
+    """
+
+    other: str
+    rows: int
+    number: int
+
+
+def may_be_joined(samples: Sequence[Mapping[str, Content]]) -> bool:
+    """Whether a leaf of integers has another shape in each of some samples, as joined ones have."""
+    for path, first in samples[0].items():
+        parts = [sample.get(path) for sample in samples]
+        shapes = {part.shape for part in parts if isinstance(part, Tensor) and part.ndim and part.dtype in INTEGERS}
+        if isinstance(first, Tensor) and len(shapes) > 1:
+            return True
+    return False
+
+
+def shifted_numbers(
+    batch: Mapping[str, Content], samples: Sequence[Mapping[str, Content]]
+) -> dict[str, ShiftedNumbers]:
+    """The leaves of a batch that join those of samples, with such offsets, by path.
+
+    The last number of pointers, such as the ends of sequences, is as large as the number of rows.
+    """
+    found: dict[str, ShiftedNumbers] = {}
+    for path, joined in batch.items():
+        parts = [sample.get(path) for sample in samples]
+        steps = _steps_between(joined, parts)
+        if len(set(steps)) < 2:
+            continue
+        for other, first in samples[0].items():
+            leaves = [sample.get(other) for sample in samples[:-1]]
+            axes = range(first.ndim) if isinstance(first, Tensor) else ()
+            if not any([_size_of(leaf, axis) for leaf in leaves] == steps for axis in axes):
+                continue
+            largest = [int(part.max()) for part in parts[:-1] if isinstance(part, Tensor)]
+            beyond = [(rows, number) for rows, number in zip(steps, largest, strict=True) if number > rows]
+            if beyond:
+                found[path] = ShiftedNumbers(other, *beyond[0])
+            break
+    return found
+
+
+def _size_of(content: Content | None, axis: int) -> int | None:
+    return content.shape[axis] if isinstance(content, Tensor) and content.ndim > axis else None
+
+
+def _steps_between(joined: Content, parts: Sequence[Content | None]) -> list[int]:
+    """By how much the offset of each part grows in a leaf that joins these; empty if it does not, or has no offsets."""
+    tensors = [part for part in parts if isinstance(part, Tensor)]
+    if not isinstance(joined, Tensor) or len(tensors) != len(parts) or not joined.ndim:
+        return []
+    if any(one.dtype not in INTEGERS or one.ndim != joined.ndim or not one.numel() for one in (joined, *tensors)):
+        return []
+    for axis in range(joined.ndim):
+        sizes = [part.shape[axis] for part in tensors]
+        others = {part.shape[:axis] + part.shape[axis + 1 :] for part in (joined, *tensors)}
+        if sum(sizes) == joined.shape[axis] and len(others) == 1:
+            moved = [
+                (one.long() - two.long()).unique() for one, two in zip(joined.split(sizes, axis), tensors, strict=True)
+            ]
+            offsets = [int(each[0]) for each in moved if len(each) == 1]
+            return [two - one for one, two in pairwise(offsets)] if len(offsets) == len(tensors) else []
+    return []

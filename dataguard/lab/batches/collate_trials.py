@@ -24,13 +24,16 @@ from dataguard.lab.batches.batch_rows import (
     INTEGERS,
     Column,
     Content,
+    ShiftedNumbers,
     columns,
     holds,
     is_ambiguous,
     key,
     lossy_casts,
+    may_be_joined,
     replaced_fields,
     sample_contents,
+    shifted_numbers,
 )
 from dataguard.lab.core.leaves import bytes_of, iter_leaves, leaves_of
 from dataguard.lab.core.object_graph import is_handle
@@ -220,7 +223,7 @@ def duplicate(sample: Any) -> Any:
 
 REREAD, FEW_REREAD, REREAD_TIMES = 4, 1, 4
 """How many samples are read again after being collated, how many of those that are slow, and how often each."""
-COLLATED_BATCHES = 2 * len(BATCH_SEEDS) + 5
+COLLATED_BATCHES = 2 * len(BATCH_SEEDS) + 6
 """How many batches are collated, apart from those of one sample."""
 DOUBLED = "each twice"
 MOST_BYTES = 128_000_000
@@ -266,7 +269,8 @@ class Collation:
     `collates_singly`: each sample yields something in a batch of its own. `equal_samples` are the samples that are
     equal in a source. `mutated` are leaves of samples that differ when read again after being collated. `truncated` are
     leaves whose values differ until the batch casts them to integers, all of them equal; `overflowed` are leaves whose
-    integers do not fit the dtype of the batch. `replaced` are leaves that hold another leaf of their sample.
+    integers do not fit the dtype of the batch. `replaced` are leaves that hold another leaf of their sample, and
+    `shifted` are those whose numbers grow as indices do, and are none.
     """
 
     indices: tuple[Index, ...]
@@ -278,6 +282,7 @@ class Collation:
     truncated: Mapping[str, str] = field(default_factory=dict)
     overflowed: Mapping[str, str] = field(default_factory=dict)
     replaced: Mapping[str, str] = field(default_factory=dict)
+    shifted: Mapping[str, ShiftedNumbers] = field(default_factory=dict)
 
 
 def read_samples(inputs: CollateInputs) -> None:
@@ -347,7 +352,19 @@ def collate_forms(inputs: CollateInputs, single_columns: Sequence[Mapping[str, C
         truncated,
         overflowed,
         replaced=replaced_fields(columns_of[0, "in order"], contents),
+        shifted=_shifted(inputs, order, contents),
     )
+
+
+def _shifted(
+    inputs: CollateInputs, order: Sequence[int], contents: Sequence[Mapping[str, Content]]
+) -> dict[str, ShiftedNumbers]:
+    if not may_be_joined(contents):
+        return {}
+    try:
+        return shifted_numbers(sample_contents(inputs.collate(order)), contents)
+    except Refused:
+        return {}
 
 
 def _orders(order: tuple[int, ...]) -> dict[str, tuple[int, ...]]:

@@ -169,7 +169,7 @@ class LineTrace:
         self._base = sys._getframe(2)  # the frame of the `with`, below this one and `contextlib`
         self._end = min(self._end, time.thread_time() + self._seconds)
         try:
-            with _traced(self._called):
+            with tracing(self._called):
                 yield
         finally:
             self._base = None
@@ -547,14 +547,14 @@ def _executed(run: Callable[[], object]) -> tuple[list[Place], list[Place]]:
             failed.add(frame)
         return in_own
 
-    with suppress(BaseException), _traced(called):  # what ends the run is known
+    with suppress(BaseException), tracing(called):  # what ends the run is known
         run()
     lasting = [[place for frame, place in places if frame not in failed] for places in (lines, catching)]
     return lasting[0], lasting[1]
 
 
 @contextmanager
-def _traced(called: Callable[..., Any]) -> Iterator[None]:
+def tracing(called: Callable[..., Any]) -> Iterator[None]:
     """Trace the functions that are called in this thread."""
     usual = sys.gettrace()
     sys.settrace(called)

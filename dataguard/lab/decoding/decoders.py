@@ -34,6 +34,7 @@ class Gives(Enum):
     PILLOW = "a Pillow image, which decodes its pixels on first use"
     FRAME = "a frame of a video, alone or after whether there is one"
     ARRAY = "an array that may or may not be an image"
+    STORED = "a part of an array in a file, which may or may not be an image"
     BYTES = "the undecoded content of a file"
     SOUND = "a waveform, its sample rate, or an object that reads them"
 
@@ -168,6 +169,9 @@ DECODERS = (
     Decoder("av", "to_image", "", Gives.FRAME, owner="VideoFrame"),
     Decoder("numpy", "load", "file", Gives.ARRAY),
     Decoder("numpy.lib.npyio", "__getitem__", "key", Gives.ARRAY, owner="NpzFile"),
+    Decoder("numpy", "__getitem__", "index", Gives.STORED, owner="memmap"),
+    Decoder("h5py", "__getitem__", "args", Gives.STORED, owner="Dataset"),
+    Decoder("zarr", "__getitem__", "selection", Gives.STORED, owner="Array"),
     Decoder("torchaudio", "load", "uri", Gives.SOUND, missing=_raises),
     Decoder("torchaudio", "info", "uri", Gives.SOUND, missing=_raises),
     Decoder("torchcodec.decoders", "__init__", "source", Gives.SOUND, owner="AudioDecoder", missing=_raises),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
@@ -15,6 +16,7 @@ from dataguard.core.incident import LoaderRaised
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import LineTrace
+from dataguard.lab.images.cached_images import copy_cached_images, replaced_in_cache
 from dataguard.lab.images.chart_fit import (
     BLACK,
     CHARTS,
@@ -91,7 +93,7 @@ class ColourChartReader:
         self._prebuilt: dict[RGB, Reader] = {}
         self._indices: Iterator[Index] = cycle(_mixing(indices) or [None])
         self._is_stream = not indices
-        self._forks = False
+        self._forks = self._in_memory = False
         self.index: Index = None
         self.source = ""
         self.decoded = False
@@ -135,6 +137,9 @@ class ColourChartReader:
         self.painter.patch_transforms(self._reader.dataset)
         if self._paints(1):
             return True
+        self.painter.patch_arrays()
+        if self._paints(1) or self._paints_in_memory():
+            return True
         self.painter.grey = True
         try:
             return self._paints(1, WHITE) and self._paints(1, MIDDLE)
@@ -157,6 +162,14 @@ class ColourChartReader:
         if self.decoded:
             self._build_for_charts(*CHARTS)
         return self.decoded
+
+    def _paints_in_memory(self) -> bool:
+        """Whether a sample is made of an image that the dataset holds in memory."""
+        self._in_memory = not self._is_stream
+        if self._in_memory:
+            copy_cached_images(self._reader.dataset)  # they may be shared, or mapped from the user's files
+            self._in_memory = self._paints(1)
+        return self._in_memory
 
     def _build_for_charts(self, *charts: RGB) -> bool:
         """Build the loader for each of these charts. Returns whether samples follow it."""
@@ -227,6 +240,8 @@ class ColourChartReader:
         """Read each sample in a separate fork from now on: it may show images that earlier reads have cached."""
         self._reader = Reader(self._build(), self._folder, MOST_DRAWS)
         self._forks = True
+        if self._in_memory:
+            copy_cached_images(self._reader.dataset)
 
     def _response(self, chart: RGB, draw: int) -> ChartResponse | None:
         """The response to one chart; None if no image of the sample was replaced."""
@@ -276,10 +291,16 @@ class ColourChartReader:
             sample = self._reader.read_streamed(0, draw)
         else:
             self.index = next(self._indices)
-            sample = self._reader.read(self.index, draw)
+            sample = self._sample(draw)
         if self.collated:
             sample, self.collated = self._reader.collated(sample, draw)
         return sample
+
+    def _sample(self, draw: int) -> Any:
+        if not self._in_memory:
+            return self._reader.read(self.index, draw)
+        with replaced_in_cache(self._reader.dataset, self.index, self.painter.paint_array):
+            return copy.deepcopy(self._reader.read(self.index, draw))  # it may be a view of what is restored now
 
 
 def _mixing(indices: Sequence[Index]) -> Sequence[Index]:

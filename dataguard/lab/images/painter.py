@@ -199,6 +199,8 @@ not."""
 
 IMAGE_DECODERS = giving(Gives.PIXELS, Gives.FRAME)
 """Those that return arrays or tensors."""
+ARRAY_DECODERS = giving(Gives.ARRAY, Gives.STORED)
+"""Those that return arrays of any kind, of which some are images."""
 Replace = Callable[[Any, str, bool], Any]
 """Returns the replacement of a decoded image: called with it, its decoder's name, and whether its file may be lossy."""
 
@@ -210,7 +212,7 @@ class Painter:
     `places` are the lines of the user's code that first called them, and `orders` the orders of their channels.
     `undecoded` names other sources of images. With `grey`, images without colours are replaced as well: those of one
     channel, and those with spectral bands, whose number is `bands`. With a function `replace`, that is called instead
-    for whatever these `decoders` or Pillow decode, masks included.
+    for whatever these `decoders` or Pillow decode or read, masks included.
     """
 
     def __init__(self, replace: Replace | None = None, decoders: Sequence[Decoder] = IMAGE_DECODERS) -> None:
@@ -252,6 +254,32 @@ class Painter:
 
         redirect(module.fromarray, around)
 
+    def patch_arrays(self) -> None:
+        """Also replace what is read from arrays in files, where it has the shape and the values of a colour image."""
+        for decoder in ARRAY_DECODERS:
+            patch(decoder, self._patched, self._painting_array)
+
+    def _painting_array(self, original: Callable[..., Any], decoder: Decoder) -> Any:
+        def read(*args: Any, **kwargs: Any) -> Any:
+            given = original(*args, **kwargs)
+            painted = _is_store(args, decoder) and not _is_mapped_stack(given)
+            return self.paint_array(given, decoder.spelling) if painted else given
+
+        return read
+
+    def paint_array(self, image: Any, name: str) -> Any:
+        """The chart for an array, tensor or Pillow image of colours whose channel order is unknown; else the image."""
+        if self.colour is None:
+            return image
+        if is_pillow(image):
+            return self._paint(image, name)
+        chart = _paint_planes(image, self.colour)
+        if chart is None:
+            return image
+        self.undecoded.add(name)
+        self._note(name)
+        return as_given(chart, image)
+
     def patch_transforms(self, dataset: Any) -> None:
         """Also replace the images that callables of a dataset, and of those that it wraps, are called with."""
         for state, name, original in callables_of(dataset, by_name):
@@ -269,6 +297,8 @@ class Painter:
     def _painting_output(self, original: Callable[..., Any], decoder: Decoder) -> Any:
         def decode(*args: Any, **kwargs: Any) -> Any:
             given = original(*args, **kwargs)
+            if self.replace is not None and (_is_mapped_stack(given) or not _is_store(args, decoder)):
+                return given
             if self.replace is not None:
                 return self.replace(given, decoder.spelling, decoder.lossy or _is_lossy(decoder.given(args, kwargs)))
             order = decoder.order(args, kwargs)
@@ -405,6 +435,33 @@ def _paint_array(image: np.ndarray, colour: RGB, channels: tuple[int, ...]) -> n
     chart = image.copy()
     chart[..., :3] = [part * scale for part in colour]
     return chart
+
+
+def _paint_planes(image: Any, colour: RGB) -> Any:
+    """A chart for an array or tensor with three channels, last or first, or a stack of them; None for others."""
+    if not is_image(image) or image.ndim < 3:
+        return None
+    scale, last = _scale_of(image), planes_last(image.shape)
+    if scale is None or image.shape[-1 if last else -3] != len(colour):
+        return None
+    chart = image.clone() if isinstance(image, torch.Tensor) else np.array(image)
+    for channel, part in enumerate(colour):
+        chart[(..., channel) if last else (..., channel, slice(None), slice(None))] = part * scale
+    return chart
+
+
+def _is_mapped_stack(given: Any) -> bool:
+    """Whether images are mapped from a file, all in one array, of which a sample is a part that is read later."""
+    if not isinstance(given, np.memmap) or given.ndim < 3 or isinstance(given.base, np.ndarray):
+        return False
+    return given.ndim > 3 or not (planes_last(given.shape) or given.shape[0] in _CHANNELS)
+
+
+def _is_store(args: Sequence[Any], decoder: Decoder) -> bool:
+    """Whether what a function reads from is in a file, and no part of what was read before, such as its flip."""
+    if decoder.gives is not Gives.STORED or not isinstance(args[0], np.memmap):
+        return True
+    return getattr(args[0], "_mmap", None) is not None and not isinstance(args[0].base, np.ndarray)
 
 
 def _paint_tensor(image: torch.Tensor, colour: RGB, channels: tuple[int, ...]) -> torch.Tensor | None:

@@ -141,11 +141,12 @@ FEWEST_LABELS = 8
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Where labels are stored, how often each occurs, and the first index of each."""
+    """Where labels are stored, in which dtype, how often each occurs, and the first index of each."""
 
     where: str
     counts: Mapping[int, int]
     first: Mapping[int, int]
+    type_name: str = "int64"
 
 
 def find_table(build: Callable[..., Loader], seen: Sequence[tuple[int, int]]) -> Table | None:
@@ -161,6 +162,7 @@ def find_table(build: Callable[..., Loader], seen: Sequence[tuple[int, int]]) ->
                 path + name,
                 dict(zip(numbers, counts.tolist(), strict=True)),
                 dict(zip(numbers, first.tolist(), strict=True)),
+                str(table.dtype),
             )
     return None
 

@@ -136,11 +136,28 @@ class SampleRows:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelLookup:
+    """A leaf for which an index is the label of a row, beside an `other` leaf for which it is the number of a row.
+
+    For `index`, for example, they come from `row` of `source` and `other_row` of `other_source`.
+    """
+
+    path: str
+    source: str
+    row: int
+    other: str
+    other_source: str
+    other_row: int
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
 class RowOrigins:
     """The rows of some samples, the number of rows of each source by its path, and the names of columns of tables.
 
     `axes` are those of the rows of arrays, by the path at which they are held, where that is not the first axis.
     `shifts`: by how many rows the values that a leaf comes from are those of another one, by the paths of both.
+    `lookups`: leaves whose rows are looked up by label, beside others whose rows are by position.
     """
 
     samples: tuple[SampleRows, ...]
@@ -148,6 +165,7 @@ class RowOrigins:
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     axes: Mapping[str, int] = field(default_factory=dict)
     shifts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    lookups: tuple[LabelLookup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,6 +243,15 @@ def _pandas_block(values: Any, names: Sequence[str]) -> list[tuple[Rows, Sequenc
     ]
 
 
+def labels_of(value: Any) -> np.ndarray | None:
+    """The labels of the rows of a table of pandas, if they are whole numbers, and not those of the rows."""
+    if not (_is_of(value, "pandas", "DataFrame") or _is_of(value, "pandas", "Series")):
+        return None
+    labels = value.index.to_numpy()
+    is_named = labels.dtype.kind in "iu" and labels.ndim == 1 and bool((labels != np.arange(len(labels))).any())
+    return labels if is_named else None
+
+
 class _Replaced:
     """A column of pandas that holds a column of Arrow, which is replaced by one with other rows."""
 

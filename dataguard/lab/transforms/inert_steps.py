@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ import torch
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves, keep
-from dataguard.lab.core.records import Index, streamed
+from dataguard.lab.core.records import Index
 from dataguard.lab.images.painter import (
     container_of,
     in_container_of,
@@ -37,10 +36,10 @@ from dataguard.lab.images.painter import (
     replace_images,
     size_of,
 )
-from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.subject import Subject
+from dataguard.lab.transforms.dropped_results import DROPPED_READS, DroppedResult, find_dropped
 from dataguard.lab.transforms.pipeline_watch import (
     FEWEST_UNUSED_READS,
     MOST_IN_BATCH,
@@ -53,6 +52,7 @@ from dataguard.lab.transforms.pipeline_watch import (
     fingerprint,
     has_steps,
     holds,
+    read_samples,
     watch_of,
 )
 from dataguard.process.originals import time
@@ -141,6 +141,15 @@ class Transforms:
         return subject.observe("pipeline", lambda folder: run_pipeline(subject.build, folder, indices))
 
     @property
+    def dropped(self) -> tuple[DroppedResult, ...]:
+        """The lines that compute another array of a sample and drop it; none are looked for if reading is slow."""
+        subject = self._subject
+        if not subject.reads_take_little(DROPPED_READS):
+            return ()
+        indices = subject.epoch.asked(DROPPED_READS) if subject.facts.kind == "map" else ()
+        return subject.observe("dropped", lambda folder: find_dropped(subject.build, folder, indices))
+
+    @property
     def unused(self) -> UnusedTransform | None:
         """The transform that the dataset holds and never uses, if any."""
         subject = self._subject
@@ -160,7 +169,7 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     watch = watch_of(loader)
     batch: list[Any] = []
     count = 0
-    for sample in _samples(loader, folder, indices):
+    for sample in read_samples(loader, folder, indices, PIPELINE_READS):
         count += 1
         keep(sample, batch, 1, MOST_IN_BATCH)
         del sample  # the next one may take as much memory
@@ -174,18 +183,6 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     steps = tuple(_step_of(log, watch) for log in inner)
     wrong_container = any(step.acts_on for step in steps)  # it is reported first, and decides
     return Pipeline(steps, count, None if wrong_container else find_discarded(loader, watch, folder, indices))
-
-
-def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Iterator[Any]:
-    reader = Reader(loader, folder, PIPELINE_READS)
-    stream = None if indices else streamed(loader.dataset)
-    for draw in range(PIPELINE_READS):
-        if stream is None:
-            yield reader.read(indices[draw % len(indices)], draw)
-            continue
-        with gate("sample"), seeded(SEED + draw):
-            samples = list(islice(stream, 1))
-        yield from samples
 
 
 def _step_of(log: CallLog, watch: PipelineWatch) -> PipelineStep:

@@ -19,6 +19,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ from torch.utils.data import Dataset, Sampler
 from dataguard.lab.core.leaves import describe, iter_leaves, keep
 from dataguard.lab.core.loader_facts import by_name, wrapped_by
 from dataguard.lab.core.object_graph import Node, reachable
-from dataguard.lab.core.records import Index
+from dataguard.lab.core.records import Index, streamed
 from dataguard.lab.images.painter import is_image
+from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.process.originals import time
@@ -149,6 +151,19 @@ def fingerprint(value: Any) -> Fingerprint:
     """The content of a structure, to compare before and after a step."""
     leaves = [describe("", leaf) for _, leaf in iter_leaves(value)]
     return Counter((leaf.kind, leaf.digest) for leaf in leaves)
+
+
+def read_samples(loader: Loader, folder: Path, indices: Sequence[Index], most: int) -> Iterator[Any]:
+    """At most so many samples, each under another random state; of a stream, if there are no indices."""
+    reader = Reader(loader, folder, most)
+    stream = None if indices else streamed(loader.dataset)
+    for draw in range(most):
+        if stream is None:
+            yield reader.read(indices[draw % len(indices)], draw)
+            continue
+        with gate("sample"), seeded(SEED + draw):
+            samples = list(islice(stream, 1))
+        yield from samples
 
 
 MOST_IN_BATCH = 4

@@ -28,10 +28,12 @@ class Uncharted:
     def charts(self) -> Any:
         raise NotApplicable("nothing is decoded")
 
+    depth = charts
+
 
 def lab(name: str, samples: Sequence[Any]) -> Any:
     made = epochs.lab(samples, folders=())
-    made.images = made.sound = Uncharted()
+    made.images = made.sound = made.files = Uncharted()
     made.facts.name = name
     return made
 
@@ -81,6 +83,41 @@ def test_a_batch_that_collate_fn_refuses_shows_no_input() -> None:
     assert fault == "returns batch['x'] with 3 channels first, train without a channel axis"
     own.epoch.batches[0] = replace(own.epoch.batches[0], incident=None)
     assert len(mismatches(own, other)) == 1
+
+
+def columns(values: Any) -> list[dict[str, Any]]:
+    """Samples of a row of eight floats, and one of these values each."""
+    rows = torch.randn(len(values), 8, generator=torch.Generator().manual_seed(0))
+    return [{"x": row, "y": torch.tensor(float(value))} for row, value in zip(rows, values, strict=True)]
+
+
+PRICES = torch.randn(60, generator=torch.Generator().manual_seed(1)).exp() * 40_000
+OFFSETS = torch.randn(60, generator=torch.Generator().manual_seed(2))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "differs"),
+    [
+        (PRICES, PRICES.log1p(), True),
+        (OFFSETS * 1000, OFFSETS, True),  # millimetres and metres, on both sides of zero
+        (torch.linspace(0, 3650, 60), torch.linspace(0, 30, 60), False),  # days of a long and of a short recording
+        (PRICES, PRICES[(PRICES > 40_000) & (PRICES < 42_000)].repeat(20), False),  # a part of the range
+        (PRICES, PRICES.index_fill(0, torch.tensor([3, 9]), 1e8), False),  # two extreme values
+        (torch.ones(60), OFFSETS.exp() * 1e-4, False),  # no weights
+    ],
+    ids=["logarithm", "offsets", "times", "part", "outliers", "weights"],
+)
+def test_the_range_of_targets(own: Any, other: Any, differs: bool) -> None:
+    for one, two in ((own, other), (other, own)):
+        found = mismatches(lab("val", columns(one)), lab("train", columns(two)))
+        assert [("['y']" in each.fault, each.ambiguous) for each in found] == [(True, True)] * differs
+
+
+def test_sides_that_are_exchanged() -> None:
+    wide = torch.rand(3, 16, 24)
+    (fault,) = faults([{"x": wide}] * 8, [{"x": wide.mT}] * 8)
+    assert fault == "returns batch['x'] as 16 rows of 24 pixels, train as 24 rows of 16"
+    assert not faults([{"x": wide}] * 8, [{"x": wide}] * 8 + [{"x": wide.mT}] * 8)  # images of both orientations
 
 
 def test_the_range_of_values() -> None:
@@ -138,7 +175,7 @@ def test_an_order_that_training_draws_is_no_mismatch(drawn: tuple[str, ...], dif
     fits = {"train": Fit("", "float32", "RGB", other_orders=drawn, **gains), "val": Fit("", "float32", "BGR", **gains)}
 
     def played(name: str) -> Any:
-        charts = SimpleNamespace(root="sample", fits=(fits[name],))
+        charts = SimpleNamespace(root="sample", fits=(fits[name],), decoded=True)
         return SimpleNamespace(facts=SimpleNamespace(name=name), images=SimpleNamespace(charts=charts))
 
     train, val = played("train"), played("val")

@@ -14,8 +14,8 @@ from torchvision import tv_tensors
 
 from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.geometry.charted_reader import replaced_in_cache
 from dataguard.lab.geometry.charts import ChartPainter
+from dataguard.lab.images.cached_images import replaced_in_cache
 from dataguard.lab.images.painter import Painter, in_container_of
 from dataguard.settings.settings import Settings
 
