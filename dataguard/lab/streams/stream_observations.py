@@ -38,7 +38,7 @@ from dataguard.lab.streams import orders
 from dataguard.lab.streams.offsets import Offsets, find_offsets, offset_names
 from dataguard.lab.streams.orders import Contents, Orders, StreamOrder
 from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
-from dataguard.lab.streams.resume import Resumes, find_resumes
+from dataguard.lab.streams.resume import NewProcess, Restart, Resumes, find_restart, find_resumes
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
@@ -156,6 +156,10 @@ class Streams:
     def resumes(self, workers: int) -> Resumes:
         """What the loader yields after an interruption and a restore, with so many workers."""
         return find_resumes(self._subject, workers)
+
+    def restart(self, workers: int, **differs: bool) -> Restart:
+        """The same in a new process that differs in these ways from the first one: fields of `NewProcess`."""
+        return find_restart(self._subject, workers, self.resumes(workers), NewProcess(**differs))
 
 
 DEFAULT_RANKS, MOST_RANKS = 2, 4
