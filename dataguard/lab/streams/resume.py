@@ -10,13 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from xxhash import xxh3_64_digest
-
 from dataguard.core.incident import LoaderRaised
 from dataguard.core.model import Undecided
-from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
+from dataguard.lab.core.leaves import leaves_of, rows_of
 from dataguard.lab.core.records import Index, SampleRecord
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.process.incidents import read_spools
@@ -329,20 +325,7 @@ def _batches(loader: Any) -> Iterator[tuple[Identity, tuple[bytes, ...]]]:
     with gate("iterate"):
         iterator = iter(loader)
         for number, batch in enumerate(iterator, 1):
-            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch)), _rows_of(batch)
+            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch)), rows_of(batch)
             if number == MOST_BATCHES:
                 shut(iterator)
                 break
-
-
-def _rows_of(batch: Any) -> tuple[bytes, ...]:
-    """The digests of the samples in a batch, as rows of all its arrays; none if these are of several lengths."""
-    leaves = [leaf for _, leaf in iter_leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray) and leaf.ndim]
-    lengths = {len(leaf) for leaf in leaves}
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if len(lengths) != 1 or any(tensor.device.type != "cpu" or tensor.layout != torch.strided for tensor in tensors):
-        return ()
-    arrays = [np.ascontiguousarray(array_of(leaf)) for leaf in leaves]
-    if any(array.dtype.hasobject for array in arrays):
-        return ()
-    return tuple(xxh3_64_digest(b"".join(array[row].tobytes() for array in arrays)) for row in range(*lengths))

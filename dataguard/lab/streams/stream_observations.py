@@ -41,6 +41,7 @@ from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
 from dataguard.lab.streams.resume import NewProcess, Restart, Resumes, find_restart, find_resumes
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
 from dataguard.lab.subject import Subject
+from dataguard.targets.discovery import through_wrapper
 from dataguard.targets.variants import Loader
 
 
@@ -226,8 +227,9 @@ def watch_for_asking(subject: Subject, folder: Path) -> Location | None:
     with rank_queries() as asked:
         if not subject.target.is_made_once:
             reimported(subject.target.spelling)
-        loader = subject.build(num_workers=0, schedule=lambda inner, batched: _FirstBatch(inner, batched=batched))
-        drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
+        build = partial(subject.build, num_workers=0)
+        loader = build(schedule=lambda inner, batched: _FirstBatch(inner, batched=batched))
+        drive(through_wrapper(loader), Plan(folder, (Records(),), keep_going=True), batches=(1,))
     return asked[0] if asked else None
 
 
