@@ -1,4 +1,4 @@
-"""Loaders that are resumed right in the process that saved their state, and wrong in most others."""
+"""Loaders that are resumed right in the process that saved their state, and wrong in others, or in later epochs."""
 
 from __future__ import annotations
 
@@ -107,6 +107,22 @@ class Shards(IterableDataset[int]):
         self.start = state["done"]
 
 
+class FromStart(Resumable):
+    """It takes a place to start from: of one epoch, of all, or as the share of a rank with a `stride`."""
+
+    state_dict: Any = None  # resumed by its argument
+
+    def __init__(self, start: int = 0, *, is_once: bool = False, **share: int) -> None:
+        super().__init__()
+        self.start, self.is_once = start, is_once
+        vars(self).update(share)
+
+    def __iter__(self) -> Iterator[int]:
+        start = self.start
+        self.start = 0 if self.is_once else start
+        return iter(self.order()[start :: vars(self).get("stride")])
+
+
 class Noisy(Dataset[torch.Tensor]):
     """Many samples, each with noise."""
 
@@ -118,8 +134,11 @@ named: dict[str, Callable[[], DataLoader[Any]]] = {
     "global_generator": lambda: DataLoader(Noisy(), batch_size=4, sampler=FromGlobalGenerator(4000)),
     "module": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=OfModule()),
     "set": lambda: DataLoader(Shards(is_sorted=False), batch_size=4),
+    "start_stays": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=FromStart()),
     "drawn_once": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=DrawnOnce()),
     "epoch": lambda: DataLoader(Noisy(), batch_size=4, sampler=Resumable(4000)),
     "sorted": lambda: DataLoader(Shards(is_sorted=True), batch_size=4),
+    "start_once": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=FromStart(is_once=True)),
+    "start_of_rank": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=FromStart(stride=1)),
 }
-"""All of them, by name: the last two are right."""
+"""All of them, by name: the last four are right."""
