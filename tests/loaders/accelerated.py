@@ -74,9 +74,9 @@ class SentToAll:
 
     def __iter__(self) -> Iterator[Any]:
         is_reader = not dist.is_initialized() or dist.get_rank() == 0
-        batches = iter(self.loader) if is_reader else iter(())
+        batches: Iterator[Any] = iter(self.loader) if is_reader else iter(())
         while True:
-            sent = [next(batches, None)]
+            sent: list[Any] = [next(batches, None)]
             if dist.is_initialized():
                 dist.broadcast_object_list(sent, 0)
             if sent[0] is None:
