@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -413,6 +415,64 @@ class Remembering(RunningOn):
 def good_generator() -> DataLoader[Any]:
     """The order runs on, and the state says from where."""
     return sampled(Remembering())
+
+
+class Named(Continued):
+    """One whose order follows from its epoch and from the `hash` of a name, which is another one in each process."""
+
+    def order(self) -> list[int]:
+        """The order of this epoch."""
+        return random.Random(hash("train") + self.epoch).sample(range(40), 40)  # culprit
+
+
+def bad_new_process() -> DataLoader[Any]:
+    """In the process that saved it, the state is enough."""
+    return sampled(Named())
+
+
+class Checksummed(Continued):
+    """One whose order follows from a checksum of a name; a set of names only says which there are."""
+
+    NAMES = frozenset(("train", "val"))
+
+    def order(self) -> list[int]:
+        """The order of this epoch."""
+        assert "train" in self.NAMES
+        return random.Random(zlib.crc32(b"train") + self.epoch).sample(range(40), 40)
+
+
+def good_checksum() -> DataLoader[Any]:
+    """A checksum is the same in all processes."""
+    return sampled(Checksummed())
+
+
+class KeptSeed(Continued):
+    """One that draws a seed from the global generator, and a `hash`, and keeps it in its state."""
+
+    seed = 0
+
+    def order(self) -> list[int]:
+        """The order of this epoch."""
+        return random.Random(self.seed).sample(range(40), 40)
+
+    def __iter__(self) -> Iterator[int]:
+        if not self.is_restored:
+            self.seed = hash("train") ^ random.getrandbits(31)
+        return super().__iter__()
+
+    def state_dict(self) -> State:
+        """Where it is, in which order."""
+        return {**super().state_dict(), "seed": self.seed}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on in the same order."""
+        super().load_state_dict(state)
+        self.seed = state["seed"]
+
+
+def good_saved_seed() -> DataLoader[Any]:
+    """What differs in each process is saved."""
+    return sampled(KeptSeed())
 
 
 class PerEpoch(Continued):

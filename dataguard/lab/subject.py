@@ -159,17 +159,17 @@ class Subject(ABC):
                 loader = self._checkpoint.variant(self.facts.name, wanted, reuse=reuse)
             if loader is not None:
                 return loader
-        stride = 0 if same_seed else RANK_STRIDE
+        offset = 0 if same_seed else RANK_STRIDE * (rank_arguments or {}).get("rank", 0)
         target, name = self.target, self.facts.name
         if rank_arguments and not target.is_object:  # its modules may read its rank, or seed from the system
-            seed_global_generators(self.settings.seed + stride * rank_arguments.get("rank", 0))
+            seed_global_generators(self.settings.seed + offset)
             if target.runs_once:
                 here = RankHere(rank_arguments["rank"], rank_arguments["world_size"])
                 run_again(target.spelling, here, torchrun_variables(os.environ))
             target = newly_imported(target)
         try:
             loader = self._called_again(
-                lambda: gated_build(target, name, self.settings, wanted, rank_arguments, stride)
+                lambda: gated_build(target, name, self.settings, wanted, rank_arguments, offset)
             )
         except UsageError as error:
             if not rank_arguments or not target.runs_once:
@@ -177,11 +177,14 @@ class Subject(ABC):
             raise NotTested(f"the script makes no loader {name!r} on rank {rank_arguments['rank']}") from error
         return through_wrapper(loader) if wrapped else loader
 
-    def rebuild(self, *, seed: int | None = None, **overrides: Any) -> Loader:
-        """Make the loader in this process, from newly imported modules, perhaps in a run with another `seed`."""
+    def rebuild(self, *, seed: int | None = None, offset: int = 0, **overrides: Any) -> Loader:
+        """Make the loader in this process, from newly imported modules, perhaps in a run with another `seed`.
+
+        The seeds of the global generators differ by `offset` from that, which the factory gets.
+        """
         wanted = {**requested(self.settings), **overrides}
         settings = self.settings if seed is None else replace(self.settings, seed=seed)
-        return self._called_again(lambda: rebuild(self.target, self.facts.name, settings, wanted))
+        return self._called_again(lambda: rebuild(self.target, self.facts.name, settings, wanted, offset))
 
     def call_again(self, arguments: Mapping[str, int]) -> Loader:
         """Call the factory once more in this process, with these arguments, from the modules that are imported."""

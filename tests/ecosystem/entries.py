@@ -178,5 +178,40 @@ BUGS = (
   ```
 """,
     ),
+    Bug(
+        "accelerate",
+        "1.15.0, with torchdata 0.11.0",
+        "data_loader.py:503",
+        "with `use_stateful_dataloader` the state has the position in an epoch, and `None` for the sampler: torch's "
+        "`BatchSampler` and `RandomSampler`, which `prepare` passes on, have no state, and the seed of the order is "
+        "drawn from the global generator as an epoch begins; a resumed epoch repeats some samples and leaves out as "
+        "many (DG209). `use_seedable_sampler=True` seeds the order with the epoch, which training sets by `set_epoch`. "
+        "[#4195](https://github.com/huggingface/accelerate/issues/4195) describes the same on several ranks",
+        """\
+  <!-- not run: needs this release of the library -->
+  ```python
+  import torch
+  from accelerate import Accelerator, DataLoaderConfiguration
+  from torch.utils.data import DataLoader
+
+
+  def prepared():
+      torch.manual_seed(0)
+      configuration = DataLoaderConfiguration(use_stateful_dataloader=True)
+      return Accelerator(cpu=True, dataloader_config=configuration).prepare(DataLoader(range(6), shuffle=True))
+
+
+  loader = prepared()
+  list(loader)
+  second_epoch = iter(loader)
+  read = [int(next(second_epoch)) for _ in range(3)]
+  state = loader.state_dict()
+  again = prepared()
+  again.set_epoch(1)
+  again.load_state_dict(state)
+  print(read, [*map(int, second_epoch)], [*map(int, again)])  # [2, 3, 1] [5, 4, 0] [2, 1, 4]
+  ```
+""",
+    ),
 )
 """Defects of public releases."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch.distributed as dist
 from accelerate import Accelerator, DataLoaderConfiguration, PartialState
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, Subset
 
-from sample_datasets._parts import Pictures, picture
+from sample_datasets._parts import Pictures, brighten, picture
 
 
 def asked() -> DataLoader[Any]:
@@ -50,13 +51,55 @@ def dispatched() -> Any:
     return Accelerator(cpu=True).prepare(DataLoader(Numbered(), batch_size=4))
 
 
-def dispatched_map() -> Any:
-    """Pictures that rank 0 reads for all ranks."""
+def _dispatched(loader: DataLoader[Any]) -> Any:
     configuration = DataLoaderConfiguration(dispatch_batches=True)
-    return Accelerator(cpu=True, dataloader_config=configuration).prepare(DataLoader(Pictures(40), batch_size=4))
+    return Accelerator(cpu=True, dataloader_config=configuration).prepare(loader)
+
+
+def dispatched_augmented() -> Any:
+    """Pictures that workers of rank 0 read for all ranks."""
+    return _dispatched(DataLoader(Pictures(40, brighten), batch_size=4, shuffle=True, num_workers=2))
+
+
+def dispatched_val() -> Any:
+    """43 pictures that rank 0 reads: the last batch is made even with one of the first."""
+    return _dispatched(DataLoader(Pictures(43), batch_size=4))
+
+
+class SentToAll:
+    """Rank 0 reads, and each rank gets whole batches."""
+
+    def __init__(self) -> None:
+        self.loader = DataLoader(Numbered(), batch_size=4)
+
+    def __iter__(self) -> Iterator[Any]:
+        is_reader = not dist.is_initialized() or dist.get_rank() == 0
+        batches: Iterator[Any] = iter(self.loader) if is_reader else iter(())
+        while True:
+            sent: list[Any] = [next(batches, None)]
+            if dist.is_initialized():
+                dist.broadcast_object_list(sent, 0)
+            if sent[0] is None:
+                return
+            yield sent[0]
+
+
+def sent_to_all() -> Any:
+    """Every rank trains on everything."""
+    return SentToAll()
 
 
 named: dict[str, Callable[[], Any]] = {
-    made.__name__: made for made in (asked, asked_wrong, prepared, prepared_val, dispatched, dispatched_map)
+    made.__name__: made
+    for made in (
+        asked,
+        asked_wrong,
+        prepared,
+        prepared_val,
+        dispatched,
+        dispatched_augmented,
+        dispatched_val,
+        sent_to_all,
+    )
 }
 """All of them, by name."""

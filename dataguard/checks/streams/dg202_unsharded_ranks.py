@@ -50,7 +50,8 @@ def dg202_unsharded_ranks(lab: Lab) -> Judgement:
     coverage = Coverage({"samples": sum(samples.values()), "ranks": len(samples)})
     if lab.facts.kind == "map" and not shards.same_dataset:
         raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
-    doubled, first = _streamed(lab, shards) if lab.facts.kind == "stream" else _dealt(shards)
+    is_read = lab.facts.kind == "stream" and not shards.received
+    doubled, first = _streamed(lab, shards) if is_read else _dealt(shards)
     if doubled and shards.alone.total > 1:
         at_least = "" if shards.alone.ended else "at least "
         at = _place(lab)

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
+from dataguard.core.incident import observed_or_none
+from dataguard.core.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    Location,
+    NotApplicable,
+    Severity,
+    Undecided,
+    without_empty,
+)
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.streams.offsets import OffsetRun, Offsets
-    from dataguard.lab.streams.resume import Batches, Point, Resumes, Run
+    from dataguard.lab.streams.resume import Batches, Point, Restart, Resumes, Run
 
 DISTINCT_SHARE = 0.5
 """The share of batches that differ from all others in a leaf by which batches are recognised."""
 KNOWN_SHARE = 0.9
 """The share of samples that were read before, from which on other batches mean a different order."""
+OTHER_SHARE = 0.25
+"""The share of indices that were read before, below which two orders differ: the right one has half of them."""
 FEWEST_EPOCHS = 2
 """A restored run that continues has the rest of an epoch, and the next one."""
 OTHER_WORKERS = 2
@@ -31,8 +43,9 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
 
     Symptom: after each restart some samples are seen again and others never, or the epoch restarts.
     Cause: the state lacks something that determines the remaining batches: the position in the epoch, the order of a
-        shuffling sampler, the epoch number, or what the workers have prefetched; or it cannot be saved. Or a sampler
-        that starts at an offset does so in every later epoch.
+        shuffling sampler, the epoch number, or what the workers have prefetched; or it cannot be saved. Or it holds for
+        the process alone that saved it: an order drawn from a global generator or by hashes of strings, an `id`. Or a
+        sampler that starts at an offset does so in every later epoch.
     Fix: save the number of batches already yielded, and the RNG state from which this epoch's order was drawn;
         torchdata's StatefulDataLoader does both for samplers and datasets that have a `state_dict`. Set an offset back
         once the epoch that was continued has ended.
@@ -70,8 +83,84 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
             ),
             at=lab.places.state,
         )
+    elsewhere, note = (None, None) if by_point else _in_new_process(lab, resumes)
+    if elsewhere is not None:
+        yield elsewhere
     exercised = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
-    return Coverage(exercised, None if by_point or at_offsets else _latent(lab))
+    is_faulty = by_point or at_offsets or elsewhere
+    return Coverage(exercised, None if is_faulty else note or _latent(lab))
+
+
+SETS = "sets_backward"
+CAUSES: dict[str, tuple[Mapping[str, bool], str]] = {
+    "its objects are new ones": ({}, "save values: an id and what a module holds are those of one process"),
+    "strings have other hashes, and sets of them another order": (
+        {SETS: True},
+        "sort the set, and derive numbers from strings with zlib.crc32",
+    ),
+    "the global generators have drawn other numbers": (
+        {"read": True},
+        "seed the order with the epoch, or save the state of the generator from which it is drawn",
+    ),
+}
+"""What differs in a new process, with the arguments of `Streams.restart` for that alone, and what helps."""
+
+
+def _in_new_process(lab: Lab, resumes: Resumes) -> tuple[Finding | None, str | None]:
+    """What a restart in a new process does wrong, if one in a fork of the first process is right; or else a note.
+
+    All that differs between two processes of one training is changed at once; if that matters, one after the other.
+    """
+
+    def restart(**differs: bool) -> tuple[Restart, str | None] | None:
+        made = observed_or_none(lambda: lab.streams.restart(lab.facts.num_workers, **differs))
+        if made is None:
+            return None
+        return made, _fault_of_restart(resumes, made, is_same_data=bool(differs) and "made" not in differs)
+
+    reads = resumes.method.load is None  # functions of the user restore what training draws, too
+    sets_backward = True  # the first process may have the same order of a small set, so that both are tried
+    tried = restart(sets_backward=sets_backward, read=reads)
+    if tried and not tried[1] and tried[0].hashed:
+        sets_backward = False
+        tried = restart(sets_backward=sets_backward, read=reads)
+    if tried is None:
+        return None, None
+    if not tried[1]:
+        unseeded = restart(made=True) if reads else None
+        fault = unseeded and unseeded[1]
+        note = f"if the global generators are not seeded before it is made, it {fault} after a restart"
+        return None, note if fault else None
+    for words, (differs, fix) in CAUSES.items():
+        cause = restart(**{name: sets_backward if name == SETS else value for name, value in differs.items()})
+        if cause and cause[1]:
+            lines = [Location(*place) for place in cause[0].hashed if place]
+            evidence = {"differs there": words, "fix here": fix, "at": [f"{at.file}:{at.line}" for at in lines]}
+            message = f"restored {cause[0].point} in a new process, the loader {cause[1]}"
+            at = next(iter(lines), None) or lab.places.state
+            return Finding(message=message, evidence=without_empty(evidence), at=at), None
+    return None, None
+
+
+def _fault_of_restart(resumes: Resumes, restart: Restart, *, is_same_data: bool) -> str | None:
+    """What is wrong after a restart in a new process; samples of other data than those of the first one say nothing."""
+    point, run = restart.point, restart.run
+    try:
+        fault = _fault(resumes, point, run, _stable(resumes))
+    except Undecided:  # unknown samples, which an order of many may begin with
+        yielded, expected = resumes.reference.compared(point, run)
+        read = run.indices & resumes.reference.indices
+        is_order = len(read) < OTHER_SHARE * len(run.indices) and [*map(len, yielded)] == [*map(len, expected)]
+        return "continues at the right position in another order" if is_same_data and is_order else None
+    return fault if is_same_data or run.refused or _are_known(resumes, run) else None
+
+
+def _are_known(resumes: Resumes, run: Run) -> bool:
+    """Whether nearly all samples of a restored run were read before, too."""
+    read, known = (
+        one.samples or {row for rows in one.rows for row in chain(*rows)} for one in (run, resumes.reference)
+    )
+    return len(read & known) > KNOWN_SHARE * len(read)
 
 
 def _judged(lab: Lab, resumes: Resumes) -> dict[str, str]:
@@ -117,10 +206,9 @@ def faults(resumes: Resumes) -> dict[str, str]:
 
     Raises Undecided when two uninterrupted runs differ, or when random and wrong batches cannot be distinguished.
     """
-    reference, asked = resumes.reference, resumes.asked
-    if asked.refused:
-        return {"in another process": f"fails: its state cannot be pickled ({asked.refused})"}
-    stable = [path for path in _paths(reference) if _leaf(reference, path) == _leaf(asked, path)]
+    if resumes.asked.refused:
+        return {"in another process": f"fails: its state cannot be pickled ({resumes.asked.refused})"}
+    stable = _stable(resumes)
     if not stable:
         raise Undecided("two uninterrupted runs yield different batches")
     by_point: dict[str, str] = {}
@@ -139,9 +227,10 @@ def faults(resumes: Resumes) -> dict[str, str]:
     return by_point
 
 
-def _paths(run: Run) -> list[str]:
-    """The leaves that batches have."""
-    return list(dict.fromkeys(path for epoch in run.epochs for batch in epoch for path, _ in batch))
+def _stable(resumes: Resumes) -> list[str]:
+    """The leaves of batches that are the same in two uninterrupted runs."""
+    paths = dict.fromkeys(path for epoch in resumes.reference.epochs for batch in epoch for path, _ in batch)
+    return [path for path in paths if _leaf(resumes.reference, path) == _leaf(resumes.asked, path)]
 
 
 def _leaf(run: Run, path: str) -> list[Batches]:

@@ -24,7 +24,7 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
     """
     lab.facts.need_role(*EVALUATION, otherwise="a few repeated samples do no harm")
-    if lab.facts.kind == "stream":
+    if lab.facts.kind == "stream" and not lab.ranks.hand_out:
         raise NotApplicable("a stream has no sampler to pad it")
     shards = lab.ranks.shards()
     if not shards.same_dataset:

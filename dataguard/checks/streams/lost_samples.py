@@ -65,9 +65,10 @@ def streamed_losses(lab: Lab, exercised: dict[str, int]) -> Iterator[tuple[Loss,
     if ranks:
         lab.ranks.need_single()
         exercised |= {"ranks": lab.ranks.world}
-        loss = find_loss(lab.ranks.stream, partial(shares, 0))
+        handed_out = lab.ranks.hand_out
+        loss = dealt_loss(lab.ranks.shards()) if handed_out else find_loss(lab.ranks.stream, partial(shares, 0))
         exercised |= {"samples": loss.of}
-        if loss.samples:
+        if loss.samples and not handed_out:
             require_loss(find_loss(partial(lab.ranks.stream, same_seed=True), partial(shares, 0)))
         yield replace(loss, alone=min(alone, loss.samples)), NO_RANK
 

@@ -23,7 +23,7 @@ from uuid import UUID
 
 import numpy as np
 import torch
-from xxhash import xxh3_64
+from xxhash import xxh3_64, xxh3_64_digest
 
 from dataguard.lab.core.object_graph import is_handle
 from dataguard.lab.core.records import FEWEST_VALUES, LeafRecord
@@ -358,3 +358,16 @@ def _strided_parts(leaf: Any) -> list[torch.Tensor]:
     if leaf.is_nested:
         return list(leaf.unbind())
     return [leaf] if leaf.layout is torch.strided else []
+
+
+def rows_of(batch: Any) -> tuple[bytes, ...]:
+    """The digests of the samples in a batch, as rows of all its arrays; none if these are of several lengths."""
+    leaves = [leaf for _, leaf in iter_leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray) and leaf.ndim]
+    lengths = {len(leaf) for leaf in leaves}
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    if len(lengths) != 1 or any(tensor.device.type != "cpu" or tensor.layout != torch.strided for tensor in tensors):
+        return ()
+    arrays = [np.ascontiguousarray(array_of(leaf)) for leaf in leaves]
+    if any(array.dtype.hasobject for array in arrays):
+        return ()
+    return tuple(xxh3_64_digest(b"".join(array[row].tobytes() for array in arrays)) for row in range(*lengths))

@@ -28,7 +28,6 @@ from dataguard.lab.core.source_location import Place, is_own, made_at, samples_a
 from dataguard.lab.culprit.line_trace import line_of_change
 from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads
 from dataguard.lab.dataset.crossed_reads import CrossedReads, find_crossed
-from dataguard.lab.dataset.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.dataset.index_semantics import Ends, IndexSemantics, find_ends, hints_of, probe_semantics
 from dataguard.lab.dataset.listing_order import Listing, listed
 from dataguard.lab.dataset.missing_file import (
@@ -49,6 +48,7 @@ from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading import fresh_import
 from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
+from dataguard.lab.reading.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.splits import split_overlap

@@ -31,7 +31,7 @@ from dataguard.lab.randomness.worker_draws import (
 )
 from dataguard.lab.ranks import shares
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
-from dataguard.lab.ranks.shares import SINGLE, DealtIndices, RankOverlap, Shards, Share, content_of, share_of
+from dataguard.lab.ranks.shares import SINGLE, DealtIndices, RankOverlap, Received, Shards, Share, content_of, share_of
 from dataguard.lab.reading.experiment import Readings, readings_of, run, seconds_of
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.rng.frozen_rng import RngFreezer
@@ -40,6 +40,7 @@ from dataguard.lab.streams import stream_observations
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import Request, StreamTrace
 from dataguard.lab.subject import Subject
+from dataguard.targets.discovery import through_wrapper
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
@@ -93,6 +94,8 @@ class Ranks:
         world = self.world
         if world == self.per_group:
             raise NotApplicable(f"{world} ranks read the same batches, as the contract says, with the same numbers")
+        if self.hand_out:
+            raise NotApplicable("one rank reads for all ranks")
         draw = partial(find_rank_items, self._subject, world)
         pairs = partial(rank_pairs, world, per_group=self.per_group)
         comparison = compare_draws(draw, pairs, often=worker_draws.draws_often(self._subject))
@@ -162,9 +165,32 @@ class Ranks:
         holder, totals = self._subject.facts.holder, [share.total for share in shards.ranks]
         if holder and max(totals) == 0:
             raise Undecided(f"{holder} asks no rank for samples")
-        if holder and min(totals) == 0:
-            raise NotTested(f"rank {totals.index(max(totals))} reads for all ranks: {holder} hands its batches out")
-        return shards
+        return self._received(world, max(totals)) if holder and min(totals) == 0 else shards
+
+    @property
+    def hand_out(self) -> bool:
+        """Whether training iterates a wrapper of this loader with which one rank reads for all."""
+        return self._subject.facts.holder is not None and self.shards().received
+
+    def _received(self, world: int, samples: int) -> Shards:
+        """What each rank receives where one of them reads so many samples, for all."""
+        subject, most = self._subject, MOST_READ
+        self.need_single()
+        subject.afford_reads("received on ranks", 2 * samples)
+
+        def alone(folder: Path) -> Received:
+            return shares.receive(lambda **others: through_wrapper(subject.build(**others)), folder, most)
+
+        def on_ranks(folder: Path) -> list[Received]:
+            def receive(rank: Rank) -> Received:
+                return shares.receive(partial(subject.build, rank.arguments, wrapped=True), rank.folder)
+
+            return run_ranks(world, folder, receive, joined=self._joined)
+
+        single: Received = subject.observe("received in one process", alone) if samples < most else ()
+        if samples >= most or sum(map(len, single)) >= most:
+            raise NotTested(f"one rank reads for all, and an epoch has more than {most} samples")
+        return shares.received_shards(single, self._observed(("received", world), on_ranks)).of_groups(self.per_group)
 
     def _of_each(self, world: int, same_seed: bool) -> Shards:
         is_map = self._subject.facts.kind == "map"

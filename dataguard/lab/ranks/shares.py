@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
@@ -15,18 +16,21 @@ from torch.utils.data import Subset
 
 from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.leaves import leaves_of, rows_of
 from dataguard.lab.core.loader_facts import LoaderFacts, length_of
 from dataguard.lab.core.records import plain_index
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.ranks.rank_processes import Rank, rank_folder, run_ranks
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
-from dataguard.lab.rng.frozen_rng import RngFreezer
+from dataguard.lab.rng.frozen_rng import RngFreezer, SeededSamples
 from dataguard.lab.rng.rng_discovery import SEED
+from dataguard.lab.spy.drive import watch
 from dataguard.lab.spy.sample_ledger import LedgerResolution
+from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams.orders import PROBED_SAMPLES
 from dataguard.lab.streams.stream_trace import Request, StreamRun, StreamTrace, read_stream, run_stream
+from dataguard.targets.discovery import iterated
 from dataguard.targets.variants import Loader, unwrapped
 
 SINGLE = "the epoch of a single process"
@@ -83,13 +87,15 @@ class Shards:
 
     `same_dataset`: an index of a map-style dataset gives the same sample on every rank; None for streams. `of` is the
     dataset whose indices are given: what torch's `Subset` wraps where each rank has a subset of its own. It is
-    `SINGLE` where ranks have datasets of their own, and their samples are recognised by content.
+    `SINGLE` where ranks have datasets of their own, and their samples are recognised by content; and where one rank
+    reads for all, and samples are the rows of batches that ranks `received`.
     """
 
     ranks: tuple[Share, ...]
     alone: Share
     same_dataset: bool | None = None
     of: str = "dataset"
+    received: bool = False
 
     @property
     def covering(self) -> Shards:
@@ -115,7 +121,7 @@ class Shards:
     @property
     def own_datasets(self) -> bool:
         """Whether ranks have datasets of their own, whose samples are recognised by content."""
-        return self.of == SINGLE
+        return self.of == SINGLE and not self.received
 
     @property
     def differ(self) -> bool:
@@ -203,6 +209,38 @@ def content_of(dataset: Any, index: Any, freezer: RngFreezer) -> tuple[bytes, ..
     """The digests of a sample's leaves."""
     with gate("sample"), freezer.frozen(0, 0, {"dataset": dataset}):
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
+
+
+Received = tuple[tuple[bytes, ...], ...]
+"""The digests of the rows in each batch of an epoch."""
+
+
+def receive(build: Callable[..., Loader], folder: Path, most: int = sys.maxsize) -> Received:
+    """Iterate one epoch with seeded samples, or as many batches as hold `most` rows, and return what arrives."""
+    loader = build(num_workers=0)
+    watch(loader, Plan(folder, (SeededSamples(SEED),), carry=True))
+    batches: list[tuple[bytes, ...]] = []
+    with gate("iterate"):
+        for batch in iterated(loader):
+            batches.append(rows_of(batch))
+            if sum(map(len, batches)) >= most:
+                break
+    return tuple(batches)
+
+
+def received_shards(single: Received, ranks: Sequence[Received]) -> Shards:
+    """The shares of ranks that receive what one of them reads. Raises Undecided if rows have no equal in one process.
+
+    So it is with rows that are alike, or that are padded to the longest of other batches.
+    """
+    numbers = {row: number for number, row in enumerate(chain.from_iterable(single))}
+    if len(numbers) < sum(map(len, single)) or not numbers.keys() >= {*chain.from_iterable(chain(*ranks))}:
+        raise Undecided("one rank reads for all, and what the others receive is not recognised")
+
+    def share(batches: Received) -> Share:
+        return Share((tuple(numbers[row] for row in chain(*batches)),), len(batches), ended=True)
+
+    return Shards(tuple(map(share, ranks)), share(single), same_dataset=True, of=SINGLE, received=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,17 +209,16 @@ def gated_build(
     settings: Settings,
     overrides: Mapping[str, Any],
     rank_arguments: Mapping[str, int] | None = None,
-    stride: int = RANK_STRIDE,
+    offset: int = 0,
 ) -> Loader:
     """Seed the global generators, then call the factory for one loader of the target, through the gate.
 
-    `rank_arguments` are `rank` and `world_size`. Unseeded processes draw different numbers, and so do ranks here, whose
-    seeds differ by `stride`; a factory that takes a `seed` gets the same one on each rank, as a launcher would pass it.
+    `rank_arguments` are `rank` and `world_size`. Unseeded processes draw different numbers, and so do those here, whose
+    seeds differ by `offset`; a factory that takes a `seed` gets the same one in each, as a launcher would pass it.
     """
-    rank_arguments = rank_arguments or {}
-    seed_global_generators(settings.seed + stride * rank_arguments.get("rank", 0))
+    seed_global_generators(settings.seed + offset)
     with gate(target.stage):
-        return target.build(loader, {**factory_arguments(settings), **rank_arguments}, **overrides)
+        return target.build(loader, {**factory_arguments(settings), **(rank_arguments or {})}, **overrides)
 
 
 def factory_arguments(settings: Settings) -> dict[str, int]:

@@ -157,13 +157,14 @@ def _made_inside(
     return make(suffix, prefix, folder if dir is None else dir)
 
 
-def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object]) -> Loader:
+def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, object], offset: int = 0) -> Loader:
     """Build a loader from newly imported modules; from the existing ones if they cannot be imported twice.
 
-    The global generators are seeded before, as by a script that seeds first and imports then.
+    The global generators are seeded before, as by a script that seeds first and imports then; `offset` is added to
+    their seed.
     """
-    seed_global_generators(settings.seed)
-    return gated_build(newly_imported(target), name, settings, wanted)
+    seed_global_generators(settings.seed + offset)
+    return gated_build(newly_imported(target), name, settings, wanted, offset=offset)
 
 
 def rebuild_all(

@@ -1,7 +1,9 @@
 """What samplers yield that get a place to start from: `start_index`, `consumed_samples`, `skip_batches` and the like.
 
 Such an offset is an attribute of a sampler, or an argument of its constructor or of the factory. It is recognised by
-its name and by what it does: the first epoch is shorter by so many samples or batches.
+its name and by what it does: the first epoch is shorter by so many samples or batches. A name that may have another
+meaning, such as `seen`, counts only if the epochs are shuffled and the first one continues as it would have: the start
+of a split leaves no rest of an order.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from dataguard.lab.core.loader_facts import attribute
@@ -39,6 +42,8 @@ _UNITS = "index|idx|iter|iters|iteration|iterations|step|steps|batch|batches|sam
 _NAME = re.compile(
     rf"_*(num_)?(start|resume|skip|skipped|consumed)_({_UNITS})|_*consumed|_*skip|_*(start|resume)_offset"
 )
+_WORDS = {"skip", "skips", "skipped", "resume", "resumed", "already", "seen", "consumed", "processed"}
+"""Words of names that are offsets if they do what one does."""
 _RANGE = re.compile(r"_*(end|stop|last|until)(_\w+)?")
 """With such an attribute beside it, a start is that of a share of the dataset, which no epoch leaves."""
 
@@ -78,6 +83,11 @@ class _Slot:
     make: Callable[[int], Loader]
     put: Callable[[int], None] = lambda _: None
 
+    @property
+    def is_named(self) -> bool:
+        """Whether its name has no other meaning."""
+        return _NAME.fullmatch(self.name) is not None
+
 
 def find_offsets(
     build: Callable[[], Loader], again: Callable[[], Loader] | None, factory: Mapping[str, Callable[[int], Loader]]
@@ -112,6 +122,8 @@ def _run(slot: _Slot, value: int, skipped: int, whole: Sequence[Order]) -> Offse
             break
         rest, following = (order for _, order in drawn)
         if len(rest) != len(whole[epoch]) - skipped or set(rest) - set(whole[epoch]):
+            break
+        if not slot.is_named and (rest != whole[epoch][skipped:] or whole[0] == whole[1]):
             break
         runs.append((rest, following))
     return OffsetRun(slot.holder, slot.name, value, skipped, tuple(runs)) if runs else None
@@ -158,7 +170,7 @@ def _attributes(loader: Loader) -> Iterator[_Slot]:
         if any(_RANGE.fullmatch(name) for name in state):
             continue
         for name, value in state.items():
-            if _NAME.fullmatch(name) and type(value) is int and value == 0:
+            if _may_be_offset(name, state) and type(value) is int and value == 0:
                 yield _Slot(type(sampler).__name__, name, lambda _: loader, partial(setattr, sampler, name))
 
 
@@ -169,7 +181,7 @@ def _arguments(loader: Loader, again: Callable[[], Loader]) -> Iterator[_Slot]:
         held = getattr(sampler, "__dict__", {})
         if any(map(_RANGE.fullmatch, held)):
             continue
-        for name in offset_names(kind.__init__):
+        for name in offset_names(kind.__init__, held):
             if not {name, f"_{name}"} & held.keys():
                 yield _Slot(kind.__name__, name, partial(_with_argument, again, kind, name))
 
@@ -206,7 +218,17 @@ def _samplers(loader: Loader) -> list[Any]:
     return list({id(sampler): sampler for sampler in found if sampler is not None}.values())
 
 
-def offset_names(function: Callable[..., Any]) -> list[str]:
-    """The arguments of a factory that are offsets by their names."""
-    names = [parameter.name for parameter in parameters_of(function)]
-    return [] if any(map(_RANGE.fullmatch, names)) else [name for name in names if _NAME.fullmatch(name)]
+def offset_names(function: Callable[..., Any], held: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """The arguments of a function that may be offsets by their names; `held` are the attributes of what it makes."""
+    parameters = {parameter.name: parameter.default for parameter in parameters_of(function)}
+    beside = {**held, **parameters}
+    if any(map(_RANGE.fullmatch, parameters)):
+        return []
+    return [name for name in parameters if _may_be_offset(name, beside)]
+
+
+def _may_be_offset(name: str, held: Mapping[str, Any]) -> bool:
+    """Whether a name may be that of an offset: a plain start may also be a rank, if a stride of 1 is beside it."""
+    words = set(name.lower().split("_"))
+    has_stride = any(type(value) is int and value == 1 for value in held.values())
+    return bool(_NAME.fullmatch(name) or words & _WORDS or ("start" in words and not has_stride))

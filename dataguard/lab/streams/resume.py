@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from xxhash import xxh3_64_digest
-
 from dataguard.core.incident import LoaderRaised
 from dataguard.core.model import Undecided
-from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
-from dataguard.lab.core.records import SampleRecord
+from dataguard.lab.core.leaves import leaves_of, rows_of
+from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.core.source_location import Place
 from dataguard.lab.process.incidents import read_spools
+from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.epoch_trace import gate
+from dataguard.lab.reading.fresh_import import Places, own_sources
+from dataguard.lab.reading.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.rng.frozen_rng import SeededSamples
-from dataguard.lab.rng.rng_discovery import SEED
+from dataguard.lab.rng.rng_discovery import SEED, seed_global_generators
 from dataguard.lab.spy.drive import announce_epoch, shut, watch
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.worker_spy import Plan
@@ -73,8 +74,9 @@ class Run:
     """The batches of two epochs; `ended`: the first one was read to its end.
 
     `states` are pickled states along the way, and `by_json` those that a round trip through JSON changed; `refused`
-    says why a state could not be pickled or restored. `samples` are the identities of all samples that were read, and
-    `rows` those of each batch. A restored run has the rest of an epoch and, after the first interruption, the next one.
+    says why a state could not be pickled or restored. `samples` are the identities of all samples that were read,
+    `indices` those of a map-style dataset, and `rows` the identities in each batch. A restored run has the rest of an
+    epoch and, after the first interruption, the next one.
     """
 
     epochs: tuple[Batches, ...]
@@ -83,6 +85,7 @@ class Run:
     by_json: Mapping[Point, bytes] = field(default_factory=dict)
     refused: str | None = None
     samples: frozenset[Identity] = frozenset()
+    indices: frozenset[Index] = frozenset()
     rows: tuple[Rows, ...] = ()
 
     @property
@@ -131,10 +134,10 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
 
     Raises NotApplicable for a loader without a state.
     """
-    others: dict[str, Any] = {"num_workers": workers} | ({"multiprocessing_context": "fork"} if workers else {})
 
     def build() -> Loader:
-        loader: Loader = through_wrapper(subject.build(**others))
+        loader: Loader = through_wrapper(subject.build(**_workers(workers)))
+        seed_global_generators(subject.settings.seed)  # Python's has another state in each fork
         return loader
 
     method = subject.observe(
@@ -165,11 +168,70 @@ def find_resumes(subject: Subject, workers: int) -> Resumes:
     return Resumes(reference, asked, restored, by_json, reseeded, method)
 
 
+def _workers(count: int) -> dict[str, Any]:
+    """The arguments of a loader with so many workers."""
+    return {"num_workers": count} | ({"multiprocessing_context": "fork"} if count else {})
+
+
 def _with_samples(folder: Path, run: Run | None) -> Run:
     if run is None:
         raise Undecided("the budget ran out while a state was restored")
-    records = (record for record in read_spools(folder) if isinstance(record, SampleRecord))
-    return replace(run, samples=frozenset(record.digest for record in records))
+    records = [record for record in read_spools(folder) if isinstance(record, SampleRecord)]
+    indices = frozenset(record.index for record in records if record.index is not None)
+    return replace(run, samples=frozenset(record.digest for record in records), indices=indices)
+
+
+OTHER_SEED = 1_000_003
+"""What is added to the seeds of global generators in a process that did not draw what the first one drew."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewProcess:
+    """A process in which the user's modules are imported again, and the loader is made of new objects.
+
+    `sets_backward` is one of two orders of sets of strings, and of what their hashes are; None: that of the first
+    process. `made` and `read`: global generators have other states as the loader is made, and as it is restored.
+    """
+
+    sets_backward: bool | None = None
+    made: bool = False
+    read: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The run that was restored at a point in a new process, and where sets and hashes of strings were used there."""
+
+    point: Point
+    run: Run
+    hashed: tuple[Place | None, ...] = ()
+
+
+def find_restart(subject: Subject, workers: int, resumes: Resumes, process: NewProcess) -> Restart:
+    """Restore the state from the middle of an epoch in a new process. Raises Undecided if that would take long."""
+    within = [point for point in resumes.asked.states if point.epoch == 0 and not point.end]
+    if not within or not subject.is_called or not subject.cache.takes_little(subject.factory_seconds):
+        raise Undecided("the loader is not made again, or making it takes long")
+    point = min(within, key=lambda one: abs(one.after - len(resumes.reference.epochs[0]) // 2))
+    state, places = resumes.asked.states[point], Places()
+    if process.sets_backward is not None:
+        rewrite_beforehand(own_sources().values())
+
+    def restart(folder: Path) -> tuple[Run, tuple[Place | None, ...]]:
+        with ExitStack() as stack:
+            if process.sets_backward is not None:
+                stack.enter_context(ordered_sets(places, backward=process.sets_backward))
+                forbid_writes()  # what the factory saves in one order would stay so
+            loader = through_wrapper(subject.rebuild(offset=OTHER_SEED * process.made, **_workers(workers)))
+            seed_global_generators(subject.settings.seed + OTHER_SEED * process.read)
+            return run_restored(loader, folder, resumes.method, point, state), tuple(places)
+
+    def read(folder: Path, restarted: tuple[Run, tuple[Place | None, ...]] | None) -> Restart:
+        run, hashed = restarted or (None, ())
+        return Restart(point, _with_samples(folder, run), hashed)
+
+    key = ("resumes", workers, point, process)
+    return subject.observe(key, restart, read, unobservable=subject.facts.own_iter)
 
 
 def run_epochs(
@@ -263,20 +325,7 @@ def _batches(loader: Any) -> Iterator[tuple[Identity, tuple[bytes, ...]]]:
     with gate("iterate"):
         iterator = iter(loader)
         for number, batch in enumerate(iterator, 1):
-            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch)), _rows_of(batch)
+            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch)), rows_of(batch)
             if number == MOST_BATCHES:
                 shut(iterator)
                 break
-
-
-def _rows_of(batch: Any) -> tuple[bytes, ...]:
-    """The digests of the samples in a batch, as rows of all its arrays; none if these are of several lengths."""
-    leaves = [leaf for _, leaf in iter_leaves(batch) if isinstance(leaf, torch.Tensor | np.ndarray) and leaf.ndim]
-    lengths = {len(leaf) for leaf in leaves}
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    if len(lengths) != 1 or any(tensor.device.type != "cpu" or tensor.layout != torch.strided for tensor in tensors):
-        return ()
-    arrays = [np.ascontiguousarray(array_of(leaf)) for leaf in leaves]
-    if any(array.dtype.hasobject for array in arrays):
-        return ()
-    return tuple(xxh3_64_digest(b"".join(array[row].tobytes() for array in arrays)) for row in range(*lengths))

@@ -38,9 +38,10 @@ from dataguard.lab.streams import orders
 from dataguard.lab.streams.offsets import Offsets, find_offsets, offset_names
 from dataguard.lab.streams.orders import Contents, Orders, StreamOrder
 from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
-from dataguard.lab.streams.resume import Resumes, find_resumes
+from dataguard.lab.streams.resume import NewProcess, Restart, Resumes, find_restart, find_resumes
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
 from dataguard.lab.subject import Subject
+from dataguard.targets.discovery import through_wrapper
 from dataguard.targets.variants import Loader
 
 
@@ -157,6 +158,10 @@ class Streams:
         """What the loader yields after an interruption and a restore, with so many workers."""
         return find_resumes(self._subject, workers)
 
+    def restart(self, workers: int, **differs: bool) -> Restart:
+        """The same in a new process that differs in these ways from the first one: fields of `NewProcess`."""
+        return find_restart(self._subject, workers, self.resumes(workers), NewProcess(**differs))
+
 
 DEFAULT_RANKS, MOST_RANKS = 2, 4
 """How many ranks to run by default for a rank-aware loader, and at most: each is a process with workers of its own."""
@@ -222,8 +227,9 @@ def watch_for_asking(subject: Subject, folder: Path) -> Location | None:
     with rank_queries() as asked:
         if not subject.target.is_made_once:
             reimported(subject.target.spelling)
-        loader = subject.build(num_workers=0, schedule=lambda inner, batched: _FirstBatch(inner, batched=batched))
-        drive(loader, Plan(folder, (Records(),), keep_going=True), batches=(1,))
+        build = partial(subject.build, num_workers=0)
+        loader = build(schedule=lambda inner, batched: _FirstBatch(inner, batched=batched))
+        drive(through_wrapper(loader), Plan(folder, (Records(),), keep_going=True), batches=(1,))
     return asked[0] if asked else None
 
 

@@ -162,6 +162,23 @@ def test_what_training_iterates_in_place_of_a_loader_is_resumed() -> None:
 
 
 @pytest.mark.scan
+def test_a_new_process_and_a_second_epoch_show_what_a_restart_loses() -> None:
+    results = scan("tests.loaders.restarted:named", Settings(select=("DG209",))).results
+    by_name = {result.loader: result for result in results}
+    failed = {name for name, result in by_name.items() if result.status is Status.FAILED}
+    assert failed == {"global_generator", "module", "set", "start_stays"}, by_name
+    causes = {name: by_name[name].findings[0].evidence.get("differs there") for name in ("global_generator", "set")}
+    assert causes == {
+        "global_generator": "the global generators have drawn other numbers",
+        "set": "strings have other hashes, and sets of them another order",
+    }
+    assert "are not seeded before it is made" in (by_name["drawn_once"].reason or "")
+    assert not by_name["epoch"].reason
+    assert by_name["start_once"].exercised == {"offsets": 1}
+    assert by_name["start_of_rank"].status is Status.SKIPPED
+
+
+@pytest.mark.scan
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["stateful", "stateful_stream"])
 def test_torchdata_goes_on_where_it_was(name: str, workers: int) -> None:

@@ -12,8 +12,13 @@ from dataguard.core.model import Status
 from dataguard.lab.reading import rank_queries
 from dataguard.lab.reading.rank_queries import RankState
 
-CODES = ("DG202", "DG203", "DG204", "DG210")
-FAILED = {("DG204", "asked_wrong"), ("DG210", "prepared_val")}
+CODES = ("DG202", "DG203", "DG204", "DG210", "DG108")
+FAILED = {
+    ("DG202", "sent_to_all"),
+    ("DG204", "asked_wrong"),
+    ("DG210", "dispatched_val"),
+    ("DG210", "prepared_val"),
+}
 
 
 def test_a_remembered_rank_is_seen_to_be_asked_if_its_library_is_imported_late(
@@ -42,9 +47,8 @@ def test_what_accelerate_makes_of_a_loader_is_what_ranks_read() -> None:
     report = dataguard.scan("tests.loaders.accelerated:named", select=CODES)
     by_case = {(result.code, result.loader.removeprefix("named.")): result for result in report.results}
     assert {case for case, result in by_case.items() if result.status is Status.FAILED} == FAILED, report.failed
-    for name in ("asked", "prepared"):
+    for name in ("asked", "prepared", "dispatched", "dispatched_augmented"):
         for code in CODES[:3]:
             assert by_case[code, name].status is Status.PASSED, by_case[code, name]
             assert by_case[code, name].exercised["ranks"] == 2
-    for name in ("dispatched", "dispatched_map"):
-        assert "rank 0 reads for all ranks" in (by_case["DG202", name].reason or "")
+    assert by_case["DG108", "dispatched_augmented"].reason == "one rank reads for all ranks"

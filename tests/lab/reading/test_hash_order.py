@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataguard.lab.core.object_graph import _reduced
-from dataguard.lab.dataset.hash_order import OrderedFrozenset, OrderedSet, ordered_sets
 from dataguard.lab.reading.fresh_import import Places
+from dataguard.lab.reading.hash_order import OrderedFrozenset, OrderedSet, ordered_sets
 
 TEXTS = st.sets(st.text(max_size=3), max_size=6)
 
