@@ -63,7 +63,7 @@ class Setting:
         return {**arguments, "prefetch_factor": self.prefetch or 2, "persistent_workers": self.persistent}
 
     def changes_to(self, other: Setting) -> dict[str, Any]:
-        """The arguments to write for another setting; None for one to leave out, as torch refuses it without workers."""
+        """The arguments to write for another setting; None for one that torch refuses without workers."""
         mine, wanted = self.arguments, {**_UNSAID, **other.arguments}
         changed = {name: value for name, value in wanted.items() if value != {**_UNSAID, **mine}[name]}
         return changed | ({} if other.workers else dict.fromkeys(_NEED_WORKERS))
@@ -157,8 +157,9 @@ class Waits:
 class Advice:
     """The fastest setting, and what it changes in the user's code and in the training of a script.
 
-    `at` is the line that constructs the loader, and `diff` the lines to remove (`-`) and to write (`+`). `tried` are the
-    user's own setting and this one in the `script`, where a batch includes its training step; `untried` says why not.
+    `at` is the line that constructs the loader, and `diff` the lines to remove (`-`) and to write (`+`). `tried` are
+    the user's own setting and this one in the `script`, where a batch includes its training step; `untried` says why
+    not.
     """
 
     setting: Setting

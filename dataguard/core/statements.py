@@ -112,7 +112,7 @@ def with_arguments(file: str, line: int, function: str, values: Mapping[str, str
     """The lines that change if a call of `function` at a line gets these keyword arguments, as a diff has them.
 
     An argument of None is left out. Where no such call stands there, it is another one that has any of these arguments.
-    None if there is no such call or several, if it takes some from elsewhere (`**settings`), or if nothing changes.
+    None if there is no such call or several, or if it takes some from elsewhere (`**settings`).
     """
     parsed = None if is_library(file) else _parsed(file)
     if parsed is None:
@@ -136,8 +136,9 @@ def _with_keywords(text: str, call: ast.Call, values: Mapping[str, str | None]) 
     encoded = text.encode()
     starts = [0, *accumulate(len(line) + 1 for line in encoded.split(b"\n"))]
 
-    def span(node: ast.expr | ast.keyword) -> tuple[int, int]:
-        return starts[node.lineno - 1] + node.col_offset, starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
+    def span(node: ast.AST) -> tuple[int, int]:
+        first, last = (getattr(node, name, 1) - 1 for name in ("lineno", "end_lineno"))
+        return starts[first] + _span(node)[0], starts[last] + _span(node)[1]
 
     given = {one.arg: one for one in call.keywords}
     parts = sorted(map(span, (*call.args, *call.keywords)))
@@ -240,6 +241,6 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _span(node: ast.AST) -> tuple[int, int]:
-    """The bytes of a node in a text of one line."""
+    """The bytes of a node in its first line, and in its last one."""
     first, last = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
     return first, last

@@ -195,7 +195,8 @@ class Throughput:
     def _advice(self, sweep: Sweep, fastest: Setting, script: Script | None) -> Advice:
         """What to write for the fastest setting, and how fast the user's training is with it."""
         at = self._subject.facts.made_at
-        changes = {name: None if value is None else repr(value) for name, value in sweep.own.changes_to(fastest).items()}
+        written = sweep.own.changes_to(fastest).items()
+        changes = {name: None if value is None else repr(value) for name, value in written}
         place, diff = None, None
         if at is not None and at.file and at.line:
             place, diff = f"{at.file}:{at.line}", with_arguments(at.file, at.line, "DataLoader", changes)
@@ -451,7 +452,7 @@ class Sweep:
     def _stream(self) -> bool:
         return isinstance(self.loader.dataset, IterableDataset)
 
-    def _variant(self, loader: Loader, setting: Setting, warm_start: bool) -> Loader:  # noqa: FBT001
+    def _variant(self, loader: Loader, setting: Setting, warm_start: bool) -> Loader:
         """A loader under a setting; its order never ends, unless it is a stream."""
         own_arguments = self.own.arguments
         overrides: dict[str, Any] = {
