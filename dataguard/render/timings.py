@@ -70,7 +70,7 @@ def _advice(page: Page, loader: LoaderTimes, advice: Advice) -> None:
     for words in tried_words(loader, advice):
         page.put(words, lead="  ")
     if diff := advised(loader, advice):
-        page.put(f"change {advice.at}:", lead="  ")
+        page.put(f"change {changed_place(advice)}:", lead="  ")
         for line in diff:
             page.put(page.text(line, "green" if line.startswith("+") else "red"), lead="    ", fold=False)
 
@@ -179,7 +179,15 @@ def tried_words(loader: LoaderTimes, advice: Advice) -> list[str]:
 def advised(loader: LoaderTimes, advice: Advice) -> Sequence[str]:
     """The lines to change, unless the training has shown that they do not help."""
     ratio = loader.ratio(advice.tried, str(loader.own), str(advice.setting)) if advice.tried else None
-    return () if ratio is not None and (ratio.alike or ratio.faster) else advice.diff
+    if ratio is not None and (ratio.alike or ratio.faster):
+        return ()
+    changes = loader.own.changes_to(advice.setting).items()
+    return advice.diff or (f"+ {', '.join(f'{name}={value}' for name, value in changes if value is not None)}",)
+
+
+def changed_place(advice: Advice) -> str:
+    """Where the change is to be made."""
+    return advice.at or "the line that constructs the loader"
 
 
 def _alike(loader: LoaderTimes, race: Sequence[Timed], ranking: Ranking) -> bool:

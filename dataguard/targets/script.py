@@ -64,7 +64,7 @@ class Script:
         self._made: list[Loader] = []
         self._found: dict[str, Loader] | None = None
         self._trains_at = ""
-        self._at: tuple[Loader, Begin] | None = None
+        self._at: tuple[Loader, Begin | None] | None = None
         self._fed: Iterator[Any] | None = None
 
     def __call__(self) -> dict[str, Loader]:
@@ -107,26 +107,28 @@ class Script:
         return variables
 
     @property
-    def stands_at(self) -> str | None:
-        """The name of the loader whose first batch it awaits; None if it cannot resume."""
-        found = (self._found or {}).items()
-        return next((name for name, loader in found if self._at and loader is self._at[0]), None)
+    def can_resume(self) -> bool:
+        """Whether it stands at the first batch of a loader."""
+        return self._at is not None
 
-    def resume(self, feed: Callable[[Loader, Begin], Iterator[Any]]) -> None:
-        """Let the script train with the batches that `feed` makes of its loader, until these or the script end.
+    def resume(self, name: str, feed: Callable[[Loader, Begin], Iterator[Any]]) -> None:
+        """Let the script train with the batches that `feed` makes of one of its loaders, until these or the script end.
 
-        Where the batches end, the script stands still again, and for good: what follows its loop, such as saving the
-        model, does not run. For a fork of the process that ends afterwards. Raises what the script raises.
+        Loaders that it iterates before yield nothing. Where the batches end, the script stands still again, and for
+        good: what follows its loop, such as saving the model, does not run. For a fork of the process that ends
+        afterwards. Raises what the script raises.
         """
         assert self._at is not None
-        loader, begin = self._at
-        outside = getcurrent()
+        wanted, outside = (self._found or {})[name], getcurrent()
 
-        def fed() -> Iterator[Any]:
-            yield from feed(loader, begin)
-            outside.switch()
+        def fed(loader: Loader, begin: Begin | None) -> Iterator[Any]:
+            if loader is wanted and begin is not None:
+                self._watching.close()
+                yield from feed(loader, begin)
+                outside.switch()
 
-        self._fed = fed()
+        self._fed = fed(*self._at)
+        self._watching.enter_context(_replaced_iter(fed, []))
         self._run.switch()
 
     def again(self, here: RankHere, variables: Mapping[str, str]) -> Script:
@@ -151,7 +153,7 @@ class Script:
             return iter(())
         self._asked += self._made_later(frames)
         self._found = self._held(frames)
-        self._at = (loader, begin) if begin is not None else None
+        self._at = loader, begin
         self._stop()
         if self._fed is None:
             raise AssertionError("a script that was stopped is running")
@@ -265,8 +267,9 @@ def _replaced_iter(passes: Callable[[Loader, Begin | None], Iterator[Any]], made
             maker, by_library = _maker(self)
             made.extend([self] * by_library)
             if maker is not None:
-                makers.setdefault(maker, vars(maker).get("__iter__"))
-                setattr(maker, "__iter__", begun)  # noqa: B010 - mypy forbids the plain form
+                own = makers.setdefault(maker, vars(maker).get("__iter__"))
+                changed = begun if own is None else beginning(own)
+                setattr(maker, "__iter__", changed)  # noqa: B010 - mypy forbids the plain form
             original(self, *args, **kwargs)
 
         return init

@@ -49,8 +49,7 @@ def loaders_of(module: str, face: str, rank: int = 0) -> dict[str, Any]:
 
 def preflight_ml(module: str, face: str) -> set[str]:
     """Its checks of data and splits."""
-    from preflight.runner import run_checks
-
+    run_checks = importlib.import_module("preflight.runner").run_checks
     first, *others = loaders_of(module, face).values()
     results = run_checks(dataloader=first, config={"val_dataloader": others[0]} if others else {})
     return {result.name for result in results if not result.passed}
@@ -59,8 +58,8 @@ def preflight_ml(module: str, face: str) -> set[str]:
 def torch_audit(module: str, face: str) -> set[str]:
     """Its rules of data and of stability, in a training of a linear model; those of the model itself are left out."""
     import torch
-    from torch_audit import audit_dynamic
 
+    audit_dynamic = importlib.import_module("torch_audit").audit_dynamic
     found = set()
     for loader in loaders_of(module, face).values():
         for batch in islice(loader, MOST_BATCHES):
@@ -76,13 +75,12 @@ def torch_audit(module: str, face: str) -> set[str]:
 
 def traintools(module: str, face: str) -> set[str]:
     """Its inspector of batches, with inputs and targets apart."""
-    from traintools import BatchInspector
-
+    inspector = importlib.import_module("traintools").BatchInspector()
     found = set()
     for loader in loaders_of(module, face).values():
         for batch in islice(loader, MOST_BATCHES):
             inputs, targets = batch if isinstance(batch, list | tuple) and len(batch) == 2 else (batch, None)
-            report = BatchInspector().inspect(inputs, targets)
+            report = inspector.inspect(inputs, targets)
             found |= {"".join(one for one in words if not one.isdigit()) for words in report.warnings}
     return found
 
@@ -90,8 +88,8 @@ def traintools(module: str, face: str) -> set[str]:
 def trainparity(module: str, face: str) -> set[str]:
     """Its audit that each sample is yielded once; a sample is identified by its content, read in one process."""
     import torch
-    from trainparity import ExactlyOnce
-    from trainparity.api import audit_rank_iterables
+
+    api = importlib.import_module("trainparity.api")
 
     def rows(batch: Any) -> Iterator[str]:
         leaf = next(one for one in leaves(batch) if isinstance(one, torch.Tensor) and one.ndim)
@@ -103,8 +101,10 @@ def trainparity(module: str, face: str) -> set[str]:
         dataset = loader.dataset
         samples = list(dataset) if isinstance(dataset, torch.utils.data.IterableDataset) else dataset
         expected = {next(rows(torch.utils.data.default_collate([samples[at]]))) for at in range(len(samples))}
-        given = {rank: loaders[name] for rank, loaders in enumerate(ranks)} if _takes_rank(module, face) else {0: loader}
-        result = audit_rank_iterables(given, sample_id_extractor=rows, policy=ExactlyOnce(tuple(expected)))
+        given = (
+            {rank: loaders[name] for rank, loaders in enumerate(ranks)} if _takes_rank(module, face) else {0: loader}
+        )
+        result = api.audit_rank_iterables(given, sample_id_extractor=rows, policy=api.ExactlyOnce(tuple(expected)))
         if result.first_violation is not None:
             found.add(result.first_violation.path)
     return found
@@ -114,7 +114,6 @@ def cleanvision(module: str, face: str) -> set[str]:
     """Its issues of the images that the datasets of the loaders return, in one folder."""
     import numpy as np
     import torch
-    from cleanvision import Imagelab
     from PIL import Image
 
     with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +124,7 @@ def cleanvision(module: str, face: str) -> set[str]:
                 pixels = image.movedim(0, -1).squeeze(-1).double().numpy()
                 pixels = pixels if pixels.max() > 1 or pixels.min() < 0 else pixels * 255
                 Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(f"{folder}/{name}{number}.png")
-        lab = Imagelab(data_path=folder)
+        lab = importlib.import_module("cleanvision").Imagelab(data_path=folder)
         lab.find_issues(n_jobs=1, verbose=False)
         summary = lab.issue_summary
         return set(summary[summary["num_images"] > 0]["issue_type"])
@@ -134,8 +133,8 @@ def cleanvision(module: str, face: str) -> set[str]:
 def deepchecks(module: str, face: str) -> set[str]:
     """Its suite for two splits of images and labels."""
     import numpy as np
-    from deepchecks.vision import VisionData
-    from deepchecks.vision.suites import train_test_validation
+
+    vision, suites = (importlib.import_module(f"deepchecks.{name}") for name in ("vision", "vision.suites"))
 
     def batches(loader: Any) -> Iterator[Any]:
         for images, labels in islice(loader, MOST_BATCHES):
@@ -145,9 +144,10 @@ def deepchecks(module: str, face: str) -> set[str]:
 
     two = list(loaders_of(module, face).values())
     train, test = (
-        VisionData(batches(loader), task_type="classification", reshuffle_data=False) for loader in (two[0], two[-1])
+        vision.VisionData(batches(loader), task_type="classification", reshuffle_data=False)
+        for loader in (two[0], two[-1])
     )
-    result = train_test_validation().run(train, test)
+    result = suites.train_test_validation().run(train, test)
     return {one.get_header() for one in result.get_not_passed_checks()}
 
 

@@ -45,5 +45,9 @@ class TestText:
         assert ("change train.py:7:\n    -    num_workers=2\n    +    num_workers=4" in text) == advised
         assert ('<pre class="source">' in render_bench(made)) == advised
 
+    def test_advice_for_a_line_that_is_unknown_has_arguments(self) -> None:
+        text = render(bench(timed(OWN, 0.1), timed(FOUR, 0.05), advice=Advice(FOUR)))
+        assert "change the line that constructs the loader:\n    + num_workers=4\n" in text
+
     def test_nothing_measured_is_said(self) -> None:
         assert "nothing could be measured" in render(bench(Timed(OWN, failed="x")))

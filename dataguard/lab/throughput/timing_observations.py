@@ -188,9 +188,9 @@ class Throughput:
 
     @property
     def _script(self) -> Script | None:
-        """The script that trains with the loader, if it stands at its first batch."""
+        """The script that trains with the loader, if it can go on."""
         source = self._subject.target.source
-        return source if isinstance(source, Script) and source.stands_at == self._subject.facts.name else None
+        return source if isinstance(source, Script) and source.can_resume else None
 
     def _advice(self, sweep: Sweep, fastest: Setting, script: Script | None) -> Advice:
         """What to write for the fastest setting, and how fast the user's training is with it."""
@@ -203,9 +203,9 @@ class Throughput:
         advice = Advice(fastest, place, tuple(diff or ()), script.path if script else None)
         if script is None:
             return advice
-        if torch.cuda._is_in_bad_fork():
+        if self._subject.facts.cuda and torch.cuda._is_in_bad_fork():
             return replace(advice, untried=f"{script.path} uses CUDA, which a fork of its process cannot")
-        run = functools.partial(sweep.trained, script, self._subject.machine.usable_cores)
+        run = functools.partial(sweep.trained, script, self._subject.facts.name, self._subject.machine.usable_cores)
         return replace(advice, tried=sweep.run([sweep.own, fastest], self._subject.facts.batches, sweep.left, run))
 
     def _measure_waits(self, sweep: Sweep, wanted: BenchOptions, settings: list[Setting]) -> tuple[list[Waits], float]:
@@ -379,8 +379,8 @@ class Sweep:
         )
         return replace(run, start=0.0) if setting.persistent and self._stream else run
 
-    def trained(self, script: Script, threads: int, setting: Setting) -> TimedRun:
-        """One run of the script from its first batch on, in which a batch includes its training step.
+    def trained(self, script: Script, name: str, threads: int, setting: Setting) -> TimedRun:
+        """One run of the script with a loader from its first batch on, in which a batch includes its training step.
 
         Nothing was computed here with more than one thread, so that the fork may use as many as a training does.
         """
@@ -391,6 +391,7 @@ class Sweep:
 
             def feed(loader: Loader, begin: Begin) -> Iterator[Any]:
                 variant = self._variant(loader, setting, warm_start)
+                begin = begin if isinstance(variant, type(loader)) else iter  # of a wrapper, what it wraps
                 if warm_start:
                     for _ in batches_of(variant, recorder, begin):
                         pass
@@ -400,7 +401,9 @@ class Sweep:
             if torch.get_num_threads() == 1:
                 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or threads))
             with gate("script"):
-                script.resume(feed)
+                script.resume(name, feed)
+            if not timers:
+                raise Undecided(f"{script.path} ended without a batch of {name}")
             times = timers[0].times
             start = 0.0 if setting.persistent and self._stream else timers[0].start or 0.0
             return TimedRun(start, (sum(times.waiting) + sum(times.stepping)) / times.batches)

@@ -18,6 +18,7 @@ from dataguard.render.machine import library_rows, machine_rows
 from dataguard.render.sample import shape_of
 from dataguard.render.timings import (
     advised,
+    changed_place,
     device_lines,
     epoch_size,
     machine,
@@ -82,7 +83,7 @@ def _loader(loader: LoaderTimes, plot: Plot | None, studio: FigureRenderer) -> V
         "steps": step_rows(loader) if loader.waits else [],
         "device": list(device_lines(loader)) if loader.device else [],
         "advice": tried_words(loader, advice) if advice else [],
-        "change": advice.at if advice else None,
+        "change": changed_place(advice) if advice else None,
         "diff": advised(loader, advice) if advice else [],
         "notes": loader.notes,
     }
