@@ -188,7 +188,7 @@ class Throughput:
 
     @property
     def _script(self) -> Script | None:
-        """The script that trains with the loader, if it can go on."""
+        """The script that trains with the loader, if it can resume."""
         source = self._subject.target.source
         return source if isinstance(source, Script) and source.can_resume else None
 
