@@ -111,7 +111,7 @@ class Statement:
 def with_arguments(file: str, line: int, function: str, values: Mapping[str, str | None]) -> list[str] | None:
     """The lines that change if a call of `function` at a line gets these keyword arguments, as a diff has them.
 
-    An argument of None is left out. Without such a call at the line, another one that has any of these arguments counts.
+    An argument of None is left out. Without such a call at the line, one that has any of these arguments counts.
     None if there is no such call or several, or if it takes some from elsewhere (`**settings`).
     """
     parsed = None if is_library(file) else _parsed(file)
