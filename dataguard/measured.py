@@ -62,6 +62,17 @@ class Setting:
             return arguments
         return {**arguments, "prefetch_factor": self.prefetch or 2, "persistent_workers": self.persistent}
 
+    def changes_to(self, other: Setting) -> dict[str, Any]:
+        """The arguments to write for another setting; None for one that torch refuses without workers."""
+        mine, wanted = self.arguments, {**_UNSAID, **other.arguments}
+        changed = {name: value for name, value in wanted.items() if value != {**_UNSAID, **mine}[name]}
+        return changed | ({} if other.workers else dict.fromkeys(_NEED_WORKERS))
+
+
+_UNSAID = {"prefetch_factor": 2, "persistent_workers": False}
+"""What torch takes where these are not given."""
+_NEED_WORKERS = (*_UNSAID, "multiprocessing_context", "timeout")
+
 
 @dataclass(frozen=True, slots=True)
 class Timed:
@@ -143,12 +154,30 @@ class Waits:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """The fastest setting, and what it changes in the user's code and in the training of a script.
+
+    `at` is the line that constructs the loader, and `diff` the lines to remove (`-`) and to write (`+`). `tried` are
+    the user's own setting and this one in the `script`, where a batch includes its training step; `untried` says why
+    not.
+    """
+
+    setting: Setting
+    at: str | None = None
+    diff: tuple[str, ...] = ()
+    script: str | None = None
+    tried: tuple[Timed, ...] = ()
+    untried: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LoaderTimes:
     """The measurements of one loader.
 
     `batches` is the length of an epoch, None if unknown; `own` is the user's setting; `workers` and `others` are two
     comparisons, of worker counts and of the other arguments; `ideal` is the time of a batch and its step when batches
-    come from memory; `device` describes copies to the accelerator, if there is one.
+    come from memory; `device` describes copies to the accelerator, if there is one; `advice` is None if the user's own
+    setting is the fastest, or may be.
     """
 
     name: str
@@ -163,6 +192,7 @@ class LoaderTimes:
     step: str | None = None
     device: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    advice: Advice | None = None
 
     def ranking(self, race: Sequence[Timed]) -> Ranking:
         """The ranking of the settings of one comparison, by name."""

@@ -75,7 +75,7 @@ class Terminal:
         counts = ", ".join(f"{self._done[status]} {status.value}" for status in Status if status in self._done)
         time = f"{progress.seconds:.0f} s" if progress.total else ""
         time += f", at most {progress.left:.0f} s more" if progress.left is not None else ""
-        self._line = _line("  ".join(filter(None, (done, now, time))))
+        self._line = _line("  ".join(filter(None, (done, time, now))))  # a narrow terminal cuts off the end
         self._line.append(f"  {counts}", "dim")
 
     def _read(self, progress: ReadingProgress) -> None:

@@ -157,6 +157,10 @@ def scan(
     return code
 
 
+_MOST_NAMED = 4
+"""Makers of loaders, and loaders, of a module that are named at most."""
+
+
 def _require_no_modules(targets: Sequence[str]) -> None:
     """Raise UsageError, with what makes its loaders, for a target that is a module of this project."""
     for target in targets:
@@ -164,11 +168,16 @@ def _require_no_modules(targets: Sequence[str]) -> None:
         if not all(part.isidentifier() for part in parts) or not Path(*parts).with_suffix(".py").is_file():
             continue
         from dataguard.project.proposal import proposals
-        from dataguard.project.sources import Project
+        from dataguard.project.sources import LoaderCalls, Project
 
-        found = [each.target for each in proposals(Project(working_folder())) if each.target.startswith(f"{target}:")]
+        project = Project(working_folder())
+        found = [each.target for each in proposals(project) if each.target.startswith(f"{target}:")]
+        for source in (source for source in project.sources if source.name == target):
+            made = LoaderCalls(project).bindings(source, source.tree.body).values()
+            found += [f"{target}:{name}" for names in made for name in names]
         if found:
-            raise UsageError(f"{target} is a module: name what makes its loaders, such as {', '.join(found[:3])}")
+            named = ", ".join(found[:_MOST_NAMED])
+            raise UsageError(f"{target} is a module: name what makes its loaders, such as {named}")
 
 
 class _Run(click.Command):

@@ -7,11 +7,13 @@ user's code has: `cv2.INTER_NEAREST` where it imports `cv2`.
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 
 from dataguard.core.incident import is_library
@@ -106,6 +108,57 @@ class Statement:
         return (given[:first] + text.encode() + given[last:]).decode()
 
 
+def with_arguments(file: str, line: int, function: str, values: Mapping[str, str | None]) -> list[str] | None:
+    """The lines that change if a call of `function` at a line gets these keyword arguments, as a diff has them.
+
+    An argument of None is left out. Without such a call at the line, one that has any of these arguments counts.
+    None if there is no such call or several, or if it takes some from elsewhere (`**settings`).
+    """
+    parsed = None if is_library(file) else _parsed(file)
+    if parsed is None:
+        return None
+    lines, tree = parsed
+    calls = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    of_function = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == function]
+    others = [call for call in calls if {one.arg for one in call.keywords} & set(values)]
+    first = [call for call in of_function or others if call.lineno == line] or of_function or others
+    if len(first) != 1 or any(one.arg is None for one in first[0].keywords):
+        return None
+    changed = _with_keywords("\n".join(lines), first[0], values).split("\n")
+    shown = [one for one in difflib.unified_diff(lines, changed, n=0, lineterm="") if one[:3] not in ("---", "+++")]
+    return [one for one in shown if one[0] in "-+"] if _parses("\n".join(changed)) else None
+
+
+def _with_keywords(text: str, call: ast.Call, values: Mapping[str, str | None]) -> str:
+    """A file with other keyword arguments of a call, which is where the tree of the file has it."""
+    encoded = text.encode()
+    starts = [0, *accumulate(len(line) + 1 for line in encoded.split(b"\n"))]
+
+    def span(node: ast.AST) -> tuple[int, int]:
+        first, last = (getattr(node, name, 1) - 1 for name in ("lineno", "end_lineno"))
+        return starts[first] + _span(node)[0], starts[last] + _span(node)[1]
+
+    given = {one.arg: one for one in call.keywords}
+    parts = sorted(map(span, (*call.args, *call.keywords)))
+    last = parts[-1][1] if parts else span(call)[1] - 1
+    edits, added = [], ""
+    for name, value in values.items():
+        if name not in given:
+            added += f", {name}={value}" if value is not None else ""
+        elif value is not None:
+            edits.append((*span(given[name].value), value))
+        else:
+            first, end = span(given[name])
+            before = [other_end for _, other_end in parts if other_end <= first]
+            after = [other for other, _ in parts if other >= end]
+            edits.append((before[-1], end, "") if before else (first, min(after, default=end), ""))
+    for first, end, new in sorted([*edits, (last, last, added if parts else added[2:])], reverse=True):
+        encoded = encoded[:first] + new.encode() + encoded[end:]
+    return encoded.decode()
+
+
 @lru_cache(maxsize=32)
 def _tree(text: str) -> ast.stmt:
     return ast.parse(f"{text} pass" if text.endswith(":") else text).body[0]
@@ -188,6 +241,6 @@ def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _span(node: ast.AST) -> tuple[int, int]:
-    """The bytes of a node in a text of one line."""
+    """The bytes of a node in its first line, and in its last one."""
     first, last = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
     return first, last

@@ -325,8 +325,13 @@ def _write_counts(page: Page, report: Report, failed: Sequence[Result], verbosit
 
 
 def write_untested(page: Page, report: Report) -> None:
-    """Why most of the checks that were not tested were not, and so what to declare; roles have notes of their own."""
-    reasons = Counter(result.reason or "" for result in report.results if result.untested)
+    """Why most of the checks that were not tested were not, and so what to declare; roles have notes of their own.
+
+    Nothing that could be declared helps a loader that did not run.
+    """
+    idle = {(result.target, result.loader) for result in report.results if result.stopped}
+    untested = [one for one in report.results if one.untested and (one.target, one.loader) not in idle]
+    reasons = Counter(result.reason or "" for result in untested)
     rest = Counter({reason: count for reason, count in reasons.items() if ROLE_UNKNOWN not in reason})
     named = [(reason, count) for reason, count in rest.most_common(_MOST_REASONS) if count > 1]
     for reason, count in named:

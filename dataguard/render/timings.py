@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 
-from dataguard.measured import Bench, LoaderTimes, Setting, Stage, Timed
+from dataguard.measured import Advice, Bench, LoaderTimes, Setting, Stage, Timed
 from dataguard.render.layout import Page
 from dataguard.stats.timing_comparison import MOST_ROUNDS, Ranking, Ratio
 
@@ -57,8 +57,22 @@ def _loader(page: Page, loader: LoaderTimes) -> None:
     if loader.waits:
         page.put()
         _table(page, step_rows(loader))
+    if loader.advice is not None:
+        page.put()
+        _advice(page, loader, loader.advice)
     for note in loader.notes:
         page.put(note, lead=page.text("  note: ", "bold"))
+
+
+def _advice(page: Page, loader: LoaderTimes, advice: Advice) -> None:
+    if advice.tried:
+        _table(page, race_rows(f"in {advice.script}", loader, advice.tried))
+    for words in tried_words(loader, advice):
+        page.put(words, lead="  ")
+    if diff := advised(loader, advice):
+        page.put(f"change {changed_place(advice)}:", lead="  ")
+        for line in diff:
+            page.put(page.text(line, "green" if line.startswith("+") else "red"), lead="    ", fold=False)
 
 
 def epoch_size(loader: LoaderTimes) -> str:
@@ -143,6 +157,37 @@ def verdict(loader: LoaderTimes, race: Sequence[Timed]) -> str:
         return f"`{ranking.best}` is fastest"
     interval = f"{ratio.least:.2f} to {ratio.most:.2f}"
     return f"`{ranking.best}` is fastest: {ratio.measured:.2f} times ({interval}) the speed of {whose}"
+
+
+def tried_words(loader: LoaderTimes, advice: Advice) -> list[str]:
+    """How the user's training is with the advice, or why that is unknown."""
+    failed = [f"{words} in {advice.script}" for words in not_measured(loader, advice.tried)]
+    if failed or advice.untried:
+        return failed or [f"not tried in training: {advice.untried}"]
+    if not advice.tried:
+        return [f"`{advice.setting}` was tried alone: `dataguard bench 'run train.py'` tries it in your training"]
+    ratio = loader.ratio(advice.tried, str(loader.own), str(advice.setting))
+    if ratio is None:
+        return [f"too few rounds of {advice.script} to compare: a larger --budget gives more"]
+    words = f"{advice.script} with `{advice.setting}`: {ratio.measured:.2f} times the speed of yours"
+    words += f" ({ratio.least:.2f} to {ratio.most:.2f})"
+    if ratio.alike or ratio.faster:
+        return [f"{words}: keep yours, training does not wait for this loader"]
+    return [words if ratio.slower else f"{words}: cannot tell whether it pays"]
+
+
+def advised(loader: LoaderTimes, advice: Advice) -> Sequence[str]:
+    """The lines to change, unless the training has shown that they do not help."""
+    ratio = loader.ratio(advice.tried, str(loader.own), str(advice.setting)) if advice.tried else None
+    if ratio is not None and (ratio.alike or ratio.faster):
+        return ()
+    changes = loader.own.changes_to(advice.setting).items()
+    return advice.diff or (f"+ {', '.join(f'{name}={value}' for name, value in changes if value is not None)}",)
+
+
+def changed_place(advice: Advice) -> str:
+    """Where the change is to be made."""
+    return advice.at or "the line that constructs the loader"
 
 
 def _alike(loader: LoaderTimes, race: Sequence[Timed], ranking: Ranking) -> bool:

@@ -46,7 +46,7 @@ class Script:
     of a loader, such as what accelerate makes of it, is returned in its place. If the first loader
     evaluates, as in a sanity check before the training, it yields nothing, and the script continues to the next one.
     A script that trains on what no loader made is stopped at its first step. One that raises has the loaders that
-    existed then, and `notes` say so.
+    existed then, and `notes` say so. A fork of the process can let it `resume`.
     """
 
     def __init__(self, path: str, arguments: Iterable[str], here: RankHere | None = None) -> None:
@@ -64,6 +64,8 @@ class Script:
         self._made: list[Loader] = []
         self._found: dict[str, Loader] | None = None
         self._trains_at = ""
+        self._at: tuple[Loader, Begin | None] | None = None
+        self._fed: Iterator[Any] | None = None
 
     def __call__(self) -> dict[str, Loader]:
         """The loaders by name. Raises UsageError if the script ends without one, and what the script raises."""
@@ -92,8 +94,8 @@ class Script:
             except DataguardError:
                 raise
             except Exception as error:
-                if self._here.world is not None:
-                    raise  # a framework may not have shared out its loaders yet
+                if self._here.world is not None or self._fed is not None:
+                    raise  # a framework may not have shared out its loaders yet; or the script trains
                 namespaces = [frame.f_locals for frame, _ in walk_tb(error.__traceback__) if _is_own(frame)]
                 self._found = _named(namespaces, self._asked, self._made)
                 if not self._found and _lacks_package(error):
@@ -104,14 +106,42 @@ class Script:
                 self.notes.append(f"{self.path} raised {_summary(error)}: its loaders are scanned as they were then")
         return variables
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether it stands at the first batch of a loader."""
+        return self._at is not None
+
+    def resume(self, name: str, feed: Callable[[Loader, Begin], Iterator[Any]]) -> None:
+        """Let the script train with the batches that `feed` makes of one of its loaders, until these or the script end.
+
+        Loaders that it iterates before yield nothing. Where the batches end, the script stands still again, and for
+        good: what follows its loop, such as saving the model, does not run. For a fork of the process that ends
+        afterwards. Raises what the script raises.
+        """
+        assert self._at is not None
+        wanted, outside = (self._found or {})[name], getcurrent()
+
+        def fed(loader: Loader, begin: Begin | None) -> Iterator[Any]:
+            if loader is wanted and begin is not None:
+                self._watching.close()
+                yield from feed(loader, begin)
+                outside.switch()
+
+        self._fed = fed(*self._at)
+        self._watching.enter_context(_replaced_iter(fed, []))
+        self._run.switch()
+
     def again(self, here: RankHere, variables: Mapping[str, str]) -> Script:
         """The script before it runs, for a process that is such a rank; see `run_again`."""
         if self._start is not None:
             self._start.restore(variables)
         return Script(self.path, self.arguments, here)
 
-    def _passes(self, loader: Loader) -> bool:
-        """Whether the script may continue past the first batch of a loader; if not, this never returns."""
+    def _passes(self, loader: Loader, begin: Begin | None) -> Iterator[Any]:
+        """What the script gets of a loader that it iterates, as `begin` would: nothing, and at once, if it evaluates.
+
+        Else the script stops, and gets what it is fed once it resumes.
+        """
         frames = list(_frames())
         evaluates = _evaluates(frame.f_code.co_name for frame in frames)
         again = any(loader is asked for _, asked in self._asked)
@@ -120,11 +150,14 @@ class Script:
         is_remade = _is_in(self._made, loader) and not _is_in(variables, loader)  # so will the one that trains
         trains = any("train" in name.lower() for name in self._held(frames))
         if evaluates and not again and (is_remade or not trains):
-            return True
+            return iter(())
         self._asked += self._made_later(frames)
         self._found = self._held(frames)
+        self._at = loader, begin
         self._stop()
-        raise AssertionError("a script that was stopped is running")
+        if self._fed is None:
+            raise AssertionError("a script that was stopped is running")
+        return self._fed
 
     def _made_later(self, frames: Sequence[FrameType]) -> list[tuple[str, Loader]]:
         """The loaders of an evaluation that a trainer on the stack makes only after its first steps."""
@@ -207,9 +240,13 @@ class Start:
         sys.path[:] = self.path
 
 
+Begin = Callable[[Loader], Iterator[Any]]
+"""Begins to iterate a loader: `__iter__` of the class that torch or torchdata defines."""
+
+
 @contextmanager
-def _replaced_iter(passes: Callable[[Loader], bool], made: list[Loader]) -> Iterator[None]:
-    """Ask `passes` whenever a loader begins to iterate; one that may continue yields nothing.
+def _replaced_iter(passes: Callable[[Loader, Begin | None], Iterator[Any]], made: list[Loader]) -> Iterator[None]:
+    """Ask `passes` whenever a loader begins to iterate, and iterate what it returns.
 
     Those that a library makes are added to `made`.
 
@@ -217,8 +254,10 @@ def _replaced_iter(passes: Callable[[Loader], bool], made: list[Loader]) -> Iter
     """
 
     def begun(loader: Loader) -> Iterator[Any]:
-        passes(loader)
-        return iter(())
+        return passes(loader, None)
+
+    def beginning(original: Begin) -> Begin:
+        return lambda loader: passes(loader, original)
 
     makers: dict[type, Any] = {}
 
@@ -228,13 +267,14 @@ def _replaced_iter(passes: Callable[[Loader], bool], made: list[Loader]) -> Iter
             maker, by_library = _maker(self)
             made.extend([self] * by_library)
             if maker is not None:
-                makers.setdefault(maker, vars(maker).get("__iter__"))
-                setattr(maker, "__iter__", begun)  # noqa: B010 - mypy forbids the plain form
+                own = makers.setdefault(maker, vars(maker).get("__iter__"))
+                changed = begun if own is None else beginning(own)
+                setattr(maker, "__iter__", changed)  # noqa: B010 - mypy forbids the plain form
             original(self, *args, **kwargs)
 
         return init
 
-    with replaced("__iter__", lambda _: begun), replaced("__init__", making):
+    with replaced("__iter__", beginning), replaced("__init__", making):
         try:
             yield
         finally:

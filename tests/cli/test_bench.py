@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,19 @@ TARGET = "tests.loaders.timed:slow_storage"
 TWINS = ("bad", "good")
 
 
+TRAINING = """\
+from pathlib import Path
+from torch.utils.data import DataLoader
+from sample_datasets._storage import Storage
+from tests.loaders.timed import step
+
+loader = DataLoader(Storage(200, 0.005), batch_size=4, num_workers=1)
+for batch in loader:
+    step(batch)
+Path("saved").touch()
+"""
+
+
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = main.main(["bench", *arguments])
     return code, *capsys.readouterr()
@@ -31,7 +45,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The JSON of one bench, and its text beside it."""
+    """The JSON of one bench of a training script, and its text beside it."""
     path = tmp_path_factory.mktemp("bench") / "bench.json"
     files = (
         "--format",
@@ -43,8 +57,15 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--output",
         str(path.with_suffix(".txt")),
     )
-    options = ("--workers", "0,4", "--budget", "10", "--step", "tests.loaders.timed:step")
-    assert main.main(["bench", TARGET, *options, *files]) == 0
+    options = ("--workers", "0,4", "--budget", "14", "--step", "tests.loaders.timed:step")
+    script = path.with_name("train.py")
+    script.write_text(TRAINING, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        patch.chdir(script.parent)
+        patch.syspath_prepend(str(ROOT))
+        assert main.main(["bench", "run train.py", *options, *files]) == 0
+    assert not path.with_name("saved").exists()
     return path
 
 
@@ -63,6 +84,13 @@ def test_what_a_run_tells(measured: Path) -> None:
     assert own.share > 0.2
     assert loader.ideal is not None
     assert loader.ideal < own.each
+    advice = loader.advice  # None on a machine that is too busy to tell
+    assert advice is None or advice.setting.workers == 4
+    if advice is not None and advice.setting == replace(loader.own, workers=4):
+        assert advice.diff[1] == "+loader = DataLoader(Storage(200, 0.005), batch_size=4, num_workers=4)"
+    if advice is not None:
+        assert [timed.failed for timed in advice.tried] == [None, None]
+        assert min(min(timed.per_batch) for timed in advice.tried) >= 0.01  # with its step
     text = measured.with_suffix(".txt").read_text(encoding="utf-8")
     assert "1 worker (yours)" in text
     assert "with a step (tests.loaders.timed:step)" in text

@@ -57,6 +57,7 @@ number = 3
 FILES = {
     "shop/__init__.py": "",
     "shop/data.py": DATA,
+    "shop/made.py": "from shop.data import make\n\nloader = make()\n",
     "src/inner/__init__.py": "",
     "raises.py": "def f():\n    raise ValueError('no data')\nf()\n",
     "parses.py": "import argparse\np = argparse.ArgumentParser()\n"
@@ -94,6 +95,7 @@ OPTIONS = [
     ("scan", "no target: name one, such as `dataguard scan"),
     ("scan|shop", "'shop' is not a target ... write pkg.mod:factory"),
     ("scan|shop.data", "shop.data is a module: name what makes its loaders, such as shop.data:make"),
+    ("scan|shop.made", "shop.made is a module: name what makes its loaders, such as shop.made:loader"),
     ("scan|shop.data.make", "'shop.data.make' ... did you mean shop.data:make?"),
     ("scan|shop/data.py:make", "'shop/data.py:make' ... did you mean shop.data:make?"),
     ("scan|shop/data.py::make", "did you mean shop.data:make?"),

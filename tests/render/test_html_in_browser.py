@@ -17,6 +17,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.core.model import Finding, Location, Result, Status
 from dataguard.machine.checkup import Checkup
 from dataguard.machine.machine import Machine
+from dataguard.measured import Advice
 from dataguard.render.formats import renderer
 from dataguard.report import Report
 from tests.support import sample_figures
@@ -51,7 +52,13 @@ def illustrated() -> Report:
 PAGES = {
     "scan": lambda: renderer("scan", "html")(illustrated(), DOCS),
     "bench": lambda: renderer("bench", "html")(
-        bench(timed(NONE, *[0.2] * 4), timed(OWN, *[0.1, 0.11] * 4), timed(FOUR, *[0.05, 0.051] * 4))
+        bench(
+            *(timed(NONE, *[0.2] * 4), timed(OWN, *[0.1, 0.11] * 4), timed(FOUR, *[0.05, 0.051] * 4)),
+            advice=Advice(
+                *(FOUR, "train.py:7", ("-" + LONG, "+" + LONG), "train.py"),
+                (timed(OWN, *[0.1, 0.11] * 4), timed(FOUR, *[0.05, 0.051] * 4)),
+            ),
+        )
     ),
     "doctor": lambda: renderer("doctor", "html")(Checkup("0.1.0", Machine.read(), {})),
     "list": lambda: renderer("list", "html")(CATALOGUE),

@@ -1,25 +1,33 @@
-"""How the time of a batch is spent: fetching and transforming samples, collating, sending, pinning, copying.
+"""How the time of a batch is spent: opening, reading, decoding, transforming, collating, sending, pinning, copying.
 
 Measured part by part, in a separate process that does the work of one worker. Transforms are timed by replacing the
 `__call__` of their class, so that they stay the same objects. That is not possible for a plain function: in a list or
-an attribute, it is replaced by an object that calls it.
+an attribute, it is replaced by an object that calls it. Files that are opened in Python have a raw file of their own,
+which times each read; for a decoder that opens a path itself, the file is read once before.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
+import io
+import os
 import statistics
+import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 from torch.utils.data import DataLoader, Dataset, IterableDataset, _DatasetKind
 
 from dataguard.lab.core.leaves import shared_bytes
 from dataguard.lab.core.loader_facts import by_name, wrapped_by
+from dataguard.lab.core.source_location import replaced
+from dataguard.lab.decoding.decoders import DECODERS, Decoder, redirected
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
@@ -28,11 +36,14 @@ from dataguard.measured import Stage
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
+T = TypeVar("T")
+
 _MOST_BATCHES = 8
 """Batches that are made: their mean is enough to see which part is slow; each takes as long as in training."""
 _MOST_BYTES = 256_000_000
 """Bytes after which no more batches are made: they stay in shared memory until all are sent."""
-_REST_OF_DATASET = "reading and the rest of the dataset"
+_OPENING, _READING, _DECODING = "opening", "reading", "decoding"
+_REST_OF_DATASET = "other work of the dataset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +61,12 @@ def run_profile(loader: Loader, recorder: FlightRecorder, seconds: float) -> Pro
         emulate_worker(loader, recorder, 1)
     watch = TransformTimer()
     watch.watch(loader.dataset)
-    batches, fetched, collated = _made(loader, recorder, watch, seconds)
+    with _files_timed(watch):
+        batches, fetched, collated = _made(loader, recorder, watch, seconds)
     count = max(len(fetched), 1)
-    parts = [Stage(name, total / count) for name, total in watch.seconds.items()]
-    parts.sort(key=lambda part: part.seconds or 0, reverse=True)
+    files = [Stage(name, watch.seconds.pop(name) / count) for name in _FILES if name in watch.seconds]
+    transforms = [Stage(name, total / count) for name, total in watch.seconds.items()]
+    parts = [*files, *sorted(transforms, key=lambda part: part.seconds or 0, reverse=True)]
     fetch = statistics.fmean(fetched)
     if parts:
         parts.append(Stage(_REST_OF_DATASET, max(fetch - sum(part.seconds or 0 for part in parts), 0.0)))
@@ -65,6 +78,63 @@ def run_profile(loader: Loader, recorder: FlightRecorder, seconds: float) -> Pro
     ]
     device = measure_transfer(batches[-1], pinned=loader.pin_memory)
     return Profile((*stages, *device.stages), max(sizes), device.known)
+
+
+_FILES = (_OPENING, _READING, _DECODING)
+
+
+@contextlib.contextmanager
+def _files_timed(watch: TransformTimer) -> Iterator[None]:
+    """Time what opens, reads and decodes files inside the context."""
+    opening = builtins.open
+
+    def timed_open(file: Any, mode: str = "r", buffering: int = -1, *arguments: Any, **options: Any) -> Any:
+        plain = buffering == -1 and options.keys() <= {"encoding", "errors", "newline"} and not arguments
+        if not plain or set(mode) - set("rbt"):
+            return watch.measured(_OPENING, lambda: opening(file, mode, buffering, *arguments, **options))
+        raw = watch.measured(_OPENING, lambda: _TimedFile(file, watch))
+        buffered = io.BufferedReader(raw)
+        if "b" in mode:
+            return buffered
+        text = io.TextIOWrapper(buffered, **options)
+        setattr(text, "mode", mode)  # noqa: B010 - as `open` does; the type says it is read-only
+        return text
+
+    def timed_decoder(function: Callable[..., Any], decoder: Decoder) -> Callable[..., Any]:
+        def decode(*args: Any, **kwargs: Any) -> Any:
+            given = decoder.given(args, kwargs)
+            if decoder.missing is not None and isinstance(given, str | os.PathLike):
+                with contextlib.suppress(OSError), timed_open(given, "rb") as file:
+                    file.read()
+            return watch.measured(_DECODING, lambda: function(*args, **kwargs))
+
+        return decode
+
+    with contextlib.ExitStack() as stack:
+        for module in (builtins, io):
+            stack.enter_context(replaced(module, "open", timed_open))
+        stack.enter_context(redirected(DECODERS, timed_decoder))
+        pillow: Any = getattr(sys.modules.get("PIL.ImageFile"), "ImageFile", None)
+        if pillow is not None:  # it decodes when pixels are first used
+            load = pillow.load
+            stack.enter_context(replaced(pillow, "load", lambda image: watch.measured(_DECODING, lambda: load(image))))
+        yield
+
+
+class _TimedFile(io.FileIO):
+    """A raw file whose reads are timed; what buffers and decodes it is as `open` makes it."""
+
+    def __init__(self, file: Any, watch: TransformTimer) -> None:
+        super().__init__(file)
+        self._watch = watch
+
+    def readinto(self, buffer: Any) -> int | None:
+        """As the file does, timed."""
+        return self._watch.measured(_READING, lambda: super(_TimedFile, self).readinto(buffer))
+
+    def readall(self) -> bytes:
+        """The rest, timed."""
+        return self._watch.measured(_READING, super().readall)
 
 
 def _made(
@@ -134,6 +204,13 @@ _MOST_DEPTH = 8
 """How deep transforms are searched inside others: a guard against those that hold themselves."""
 
 
+class _Calls(threading.local):
+    """Of the calls that run in a thread, outermost first: the seconds of those that they made."""
+
+    def __init__(self) -> None:
+        self.inside: list[float] = []
+
+
 class TransformTimer:
     """Seconds by the name of a transform; the time of a nested transform counts only for the nested one."""
 
@@ -141,7 +218,7 @@ class TransformTimer:
         self.seconds: dict[str, float] = defaultdict(float)
         self._names: dict[int, str] = {}
         self._held: list[Any] = []
-        self._inside: list[float] = []
+        self._calls = _Calls()
         self._classes: set[type] = set()
 
     def watch(self, dataset: Any) -> None:
@@ -154,17 +231,18 @@ class TransformTimer:
             with contextlib.suppress(Exception):  # a class that cannot be changed is timed with the rest
                 self._time(holder, slot, transform)
 
-    def measured(self, name: str, call: Callable[[], Any]) -> Any:
+    def measured(self, name: str, call: Callable[[], T]) -> T:
         """Call a function, and add its time, without that of nested transforms."""
-        self._inside.append(0.0)
+        inside = self._calls.inside
+        inside.append(0.0)
         started = time.perf_counter()
         try:
             return call()
         finally:
             taken = time.perf_counter() - started
-            self.seconds[name] += taken - self._inside.pop()
-            if self._inside:
-                self._inside[-1] += taken
+            self.seconds[name] += taken - inside.pop()
+            if inside:
+                inside[-1] += taken
 
     def _time(self, holder: Any, slot: Any, transform: Any) -> None:
         if isinstance(transform, _PLAIN):

@@ -8,7 +8,7 @@ Without CUDA every stage states why it has no value.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -90,13 +90,18 @@ def _steady(arrivals: list[float], width: int) -> tuple[int, float]:
     return (len(arrivals) - 1, arrivals[-1] - arrivals[0]) if len(arrivals) > 1 else (1, arrivals[0])
 
 
-def batches_of(loader: Loader, recorder: FlightRecorder) -> Iterator[Any]:
-    """The batches of an epoch; its end, or leaving it early, ends the workers unless they persist."""
+def batches_of(
+    loader: Loader, recorder: FlightRecorder, begin: Callable[[Loader], Iterator[Any]] = iter
+) -> Iterator[Any]:
+    """The batches of an epoch; its end, or leaving it early, ends the workers unless they persist.
+
+    `begin` iterates the loader without what a subclass adds.
+    """
     iterator: Any = None
     try:
         with gate("iterate"):
             recorder.mark(None, "iterate")
-            iterator = iter(loader)
+            iterator = begin(loader)
         while True:
             with gate("iterate"):
                 try:
@@ -135,39 +140,71 @@ class LoopTimes:
     first: tuple[tuple[float, float], ...] = ()
 
 
+class LoopTimer:
+    """Times a training loop that takes its batches from `batches`: how long each was awaited, and the step after it.
+
+    The first `width` batches of an epoch fill the queues and are left out. There are batches for about so many seconds
+    after them; for a slow loader, for four times as long.
+    """
+
+    def __init__(self, width: int, seconds: float) -> None:
+        self.start: float | None = None
+        """Seconds to the first batch."""
+        self.enough = False
+        self._width, self._seconds = width, seconds
+        self._waits: list[float] = []
+        self._steps: list[float] = []
+        self._began = time.perf_counter()
+
+    def batches(self, epoch: Iterable[Any]) -> Iterator[Any]:
+        """The batches of an epoch, until there were enough; the time until the next one is asked for is a step."""
+        asked = time.perf_counter()
+        for number, batch in enumerate(epoch):
+            came = time.perf_counter()
+            self.start = came - asked if self.start is None else self.start
+            yield batch
+            done = time.perf_counter()
+            if number >= self._width:
+                self._waits.append(came - asked)
+                self._steps.append(done - came)
+            elif not self._waits:
+                self._began = done
+            asked = done
+            if self._has_enough(done - self._began):
+                self.enough = True
+                return
+
+    @property
+    def over(self) -> bool:
+        """Whether there are enough batches, or its time is over."""
+        return self.enough or time.perf_counter() - self._began > self._seconds
+
+    @property
+    def times(self) -> LoopTimes:
+        """What was measured. Raises Undecided if epochs are too short to have batches after the first ones."""
+        if not self._waits:
+            raise Undecided("the epoch ends before every worker has made a batch: too short to measure waiting")
+        return _in_segments(self._waits, self._steps)
+
+    def _has_enough(self, taken: float) -> bool:
+        count = len(self._waits)
+        whole = count > 0 and count % (LOOP_SEGMENTS * self._width) == 0
+        return (taken >= self._seconds and whole) or taken >= 4 * self._seconds
+
+
 def run_training_loop(loader: Loader, recorder: FlightRecorder, step: TrainingStep, seconds: float) -> LoopTimes:
     """Iterate the loader for about so many seconds, after its first batches, with a step after each batch.
 
     A slow loader is stopped after four times as long, with the batches so far. Raises Undecided if epochs are too short
     to have batches after the first ones.
     """
-    width = width_of(loader)
-    waits: list[float] = []
-    steps: list[float] = []
-    began = time.perf_counter()
+    timer = LoopTimer(width_of(loader), seconds)
     for _ in range(MOST_EPOCHS):
-        asked = time.perf_counter()
-        for number, batch in enumerate(batches_of(loader, recorder)):
-            came = time.perf_counter()
+        for batch in timer.batches(batches_of(loader, recorder)):
             step(batch)
-            done = time.perf_counter()
-            if number >= width:
-                waits.append(came - asked)
-                steps.append(done - came)
-            elif not waits:
-                began = done
-            asked = done
-            if _enough(len(waits), width, done - began, seconds):
-                return _in_segments(waits, steps)
-        if time.perf_counter() - began > seconds:
+        if timer.over:
             break
-    if not waits:
-        raise Undecided("the epoch ends before every worker has made a batch: too short to measure waiting")
-    return _in_segments(waits, steps)
-
-
-def _enough(count: int, width: int, taken: float, seconds: float) -> bool:
-    return (taken >= seconds and count > 0 and count % (LOOP_SEGMENTS * width) == 0) or taken >= 4 * seconds
+    return timer.times
 
 
 def _in_segments(waits: list[float], steps: list[float]) -> LoopTimes:

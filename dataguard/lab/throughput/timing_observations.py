@@ -8,9 +8,10 @@ first run that does not count, files are in the page cache for all of them.
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from torch.utils.data import IterableDataset
 
 from dataguard.core.incident import EmptyEpoch, LoaderFailed
 from dataguard.core.model import NotApplicable, NotTested, Undecided
+from dataguard.core.statements import with_arguments
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.process.isolation import OutOfTime, isolated
 from dataguard.lab.reading.epoch_trace import gate
@@ -29,9 +31,11 @@ from dataguard.lab.throughput.batch_stages import run_profile
 from dataguard.lab.throughput.timed_run import (
     DeliveredBatch,
     EndlessOrder,
+    LoopTimer,
     LoopTimes,
     TimedRun,
     TrainingStep,
+    batches_of,
     copy_delivered,
     import_step,
     run_from_memory,
@@ -40,12 +44,14 @@ from dataguard.lab.throughput.timed_run import (
     sleeping,
     step_of,
     unavailable_reason,
+    width_of,
 )
 from dataguard.machine.machine import Machine
-from dataguard.measured import BenchOptions, LoaderTimes, Setting, Timed, Waits
+from dataguard.measured import Advice, BenchOptions, LoaderTimes, Setting, Timed, Waits
 from dataguard.process.originals import time
 from dataguard.stats.timing_comparison import race
 from dataguard.targets.loading import Target
+from dataguard.targets.script import Begin, Script
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
@@ -157,12 +163,13 @@ class Throughput:
             sweep.measure(own, lambda _, __: import_step(wanted.step or ""))
         counted = _counts(own, wanted.workers, self._subject.machine, profile.batch_bytes)
         has_step = wanted.step is not None or wanted.step_ms is not None
-        share = 0.5 if has_step else 0.7
+        script = self._script
+        share = 0.5 if has_step or script else 0.7
         workers = sweep.run(counted, facts.batches, share * seconds)
         times = LoaderTimes(facts.name, facts.batch_size, facts.batches, own, workers, stages=profile.stages)
         first = _first(times)
         others = sweep.run(
-            _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step else 1.0)
+            _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step or script else 1.0)
         )
         notes = [] if facts.cuda or not own.pin else ["pin_memory=True has no effect here: there is no accelerator"]
         waits: list[Waits] = []
@@ -173,8 +180,33 @@ class Throughput:
             except Undecided as why:
                 notes.append(str(why))
         name = wanted.step or (f"{wanted.step_ms:g} ms" if wanted.step_ms is not None else None)
-        fed: dict[str, Any] = {"waits": tuple(waits), "ideal": ideal, "step": name}
-        return replace(times, others=others, device=profile.device, notes=tuple(notes), **fed)
+        times = replace(times, others=others, waits=tuple(waits), ideal=ideal, step=name)
+        best = times.ranking(others).best
+        fastest = next((timed.setting for timed in others if str(timed.setting) == best), first)
+        advice = self._advice(sweep, fastest, script) if fastest != own else None
+        return replace(times, device=profile.device, notes=tuple(notes), advice=advice)
+
+    @property
+    def _script(self) -> Script | None:
+        """The script that trains with the loader, if it can resume."""
+        source = self._subject.target.source
+        return source if isinstance(source, Script) and source.can_resume else None
+
+    def _advice(self, sweep: Sweep, fastest: Setting, script: Script | None) -> Advice:
+        """What to write for the fastest setting, and how fast the user's training is with it."""
+        at = self._subject.facts.made_at
+        written = sweep.own.changes_to(fastest).items()
+        changes = {name: None if value is None else repr(value) for name, value in written}
+        place, diff = None, None
+        if at is not None and at.file and at.line:
+            place, diff = f"{at.file}:{at.line}", with_arguments(at.file, at.line, "DataLoader", changes)
+        advice = Advice(fastest, place, tuple(diff or ()), script.path if script else None)
+        if script is None:
+            return advice
+        if self._subject.facts.cuda and torch.cuda._is_in_bad_fork():
+            return replace(advice, untried=f"{script.path} uses CUDA, which a fork of its process cannot")
+        run = functools.partial(sweep.trained, script, self._subject.facts.name, self._subject.machine.usable_cores)
+        return replace(advice, tried=sweep.run([sweep.own, fastest], self._subject.facts.batches, sweep.left, run))
 
     def _measure_waits(self, sweep: Sweep, wanted: BenchOptions, settings: list[Setting]) -> tuple[list[Waits], float]:
         """Training loops under each setting, alternately, and the same loop with batches from memory."""
@@ -291,6 +323,8 @@ def _run_copies(loader: Loader, folder: Path) -> DeliveredBatch:
 
 RUN_SECONDS = 0.3
 """Seconds of a run after its first batches: a race has four rounds or more of them for each setting."""
+TRAINED_SECONDS = 0.6
+"""The same of a script that trains: steps vary more than batches do."""
 
 
 def setting_of(loader: Loader) -> Setting:
@@ -321,15 +355,14 @@ class Sweep:
 
     def measure(self, setting: Setting, work: Callable[[Loader, FlightRecorder], T], *, warm_start: bool = False) -> T:
         """Let a fork of this process work on the loader under a setting. Raises LoaderFailed, or Undecided in time."""
+        return self._forked(lambda recorder: work(self._variant(self.loader, setting, warm_start), recorder))
+
+    def _forked(self, work: Callable[[FlightRecorder], T]) -> T:
         folder = Path(tempfile.mkdtemp(dir=self.folder))
-
-        def run() -> T:
-            return work(self._variant(setting, warm_start=warm_start), FlightRecorder(folder))
-
         try:
             # Half the timeout, or this process itself would count as one that hangs.
             allowed = max(self.left, 0.0) + self.timeout
-            return isolated(run, folder, timeout=self.timeout / 2, allowed=allowed)
+            return isolated(lambda: work(FlightRecorder(folder)), folder, timeout=self.timeout / 2, allowed=allowed)
         except OutOfTime as cut:
             raise Undecided(f"one measurement took more than {allowed:.0f} s: raise --budget") from cut
         finally:
@@ -346,8 +379,46 @@ class Sweep:
         )
         return replace(run, start=0.0) if setting.persistent and self._stream else run
 
-    def run(self, settings: Sequence[Setting], batches: int | None, seconds: float) -> tuple[Timed, ...]:
+    def trained(self, script: Script, name: str, threads: int, setting: Setting) -> TimedRun:
+        """One run of the script with a loader from its first batch on, in which a batch includes its training step.
+
+        Nothing was computed here with more than one thread, so that the fork may use as many as a training does.
+        """
+        warm_start = setting.persistent and not self._stream
+
+        def run(recorder: FlightRecorder) -> TimedRun:
+            timers: list[LoopTimer] = []
+
+            def feed(loader: Loader, begin: Begin) -> Iterator[Any]:
+                variant = self._variant(loader, setting, warm_start)
+                begin = begin if isinstance(variant, type(loader)) else iter  # of a wrapper, what it wraps
+                if warm_start:
+                    for _ in batches_of(variant, recorder, begin):
+                        pass
+                timers.append(LoopTimer(width_of(variant), TRAINED_SECONDS))
+                return timers[0].batches(batches_of(variant, recorder, begin))
+
+            if torch.get_num_threads() == 1:
+                torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or threads))
+            with gate("script"):
+                script.resume(name, feed)
+            if not timers:
+                raise Undecided(f"{script.path} ended without a batch of {name}")
+            times = timers[0].times
+            start = 0.0 if setting.persistent and self._stream else timers[0].start or 0.0
+            return TimedRun(start, (sum(times.waiting) + sum(times.stepping)) / times.batches)
+
+        return self._forked(run)
+
+    def run(
+        self,
+        settings: Sequence[Setting],
+        batches: int | None,
+        seconds: float,
+        timed_run: Callable[[Setting], TimedRun] | None = None,
+    ) -> tuple[Timed, ...]:
         """Alternate between settings for so many seconds at most; a failure is recorded, and ends only its setting."""
+        timed_run = timed_run or self.timed_run
         until = min(time.monotonic() + seconds, self.until)
         by_name = {str(setting): setting for setting in settings}
         runs: dict[str, list[TimedRun]] = {name: [] for name in by_name}
@@ -355,7 +426,7 @@ class Sweep:
 
         def measure(name: str) -> float | None:
             try:
-                runs[name].append(self.timed_run(by_name[name]))
+                runs[name].append(timed_run(by_name[name]))
             except LoaderFailed as failure:
                 failed[name] = failure.incident.headline
             except EmptyEpoch:
@@ -384,8 +455,8 @@ class Sweep:
     def _stream(self) -> bool:
         return isinstance(self.loader.dataset, IterableDataset)
 
-    def _variant(self, setting: Setting, *, warm_start: bool) -> Loader:
-        """The loader under a setting; its order never ends, unless it is a stream."""
+    def _variant(self, loader: Loader, setting: Setting, warm_start: bool) -> Loader:
+        """A loader under a setting; its order never ends, unless it is a stream."""
         own_arguments = self.own.arguments
         overrides: dict[str, Any] = {
             name: value
@@ -394,4 +465,4 @@ class Sweep:
         }
         lead = max(setting.workers, 1) if warm_start else 0
         overrides["schedule"] = lambda inner, _: EndlessOrder(inner, lead)
-        return Target("own", "own", self.loader).build(**overrides)
+        return Target("own", "own", loader).build(**overrides)

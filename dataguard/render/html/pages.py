@@ -17,6 +17,8 @@ from dataguard.render.html.templating import page
 from dataguard.render.machine import library_rows, machine_rows
 from dataguard.render.sample import shape_of
 from dataguard.render.timings import (
+    advised,
+    changed_place,
     device_lines,
     epoch_size,
     machine,
@@ -26,6 +28,7 @@ from dataguard.render.timings import (
     races,
     stage_rows,
     step_rows,
+    tried_words,
     verdict,
 )
 
@@ -67,16 +70,21 @@ def throughput(loader: LoaderTimes) -> Plot | None:
 
 
 def _loader(loader: LoaderTimes, plot: Plot | None, studio: FigureRenderer) -> View:
+    advice = loader.advice
+    tried = [race_rows(f"in {advice.script}", loader, advice.tried)] if advice and advice.tried else []
     return {
         "name": loader.name,
         "size": epoch_size(loader),
         "verdicts": [verdict(loader, race) for race in races(loader).values()],
         "plot": plot and studio.draw(plot),
         "not_measured": [words for race in races(loader).values() for words in not_measured(loader, race)],
-        "races": [race_rows(title, loader, race) for title, race in races(loader).items()],
+        "races": [race_rows(title, loader, race) for title, race in races(loader).items()] + tried,
         "stages": stage_rows(loader.stages),
         "steps": step_rows(loader) if loader.waits else [],
         "device": list(device_lines(loader)) if loader.device else [],
+        "advice": tried_words(loader, advice) if advice else [],
+        "change": changed_place(advice) if advice else None,
+        "diff": advised(loader, advice) if advice else [],
         "notes": loader.notes,
     }
 

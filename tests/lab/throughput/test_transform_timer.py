@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, Subset
@@ -38,6 +39,20 @@ def plain(value: int) -> int:
     return value
 
 
+class Reading(Counting):
+    """Reads files."""
+
+    def __init__(self, count: int, transform: Callable[[int], int], file: Path) -> None:
+        super().__init__(count, transform)
+        self.file = file
+
+    def __getitem__(self, index: int) -> int:
+        assert np.load(self.file).shape == (200_000,)
+        with self.file.with_suffix(".txt").open(encoding="utf-8") as text:
+            assert (text.mode, next(text)) == ("r", "größe\n")
+        return super().__getitem__(index)
+
+
 class TestStopwatch:
     def test_every_transform_is_timed_by_itself(self) -> None:
         inner = Compose([Slow(0.001), Slow(0.004)])
@@ -59,12 +74,18 @@ class TestStopwatch:
         assert dict(watch.seconds) == {}
 
     def test_a_profile_adds_up(self, tmp_path: Path) -> None:
-        loader: DataLoader[int] = DataLoader(Counting(64, Compose([Slow(0.001), plain])), batch_size=4)
+        file = tmp_path / "pixels.npy"
+        np.save(file, np.zeros(200_000))
+        file.with_suffix(".txt").write_text("größe\n", encoding="utf-8")
+        loader: DataLoader[int] = DataLoader(Reading(64, Compose([Slow(0.001), plain]), file), batch_size=4)
         profile = run_profile(loader, FlightRecorder(tmp_path), 0.2)
         stages = {stage.name: stage for stage in profile.stages}
         fetch = stages["fetch"]
         assert fetch.seconds is not None
         assert fetch.seconds >= 0.016
         assert sum(part.seconds or 0 for part in fetch.parts) == pytest.approx(fetch.seconds)
+        files = {part.name: part.seconds or 0 for part in fetch.parts[:3]}
+        assert list(files) == ["opening", "reading", "decoding"]
+        assert all(seconds > 0 for seconds in files.values())
         assert stages["transfer"].skipped == "num_workers=0"
         assert profile.batch_bytes >= 4096
