@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from sample_datasets import _tokens
@@ -24,6 +25,42 @@ class Embedded(nn.Module):
         """The scores."""
         scores: Tensor = self.words(input_ids) @ self.words.weight.T
         return scores
+
+
+class Shifting(Embedded):
+    """Computes its loss, from labels that it shifts."""
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
+        """The loss."""
+        scores = super().forward(input_ids)
+        return functional.cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+
+class Unshifting(Embedded):
+    """Computes its loss, from labels as they are."""
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
+        """The loss."""
+        return functional.cross_entropy(super().forward(input_ids).flatten(0, 1), labels.flatten())
+
+
+class Restoring(Unshifting):
+    """Sees all tokens, and restores them."""
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
+        """The loss."""
+        seen = self.words(input_ids)
+        scores = (seen + seen.mean(1, keepdim=True)) @ self.words.weight.T
+        return functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+
+
+def copied(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Tokens, twice."""
+    return tokens, tokens.clone()
+
+
+def copies() -> DataLoader[Any]:
+    return loader(Sentences(copied))
 
 
 def small() -> Embedded:
