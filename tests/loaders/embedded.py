@@ -27,31 +27,33 @@ class Embedded(nn.Module):
         return scores
 
 
-class Shifting(Embedded):
-    """Computes its loss, from labels that it shifts."""
-
-    def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
-        """The loss."""
-        scores = super().forward(input_ids)
-        return functional.cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
-
-
-class Unshifting(Embedded):
+class Trained(nn.Module):
     """Computes its loss, from labels as they are."""
 
-    def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
-        """The loss."""
-        return functional.cross_entropy(super().forward(input_ids).flatten(0, 1), labels.flatten())
+    shift, sees_all = 0, False
 
-
-class Restoring(Unshifting):
-    """Sees all tokens, and restores them."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(98, 4)
 
     def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
         """The loss."""
         seen = self.words(input_ids)
-        scores = (seen + seen.mean(1, keepdim=True)) @ self.words.weight.T
-        return functional.cross_entropy(scores.flatten(0, 1), labels.flatten())
+        scores = (seen + seen.mean(1, keepdim=True) * self.sees_all) @ self.words.weight.T
+        width = labels.shape[1] - self.shift
+        return functional.cross_entropy(scores[:, :width].flatten(0, 1), labels[:, self.shift :].flatten())
+
+
+class Shifting(Trained):
+    """The same, from labels that it shifts."""
+
+    shift = 1
+
+
+class Restoring(Trained):
+    """Sees all tokens, and restores them."""
+
+    sees_all = True
 
 
 def copied(tokens: Tensor) -> tuple[Tensor, Tensor]:

@@ -38,10 +38,10 @@ def test_without_a_mask_a_tokenizer_beside_a_model_shows_who_shifts(factory: str
     ("target", "model", "status"),
     [
         ("sample_datasets.dg410_doubly_shifted_labels:good_pairs", "Shifting", "failed"),
-        ("sample_datasets.dg410_doubly_shifted_labels:good_pairs", "Unshifting", "passed"),
-        ("sample_datasets.dg410_doubly_shifted_labels:bad_chunks", "Unshifting", "passed"),
+        ("sample_datasets.dg410_doubly_shifted_labels:good_pairs", "Trained", "passed"),
+        ("sample_datasets.dg410_doubly_shifted_labels:bad_chunks", "Trained", "passed"),
         ("tests.loaders.embedded:copies", "Shifting", "passed"),
-        ("tests.loaders.embedded:copies", "Unshifting", "failed"),
+        ("tests.loaders.embedded:copies", "Trained", "failed"),
         ("tests.loaders.embedded:copies", "Restoring", "skipped"),
     ],
 )
