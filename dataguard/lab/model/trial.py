@@ -334,7 +334,7 @@ LEAST_SAMPLES = 4
 
 def _shift_in(target: Tensor, labels: Any, ignored: int) -> int | None:
     """How far labels were moved to be the target of a loss, whose last ones may be ignored instead; None if not."""
-    if not isinstance(labels, Tensor) or labels.ndim != 2 or target.numel() % len(labels):
+    if not isinstance(labels, Tensor) or labels.is_nested or labels.ndim != 2 or target.numel() % len(labels):
         return None
     rows = target.reshape(len(labels), -1)
     if rows.shape == labels.shape and bool((rows == labels).all()):
