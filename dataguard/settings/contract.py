@@ -185,6 +185,8 @@ PACKING = ("separate", "joined")
 """What documents of a packed row see of each other: nothing, or those before them."""
 LEARNED = ("reply", "all")
 """What of a conversation a language model learns."""
+SHIFTED_BY = ("data", "model")
+"""What makes each label of a language model the next token."""
 BBOX_FORMATS = (
     *("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized"),
     *("pascal_voc", "coco", "yolo", "albumentations"),
@@ -289,6 +291,7 @@ CONTRACT: Mapping[str, tuple[Kind, str]] = {
     "save": (SPELLED, "A function of a loader that returns what a checkpoint holds of it."),
     "load": (SPELLED, "A function that gives that back to a new loader."),
     "learned": (one_of(LEARNED), "Whether a language model learns replies alone, or all tokens."),
+    "shifted_by": (one_of(SHIFTED_BY), "What shifts the labels of a language model: the data, or the model."),
 }
 """The keys of the contract, each with its kind and its meaning: one that no check reads is not among them."""
 

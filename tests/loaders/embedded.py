@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from sample_datasets import _tokens
@@ -24,6 +25,44 @@ class Embedded(nn.Module):
         """The scores."""
         scores: Tensor = self.words(input_ids) @ self.words.weight.T
         return scores
+
+
+class Trained(nn.Module):
+    """Computes its loss, from labels as they are."""
+
+    shift, sees_all = 0, False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(98, 4)
+
+    def forward(self, input_ids: Tensor, labels: Tensor) -> Tensor:
+        """The loss."""
+        seen = self.words(input_ids)
+        scores = (seen + seen.mean(1, keepdim=True) * self.sees_all) @ self.words.weight.T
+        width = labels.shape[1] - self.shift
+        return functional.cross_entropy(scores[:, :width].flatten(0, 1), labels[:, self.shift :].flatten())
+
+
+class Shifting(Trained):
+    """The same, from labels that it shifts."""
+
+    shift = 1
+
+
+class Restoring(Trained):
+    """Sees all tokens, and restores them."""
+
+    sees_all = True
+
+
+def copied(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Tokens, twice."""
+    return tokens, tokens.clone()
+
+
+def copies() -> DataLoader[Any]:
+    return loader(Sentences(copied))
 
 
 def small() -> Embedded:

@@ -394,7 +394,7 @@ STACKS: dict[str, tuple[str, dict[str, Any]]] = {
     "llava": ("DG410", {}),
     "reward": ("DG429", {}),
     "dpo": ("DG429", {}),
-    "sasrec": ("DG410", {}),
+    "sasrec": ("DG410", {"shifted_by": "data"}),
     "bert4rec": ("DG427", {"vocab_size": 302}),
     "esm": ("DG424", {}),
     "hyena": ("DG410", {}),

@@ -44,6 +44,7 @@ VALUES: dict[str, Any] = {
     "save": "pkg.mod:save",
     "load": "pkg.mod:load",
     "learned": "reply",
+    "shifted_by": "data",
 }
 """What the keys of the contract take."""
 

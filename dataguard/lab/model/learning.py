@@ -25,11 +25,13 @@ from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.model.calling import CLASS_LOSSES, NAME_A_STEP, Caller, LiveCall, ignore_index_of
 from dataguard.lab.model.trial import (
     Extent,
+    LabelUse,
     Raised,
     Trial,
     are_identical,
     extent_of,
     groups_of,
+    label_use,
     largest_embedding,
     loss_of,
     prepared,
@@ -97,6 +99,17 @@ class ModelObservations:
             "vocabulary", lambda folder: largest_embedding(subject.build, subject.facts, subject.settings, folder)
         )
         return vocabulary
+
+    def label_use(self, tokens: str, labels: str) -> LabelUse | None:
+        """What a step does with the labels in this leaf, of tokens in that one; None if no loss gets them."""
+        subject = self._subject
+        if subject.settings.model is None or subject.facts.bare:
+            return None
+        use: LabelUse | None = self._observed(
+            f"labels {labels}",
+            lambda folder: label_use(subject.build, subject.facts, subject.settings, folder, tokens, labels),
+        )
+        return use
 
     def need_call(self, trial: Trial) -> None:
         """Raise Undecided if the model could not be called."""

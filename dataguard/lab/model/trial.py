@@ -23,7 +23,7 @@ from dataguard.lab.batches.collate_trials import duplicate
 from dataguard.lab.core.index_schedules import Schedule, drawn
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.model.calling import Caller, LossCall, Tracer, is_target, record
+from dataguard.lab.model.calling import CLASS_LOSSES, Caller, LossCall, Tracer, ignore_index_of, is_target, record
 from dataguard.lab.process.incidents import FlightRecorder, incident_of
 from dataguard.lab.reading.epoch_trace import first_batches
 from dataguard.lab.rng.rng_discovery import SEED, seed_global_generators
@@ -282,6 +282,67 @@ def largest_embedding(build: Callable[..., Loader], facts: LoaderFacts, settings
         return None
     parts = module.modules() if isinstance(module, torch.nn.Module) else ()
     return max((part.num_embeddings for part in parts if isinstance(part, torch.nn.Embedding)), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelUse:
+    """What a step does with labels in rows: its loss gets those `shift` places on, 0 or 1.
+
+    `causal`: outputs do not depend on the last token of a row, except its own.
+    """
+
+    shift: int
+    causal: bool
+
+
+def label_use(
+    build: Callable[..., Loader], facts: LoaderFacts, settings: Settings, folder: Path, tokens: str, labels: str
+) -> LabelUse | None:
+    """How a step uses the labels of tokens; None if no loss gets them, or if the step raises."""
+    try:
+        caller, batches, _ = prepared(build, facts, settings, folder, LEAST_SAMPLES)
+        tracer = stepped(caller, batches[0])[0]
+        leaves = dict(iter_leaves(batches[0]))
+        found = next(
+            (
+                (number, shift)
+                for number, call in enumerate(tracer.calls)
+                if call.function in CLASS_LOSSES and not call.target.is_floating_point()
+                if (shift := _shift_in(call.target, leaves[labels], ignore_index_of(call))) is not None
+            ),
+            None,
+        )
+        if found is None:
+            return None
+        number, shift = found
+        other = duplicate(batches[0])
+        last = dict(iter_leaves(other))[tokens][..., -1]
+        last.copy_(last.roll(1, 0))
+        before, after = (calls[number].output for calls in (tracer.calls, stepped(caller, other)[0].calls))
+    except Raised:
+        return None
+    width = leaves[labels].shape[-1]
+    rows = [
+        output.detach().reshape(len(leaves[labels]), -1, output.shape[-1])[:, : width - 1] for output in (before, after)
+    ]
+    return LabelUse(shift, bool(torch.equal(*rows)))
+
+
+LEAST_SAMPLES = 4
+"""So many rows have different last tokens, unless all end in the same."""
+
+
+def _shift_in(target: Tensor, labels: Any, ignored: int) -> int | None:
+    """How far labels were moved to be the target of a loss, whose last ones may be ignored instead; None if not."""
+    if not isinstance(labels, Tensor) or labels.is_nested or labels.ndim != 2 or target.numel() % len(labels):
+        return None
+    rows = target.reshape(len(labels), -1)
+    if rows.shape == labels.shape and bool((rows == labels).all()):
+        return 0
+    rest = rows[:, labels.shape[1] - 1 :]
+    kept = rows[:, : labels.shape[1] - 1]
+    moved = kept.shape == labels[:, 1:].shape and bool((kept == labels[:, 1:]).all())
+    return 1 if moved and bool((rest == ignored).all()) else None
 
 
 BATCHES_TAKEN = 2

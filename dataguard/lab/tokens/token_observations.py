@@ -53,6 +53,7 @@ from dataguard.lab.tokens.token_facts import (
 )
 from dataguard.lab.tokens.token_roles import (
     Leaves,
+    content_of,
     group_of,
     leaves_in,
     may_be_tokens,
@@ -441,7 +442,7 @@ def find_shift(rows: Sequence[TokenRow]) -> LabelShift | None:
         return None
     labelled, after, at, beyond = [], 0, 0, 0
     for row, labels in pairs:
-        counts = (labels[:-1] != IGNORED) & row.inside[1:] & row.inside[:-1]
+        counts = _counting(row, labels)
         kept = labels[:-1][counts]
         labelled.append(kept)
         after += int((kept == row.tokens[1:][counts]).sum())
@@ -449,8 +450,14 @@ def find_shift(rows: Sequence[TokenRow]) -> LabelShift | None:
         beyond += int((kept[: int(counts[:-1].sum())] == row.tokens[2:][counts[:-1]]).sum())
     every = np.concatenate(labelled)
     row, labels = pairs[0]
-    spot = spot_in("labels", row, 1 + np.flatnonzero((labels[:-1] != IGNORED) & row.inside[1:] & row.inside[:-1]))
+    spot = spot_in("labels", row, 1 + np.flatnonzero(_counting(row, labels)))
     return LabelShift(len(every), after, at, len(np.unique(every)), beyond, spot)
+
+
+def _counting(row: TokenRow, labels: np.ndarray) -> np.ndarray:
+    """Which labels, but for the last, have a token that is seen and one after it, neither of them padding."""
+    seen = row.inside & content_of(row.tokens)
+    return np.asarray((labels[:-1] != IGNORED) & seen[1:] & seen[:-1])
 
 
 def is_for_causal_model(keys: Collection[str], *, for_models: bool, ignores: bool = False) -> bool:

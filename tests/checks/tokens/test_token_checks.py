@@ -34,6 +34,22 @@ def test_without_a_mask_a_tokenizer_beside_a_model_shows_who_shifts(factory: str
 
 
 @pytest.mark.scan
+@pytest.mark.parametrize(
+    ("target", "model", "status"),
+    [
+        ("sample_datasets.dg410_doubly_shifted_labels:good_pairs", "Shifting", "failed"),
+        ("sample_datasets.dg410_doubly_shifted_labels:good_pairs", "Trained", "passed"),
+        ("sample_datasets.dg410_doubly_shifted_labels:bad_chunks", "Trained", "passed"),
+        ("tests.loaders.embedded:copies", "Shifting", "passed"),
+        ("tests.loaders.embedded:copies", "Trained", "failed"),
+        ("tests.loaders.embedded:copies", "Restoring", "skipped"),
+    ],
+)
+def test_a_step_of_the_model_shows_whether_it_shifts_labels(target: str, model: str, status: str) -> None:
+    assert judged(target, "DG410", model=f"tests.loaders.embedded:{model}").status.value == status
+
+
+@pytest.mark.scan
 def test_the_contract_names_leaves_and_ids() -> None:
     names = {"tokens": "[0]", "labels": "[1]"}
     found = judged(PAIRS, "DG427")
