@@ -11,7 +11,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
-import os
 import statistics
 import sys
 import threading
@@ -33,7 +32,7 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.throughput.timed_run import EndlessOrder, measure_transfer
 from dataguard.measured import Stage
-from dataguard.process.originals import time
+from dataguard.process.originals import os, time
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")

@@ -8,7 +8,6 @@ first run that does not count, files are in the page cache for all of them.
 from __future__ import annotations
 
 import functools
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +47,7 @@ from dataguard.lab.throughput.timed_run import (
 )
 from dataguard.machine.machine import Machine
 from dataguard.measured import Advice, BenchOptions, LoaderTimes, Setting, Timed, Waits
-from dataguard.process.originals import time
+from dataguard.process.originals import os, time
 from dataguard.stats.timing_comparison import race
 from dataguard.targets.loading import Target
 from dataguard.targets.script import Begin, Script
