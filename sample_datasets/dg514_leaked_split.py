@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -508,6 +509,36 @@ def good_text_overlap() -> Loaders:
 def good_token_pattern() -> Loaders:
     """The tokens of both splits count in circles."""
     return windows(torch.arange(3_000) * 7 % 20, torch.arange(1_003) * 7 % 20)
+
+
+class Compressed(Dataset):
+    """Rows of tokens, each compressed at another time, which gzip stores: equal rows are unlike in memory."""
+
+    def __init__(self, rows: Tensor, seconds: int) -> None:
+        self.stored = [gzip.compress(row.numpy().tobytes(), mtime=seconds + place) for place, row in enumerate(rows)]
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return torch.frombuffer(bytearray(gzip.decompress(self.stored[index])), dtype=torch.int64)
+
+
+def compressed(shared: int) -> Loaders:
+    """600 rows for training and 300 for validation, of which so many are both."""
+    rows = torch.randint(5_000, (900, 40), generator=_seeded(3))
+    rows[-shared or 900 :] = rows[:shared]
+    return pair(Compressed(rows[:600], 0), Compressed(rows[600:], 600))  # culprit
+
+
+def bad_compressed() -> Loaders:
+    """Three rows of a hundred times as many are in both: they are found where all are read."""
+    return compressed(3)
+
+
+def good_compressed() -> Loaders:
+    """No row is in both."""
+    return compressed(0)
 
 
 class Recordings(Dataset):

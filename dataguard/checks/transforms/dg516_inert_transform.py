@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, Undecided, without_empty
 from dataguard.settings.parsers import EVALUATION
 
@@ -27,7 +28,7 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         unknown types.
     Links: https://docs.pytorch.org/vision/stable/transforms.html
     """
-    dropped = lab.transforms.dropped
+    dropped = observed_or_none(lambda: lab.transforms.dropped) or ()
     for one in dropped:
         yield Finding(
             message=f"`{one.shown}` returns another array of shape {one.shape}, which nothing uses",

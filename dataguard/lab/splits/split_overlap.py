@@ -21,8 +21,9 @@ from xxhash import xxh3_64
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.index_schedules import evenly
+from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.observation_cache import SHORT_SECONDS
-from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.provenance.provenance import Provenance
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.epoch_trace import EpochTrace
@@ -117,6 +118,8 @@ COMPARED_PAIRS = 4
 """How many pairs of each match are read again: one that holds is evidence, and the others show how usual it is."""
 FEW_PARTED = 1
 """How many pairs of slow splits are read in parts: each takes `PART_READS`."""
+MOST_WHOLE, WHOLE_TIMES = 4096, 3
+"""The most samples of a split that are read to the last one, and how often over that must take little time."""
 MOST_REPEATS = 3
 """Content that occurs more often within one split identifies no sample: a blank image, a default, a file that all
 share."""
@@ -158,6 +161,7 @@ class Comparison:
 
 
 READ = f"{CONTENT} samples that were read"
+EVERY = f"{CONTENT} all samples"
 REPEATED = f"{CONTENT} whole samples, some of which repeat"
 
 
@@ -275,11 +279,28 @@ class Splits:
         """The windows of a series that lie inside those of an earlier split."""
         return shared_series(self._subject, other)
 
+    @property
+    def every_hash(self) -> Mapping[Index, int] | None:
+        """A hash of the content of each sample under one random state; None if reading all would take long."""
+        subject, indices = self._subject, self.index_contents.indices
+        if _is_whole(subject.epoch):
+            return _hashes(subject.epoch)
+        if len(indices) > MOST_WHOLE or not subject.reads_take_little(WHOLE_TIMES * len(indices)):
+            return None
+        return subject.observe("every content", lambda folder: hashes_of(subject.build(), folder, indices))
+
     def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""
         subject = self._subject
         earlier, numbers = _hashes(other.epoch), _hashes(subject.epoch)
         matches = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
+        complete = self._complete(other)
+        if not matches and (own := self.every_hash) and (theirs := Splits(other).every_hash):
+            earlier, numbers = theirs, own
+            found = _equal_pairs(earlier, numbers)
+            matches = [(READ, found)] if found else []
+            steady = self.index_contents.deterministic and Splits(other).index_contents.deterministic
+            complete = EVERY if steady else complete
         compared = {name: tuple(evenly(_distinct_pairs(found), COMPARED_PAIRS)) for name, found in matches}
         wanted = tuple(dict.fromkeys(pair for pairs in compared.values() for pair in pairs))
         pairs: Mapping[tuple[Index, Index], SamplePair] = {}
@@ -300,13 +321,12 @@ class Splits:
             Match(name, len({two for _, two in found}), _confirmed(name, read[name], significant, proven))
             for name, found in matches
         )
-        complete = self._complete(other)
-        own, theirs = len(numbers), len(earlier)
+        samples, others = len(numbers), len(earlier)
         if complete:
-            own, theirs = len(self.index_contents.indices), len(Splits(other).index_contents.indices)
+            samples, others = len(self.index_contents.indices), len(Splits(other).index_contents.indices)
         alike = near_duplicates(Splits(other).index_contents.thumbnails, self.index_contents.thumbnails)
         whole, repeated = subject.epoch.whole and other.epoch.whole, len(numbers) - len(set(numbers.values()))
-        return Comparison(judged, own, theirs, complete, whole, repeated, alike)
+        return Comparison(judged, samples, others, complete, whole, repeated, alike)
 
     def _candidates(
         self, other: Subject, earlier: Mapping[Index, int], numbers: Mapping[Index, int]
@@ -334,7 +354,7 @@ class Splits:
         one, two = Splits(other).index_contents, self.index_contents
         epochs = (other.epoch, self._subject.epoch)
         if one.deterministic and two.deterministic and all(_is_whole(epoch) for epoch in epochs):
-            return CONTENT + " all samples"
+            return EVERY
         if not (one.complete and two.complete):
             return None
         names = [name for name in two.columns if name in one.columns]
@@ -360,17 +380,25 @@ def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:
     """A hash of the content of each sample that was read, by index."""
     if epoch.hashes is not None:
         return epoch.hashes.by_index()
-    return {one.index: number for one in epoch.samples for number in [_largest(one)] if number is not None}
+    indexed = (one for one in epoch.samples if one.index is not None)
+    return {one.index: number for one in indexed for number in [_hash_of(one.leaves)] if number is not None}
 
 
-def _largest(sample: SampleRecord) -> int | None:
-    """The digest of the largest array of a sample that has an index, else of its first string, else of all values."""
-    arrays = [leaf for leaf in sample.leaves if leaf.shape]
-    strings = [leaf for leaf in sample.leaves if leaf.kind == "str"]
-    if sample.index is None or not sample.leaves:
+def hashes_of(loader: Loader, folder: Path, indices: Sequence[Index]) -> Mapping[Index, int]:
+    """A hash of the content of each of these samples, which are read under one random state."""
+    reader = Reader(loader, folder)
+    samples = ((index, [describe(*one) for one in iter_leaves(reader.read(index))]) for index in indices)
+    return {index: number for index, leaves in samples for number in [_hash_of(leaves)] if number is not None}
+
+
+def _hash_of(leaves: Sequence[LeafRecord]) -> int | None:
+    """The digest of the largest array of a sample, else of its first string, else of all values."""
+    arrays = [leaf for leaf in leaves if leaf.shape]
+    strings = [leaf for leaf in leaves if leaf.kind == "str"]
+    if not leaves:
         return None
     if not arrays and not strings:  # a short list of token ids has a leaf for each
-        return xxh3_64(b"".join(leaf.digest for leaf in sample.leaves)).intdigest()
+        return xxh3_64(b"".join(leaf.digest for leaf in leaves)).intdigest()
     largest = max(arrays or strings[:1], key=lambda leaf: np.prod(leaf.shape or ()))
     return int.from_bytes(largest.digest, "little")
 

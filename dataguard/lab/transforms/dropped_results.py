@@ -41,6 +41,8 @@ _MOST_EVALUATED = 4
 """How often a line is evaluated until its result differs from what it is given: a limit of time."""
 _MOST_SHOWN = 60
 """Characters of a line in a message."""
+_EFFECTS = frozenset({"print", "setattr", *dir(list), *dir(dict), *dir(set)}) - {"copy"}
+"""Names of what changes a container, or prints; those of torch that work in place end with `_`."""
 _STORING = frozenset({"STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "STORE_SUBSCR"})
 """Instructions by which a function may have an effect that its result does not show."""
 
@@ -64,6 +66,8 @@ class DroppedResult:
 def find_dropped(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> tuple[DroppedResult, ...]:
     """Such lines that run while samples are read and collated, in this disposable process."""
     loader = build()
+    if not any(map(_unused_calls, _own_files())):
+        return ()
     watch = _CallWatch()
     batch: list[Any] = []
     with tracing(watch.called):
@@ -72,6 +76,14 @@ def find_dropped(build: Callable[..., Loader], folder: Path, indices: Sequence[I
         with suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
             loader.collate_fn(batch)
     return tuple(watch.dropped.values())
+
+
+def _own_files() -> Iterator[str]:
+    """The files of the user's modules that are imported."""
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and not is_library(file):
+            yield file
 
 
 class _CallWatch:
@@ -112,12 +124,20 @@ class _CallWatch:
 
 @lru_cache(maxsize=256)
 def _unused_calls(file: str) -> Mapping[int, ast.Call]:
-    """The statements of a file that are nothing but a call, by the line where they begin; none inside `try`."""
+    """The statements of a file that are nothing but a call, by the line where they begin; none inside `try`.
+
+    Methods by which containers are changed, and functions that only have an effect, are left out by their names.
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:  # source that was changed since
         return {}
-    return {call.lineno: call for call in _calls_in(tree)}
+    return {call.lineno: call for call in _calls_in(tree) if not _is_an_effect(call.func)}
+
+
+def _is_an_effect(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in _EFFECTS or name.endswith("_")
 
 
 def _calls_in(node: ast.AST) -> Iterator[ast.Call]:
