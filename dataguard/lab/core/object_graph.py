@@ -15,13 +15,14 @@ import contextvars
 import copyreg
 import functools
 import gc
+import inspect
 import logging
 import sys
 import threading
 import types
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
@@ -248,23 +249,31 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _used_by_name(
-    names: Iterable[str], space: Mapping[str, Any], prefix: str, entered: set[int]
+    names: Collection[str], space: Mapping[str, Any], prefix: str, entered: set[int]
 ) -> Iterator[tuple[str, Any]]:
     """What a function uses by name: globals, and members of the user's modules and classes with these names."""
     for name in names:
-        held = space.get(name)
+        held, used = space.get(name), names
         if issubclass(type(held), types.ModuleType):
             inner, path = _dict_of(held), str(_dict_of(held).get("__name__"))
             is_users = not is_library(inner.get("__file__") or "<built-in>")
         elif issubclass(type(held), type):
             inner, path, is_users = dict(vars(held)), f"{prefix}.{name}", is_own(held)
+            used = [*names, *(more for one in names for more in _names_in_method(inner.get(one)))]
         else:
             if name in space:
                 yield f".<global {prefix}.{name}>", held
             continue
         if is_users and id(held) not in entered:
             entered.add(id(held))
-            yield from _used_by_name(names, inner, path, entered)
+            yield from _used_by_name(used, inner, path, entered)
+
+
+def _names_in_method(member: Any) -> Iterator[str]:
+    """The names that a method uses: a class method, say, finds attributes of its class by them."""
+    code = getattr(inspect.unwrap(member) if _is_method(member) else None, "__code__", None)
+    if isinstance(code, types.CodeType):
+        yield from _names(code)
 
 
 def _few_of_each_type(entries: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

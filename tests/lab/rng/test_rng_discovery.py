@@ -17,7 +17,7 @@ from collections import ChainMap, UserDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -61,6 +61,22 @@ class Configuration:
 def from_class() -> float:
     """Draw from the generator of a class."""
     return Configuration.rng.random()
+
+
+class Registry:
+    """Holds generators by name, which a method of the class gives."""
+
+    held: ClassVar[dict[str, random.Random]] = {"noise": random.Random(0)}
+
+    @classmethod
+    def get(cls, name: str) -> random.Random:
+        """One of them."""
+        return cls.held[name]
+
+
+def from_registry() -> float:
+    """Draw from a generator that a method of a class gives."""
+    return Registry.get("noise").random()
 
 
 def with_attribute() -> None:
@@ -224,6 +240,7 @@ HOLDERS = {
     "global of another module": (from_another_module, ".<global tests.loaders.culprits.RNG>"),
     "global of an imported module": (from_import, ".<global tests.loaders.culprits.RNG>"),
     "class": (from_class, f".<global {__name__}.Configuration.rng>"),
+    "registry": (from_registry, f".<global {__name__}.Registry.held>['noise']"),
     "function attribute": (with_attribute, ".<attribute rng>"),
     "partial": (functools.partial(print, torch.Generator()), ".args[0]"),
     "partial of a bound method": (functools.partial(np.random.default_rng(0).normal, 0, 1), ".func.__self__"),

@@ -69,8 +69,8 @@ class Dropped(InMemory):
         return row * torch.from_numpy(keep), label
 
 
-def dg103_context_manager() -> Loader:
-    return DataLoader(Dropped(_data.vectors()), batch_size=4, num_workers=2)
+def dg103_context_manager() -> dict[str, Loader]:
+    return {"train": DataLoader(Dropped(_data.vectors()), batch_size=4, shuffle=True, num_workers=2)}
 
 
 class Lines(IterableDataset[Any]):
@@ -197,13 +197,13 @@ class Meshes(Dataset[Mesh]):
         return 32
 
     def __getitem__(self, index: int) -> Mesh:
-        count = 20 if range(32)[index] < 20 else 26
+        count = 20 if range(32)[index] < 20 else 26  # culprit
         vertices = torch.from_numpy(_data.vectors(count, 3))  # culprit
         return Mesh(vertices, index % 3)  # culprit
 
 
 def dg401_named_tuple() -> Loader:
-    return DataLoader(Meshes(), batch_size=4)
+    return DataLoader(Meshes(), batch_size=4, shuffle=True)
 
 
 def dg407_padded_in_lambda() -> Loader:
