@@ -63,7 +63,7 @@ def from_class() -> float:
     return Configuration.rng.random()
 
 
-class Registry:
+class Registered:
     """Holds generators by name, which a method of the class gives."""
 
     held: ClassVar[dict[str, random.Random]] = {"noise": random.Random(0)}
@@ -76,7 +76,7 @@ class Registry:
 
 def from_registry() -> float:
     """Draw from a generator that a method of a class gives."""
-    return Registry.get("noise").random()
+    return Registered.get("noise").random()
 
 
 def with_attribute() -> None:
@@ -240,7 +240,7 @@ HOLDERS = {
     "global of another module": (from_another_module, ".<global tests.loaders.culprits.RNG>"),
     "global of an imported module": (from_import, ".<global tests.loaders.culprits.RNG>"),
     "class": (from_class, f".<global {__name__}.Configuration.rng>"),
-    "registry": (from_registry, f".<global {__name__}.Registry.held>['noise']"),
+    "registry": (from_registry, f".<global {__name__}.Registered.held>['noise']"),
     "function attribute": (with_attribute, ".<attribute rng>"),
     "partial": (functools.partial(print, torch.Generator()), ".args[0]"),
     "partial of a bound method": (functools.partial(np.random.default_rng(0).normal, 0, 1), ".func.__self__"),
