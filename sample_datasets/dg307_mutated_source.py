@@ -164,6 +164,41 @@ def bad_whole() -> DataLoader[Any]:
     return DataLoader(Normalized(), batch_size=4)
 
 
+class Windowed(Arrays):
+    """Pictures with their brightest value, which are cut off in place afterwards: the first read alone is right."""
+
+    def __getitem__(self, index: int) -> Any:
+        image = self.images[range(len(self))[index]]
+        brightest = torch.tensor(image.max())
+        np.clip(image, 20, 200, out=image)  # culprit
+        return torch.from_numpy(image.copy()), brightest
+
+
+def bad_windowed() -> DataLoader[Any]:
+    """From the second epoch on, the brightest value of each picture is 200."""
+    return DataLoader(Windowed(), batch_size=4)
+
+
+class Prepared(Arrays):
+    """Pictures that the first read scales in place, with the brightest value of what it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_scaled = [False] * len(self.images)
+
+    def __getitem__(self, index: int) -> Any:
+        image = self.images[range(len(self))[index]]
+        if not self.is_scaled[index]:
+            image /= 255
+            self.is_scaled[index] = True
+        return torch.from_numpy(image.copy()), torch.tensor(image.max())
+
+
+def good_prepared() -> DataLoader[Any]:
+    """What is stored changes once, and the sample never does."""
+    return DataLoader(Prepared(), batch_size=4)
+
+
 class Dicts(Dataset[dict[str, Any]]):
     """Samples as dicts in a list."""
 
@@ -202,6 +237,23 @@ class Sentences(Dataset[Tensor]):
 def bad_appended() -> DataLoader[Any]:
     """The end of a sentence is appended to the list itself, once more at every read."""
     return DataLoader(Sentences(), batch_size=1, shuffle=True)
+
+
+class Ended(Sentences):
+    """The last eight tokens of sentences, each of which gets an end token that stays in its list."""
+
+    def __init__(self) -> None:
+        self.sentences = [[10 + word for word in range(number, number + 9 + number % 5)] for number in range(24)]
+
+    def __getitem__(self, index: int) -> Any:
+        tokens = self.sentences[range(len(self))[index]]
+        tokens += [2]  # culprit
+        return torch.tensor(tokens[-8:])
+
+
+def bad_ended() -> DataLoader[Any]:
+    """Each epoch has one more end token, and one word less."""
+    return DataLoader(Ended(), batch_size=4)
 
 
 class Dealt(Pictures):

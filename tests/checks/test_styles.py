@@ -12,8 +12,6 @@ UNFOUND = {
     "batches:dg407_padding_elsewhere": "the values of padding occur seldom in rows",
     "further:dg306_closure_counter": "the input depends on the number of reads, and not on a label or a state of RNGs",
     "further:dg407_padded_in_lambda": "no row holds the value of padding, by which it can be told",
-    "memory:dg307_clip_out": "only the first read changes the data, which may also fill a cache",
-    "memory:dg307_list_extended": "a list of numbers that grows by a constant is not compared",
     "splits:dg518_val_transform_assigned": "training that lost its augmentation is not compared with an intention",
     "streams:dg206_hf_shuffle": "datasets advances the epoch of its streams by itself, or samples cannot be recognised",
 }

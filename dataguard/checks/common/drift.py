@@ -120,9 +120,12 @@ def mutations(lab: Lab) -> dict[str, tuple[Drift, tuple[Change, ...]]]:
     readings = lab.dataset.readings
     mutated = {}
     for leaf, drift in drifts(readings, lab.epoch.samples).items():
-        if not drift.keeps_changing or not repeatable(lab, drift):
+        if (drift.cause is Cause.OTHERS and not drift.keeps_changing) or not repeatable(lab, drift):
             continue
-        changes = lab.dataset.changed_content(readings.items[drift.item])
+        index = readings.items[drift.item]
+        # A sample that differs once may come from a cache, unless its first read wrote over what was stored.
+        find = lab.dataset.changed_content if drift.keeps_changing else lab.dataset.changed_at_first
+        changes = find(index)
         if drift.cause is Cause.OTHERS:  # a record of earlier reads is not sample data
             whole = is_input(leaf, readings.forward.passes[0]) and len(set(drift.series)) == len(drift.series)
             changes = tuple(change for change in changes if change.rows) if whole else ()

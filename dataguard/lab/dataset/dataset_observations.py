@@ -140,6 +140,15 @@ class DatasetObservations:
             lambda _, changes: changes or (),
         )
 
+    def changed_at_first(self, index: Index) -> tuple[Change, ...]:
+        """Which of its rows the dataset changes when a sample is read for the first time."""
+        first, _, _ = repeated_reads.chosen(self._requested, self._amount.items)
+        build = self._subject.build
+        return self._subject.observe(
+            ("changed at first", index),
+            lambda folder: repeated_reads.find_first_changes(build(), folder, first, index),
+        )
+
     def rounding(self, index: Index, path: str) -> float:
         """How far the values of a leaf move from read to read, relative to the largest one."""
         first, _, _ = repeated_reads.chosen(self._requested, self._amount.items)

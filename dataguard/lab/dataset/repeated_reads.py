@@ -225,6 +225,8 @@ COMPARED_ENTRIES = 64
 """Entries of a container that are compared, in addition to those of the sample itself."""
 MOST_LIST_ENTRIES = 4096
 """A longer list does not belong to one sample."""
+FEWEST_ENTRIES = 4
+"""The fewest numbers of a row that is recognized as a part of a list."""
 MOST_BYTES = 1 << 25
 """Of a larger array only the sample's own rows are compared."""
 LATER_STATES = (1, 0, 2)
@@ -255,26 +257,58 @@ def find_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tu
     """What reading a sample again changes, at any of its reads; the first one may fill a cache."""
     reader = Reader(loader, folder, LINE_STATES[-1] + 1)
     reader.read(first)
-    lengths = _lengths(reader.read(index))
+    sample = reader.read(index)
+    lengths = _lengths(sample)
     before = {path: leaves_of(value) for path, value in _contents(loader.dataset, index)}
     listed = _lists(loader.dataset, index)
     changed: dict[str, bool] = {}
     shared: set[str] = set()
     for draw in LATER_STATES:
-        longer = _lengths(reader.read(index, draw))
+        later = reader.read(index, draw)
         after = dict(_contents(loader.dataset, index))
         other = [path for path, leaves in before.items() if path in after and leaves_of(after[path]) != leaves]
         changed |= {path: _rows(after[path]) == length_of(loader.dataset) for path in other}
         shared |= {path for path in other if any(_is_shared(leaf) for _, leaf in iter_leaves(after[path]))}
         now = _lists(loader.dataset, index)
-        made = [
-            path for path, entries in listed.items() if _changes_with_sample(lengths, longer, entries, now.get(path))
-        ]
+        made = [path for path, entries in listed.items() if _is_made_of(sample, entries, later, now.get(path))]
         changed |= dict.fromkeys(made, False)
     for path in [path for path, rows in changed.items() if not rows]:
         changed[path] = _changes_a_window(reader, index, path, lengths)
     at = _written_at(reader, index, changed) or made_at(loader.dataset)
     return tuple(Change(path, at, rows, path in shared) for path, rows in changed.items())
+
+
+def find_first_changes(loader: Loader, folder: Path, first: Index, index: Index) -> tuple[Change, ...]:
+    """What the first read of a sample changes in arrays with one row per sample: its own row, which held values.
+
+    A row of a cache that fills is constant before.
+    """
+    reader = Reader(loader, folder)
+    if index != first:
+        reader.read(first)
+    count = length_of(loader.dataset)
+    arrays = {path: _array_at(loader.dataset, index, path) for path, _ in _contents(loader.dataset, index)}
+    held = {
+        path: rows[index]
+        for path, rows in arrays.items()
+        if rows is not None and rows.ndim and len(rows) == count and isinstance(index, int) and _varies(rows[index])
+    }
+
+    def state() -> tuple[bytes, ...]:
+        return tuple(row.tobytes() for row in held.values())
+
+    before = dict(zip(held, state(), strict=True))
+    place = line_of_change(partial(reader.read, index), state)
+    at = place[:2] if place else made_at(loader.dataset)
+    return tuple(
+        Change(path, at, rows=True, shared=_is_shared(arrays[path]))
+        for path, row in held.items()
+        if row.tobytes() != before[path]
+    )
+
+
+def _varies(row: Any) -> bool:
+    return isinstance(row, np.ndarray) and row.dtype.kind in "iuf" and row.size > 1 and bool((row != row.flat[0]).any())
 
 
 def _changes_a_window(reader: Reader, index: Index, path: str, lengths: Counter[int]) -> bool:
@@ -340,14 +374,22 @@ def _lists(dataset: Any, index: Index) -> dict[str, Plain]:
     return {path: Counter(value) for path, value in lists if all(type(entry) in (int, float, str) for entry in value)}
 
 
-def _changes_with_sample(lengths: Counter[int], longer: Counter[int], before: Plain, after: Plain | None) -> bool:
-    """Whether the entries of a list changed, and the length of the sample with them.
+def _is_made_of(sample: Any, before: Plain, later: Any, after: Plain | None) -> bool:
+    """Whether the entries of a list changed, of which a sample is made: it is as long, or is most of them.
 
     A list that only moves or shrinks is a queue of views, and does not count.
     """
     if after is None or after == before or after.total() < before.total():
         return False
-    return lengths[before.total()] > 0 and longer[after.total()] > 0
+    both = (sample, before), (later, after)
+    return all(_lengths(one)[held.total()] > 0 for one, held in both) or all(_is_most_of(*pair) for pair in both)
+
+
+def _is_most_of(sample: Any, entries: Plain) -> bool:
+    """Whether a row of numbers in a sample is more than half of these entries."""
+    rows = (array_of(leaf) for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray))
+    long = (row for row in rows if row.ndim == 1 and row.size >= FEWEST_ENTRIES and 2 * row.size > entries.total())
+    return any(Counter(row.tolist()) <= entries for row in long)
 
 
 def _lengths(sample: Any) -> Counter[int]:

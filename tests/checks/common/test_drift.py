@@ -64,7 +64,12 @@ def lab(changes: Sequence[Change] = (), **leaves: Give) -> Any:
     readings = Readings(
         tuple(range(USUAL_AMOUNT.items)), forward, run(gives, PASS_STATES[: USUAL_AMOUNT.backward], backward=True)
     )
-    dataset = SimpleNamespace(readings=readings, reread=lambda _: forward, changed_content=lambda _: tuple(changes))
+    dataset = SimpleNamespace(
+        readings=readings,
+        reread=lambda _: forward,
+        changed_content=lambda _: tuple(changes),
+        changed_at_first=lambda _: (),
+    )
     return SimpleNamespace(dataset=dataset, epoch=SimpleNamespace(samples=()))
 
 
