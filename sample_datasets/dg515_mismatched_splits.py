@@ -408,3 +408,41 @@ def bad_targets() -> Loaders:
     """Training predicts the logarithm of a price, and validation compares it with the price."""
     train, val = Prices(slice(0, 120), logarithm=True), Prices(slice(120, 160), logarithm=False)
     return {"train": DataLoader(train, batch_size=8, shuffle=True), "val": DataLoader(val, batch_size=8)}
+
+
+class Measurements(Dataset):
+    """Rows of four measurements, standardized by the statistics of all rows that are given."""
+
+    def __init__(self, rows: Tensor, fitted: Tensor) -> None:
+        self.rows, self.mean, self.std = rows, fitted.mean(0), fitted.std(0)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        row = self.rows[index]
+        return (row - self.mean) / self.std, row.sum()  # culprit
+
+
+def measured() -> tuple[Tensor, Tensor]:
+    """120 rows for training, and 60 for validation."""
+    rows = 3 + 2 * torch.randn(180, 4, generator=torch.Generator().manual_seed(5))
+    return rows[:120], rows[120:]
+
+
+def bad_own_statistics() -> Loaders:
+    """Each split is standardized by itself: the same row means something else in validation."""
+    train, val = measured()
+    return {
+        "train": DataLoader(Measurements(train, train), batch_size=4, shuffle=True),
+        "val": DataLoader(Measurements(val, val), batch_size=4),
+    }
+
+
+def good_common_statistics() -> Loaders:
+    """Both are standardized by the statistics of training."""
+    train, val = measured()
+    return {
+        "train": DataLoader(Measurements(train, train), batch_size=4, shuffle=True),
+        "val": DataLoader(Measurements(val, train), batch_size=4),
+    }

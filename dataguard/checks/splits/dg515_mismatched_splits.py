@@ -24,7 +24,8 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
         other by Pillow; sound is resampled in one split only, or has another mel spectrogram there; each split assigns
         its own class indices, and one of them lacks a class folder; labels start at 1 in one split only. A target in
-        other units, or images with exchanged sides, may be meant: a warning.
+        other units, images with exchanged sides, or a split that is standardized by its own statistics may be meant:
+        a warning.
     Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the
         training set or a fixed list, and pass them to every split.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html

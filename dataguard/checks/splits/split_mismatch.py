@@ -24,7 +24,9 @@ from dataguard.checks.common.labels import (
     samples_of,
 )
 from dataguard.checks.sound.sound_findings import hertz
+from dataguard.checks.splits.own_statistics import standardized
 from dataguard.core.incident import LoaderFailed, observed_or_none
+from dataguard.settings.parsers import EVALUATION
 from dataguard.stats.normalization import recovered, shown
 
 if TYPE_CHECKING:
@@ -178,7 +180,7 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     if not found[2]:
         found.append(_label_values(lab, other))
     if not any(found[position] for position in (0, 1, 3)):
-        found.append(_depths(lab, other) or _ranges(lab, other))
+        found.append(_depths(lab, other) or _ranges(lab, other) or _standardizations(lab, other))
     return [one for one in found if one is not None]
 
 
@@ -440,6 +442,17 @@ def _depths(lab: Lab, other: Lab) -> Mismatch | None:
             leaf = curve.path.removeprefix("sample").removeprefix("batch")
             return Mismatch("values", fault, {"value of 65535": seen}, leaf)
     return None
+
+
+def _standardizations(lab: Lab, other: Lab) -> Mismatch | None:
+    """A split for evaluation that is standardized by its own statistics, as the other one is."""
+    own = standardized(lab) if lab.facts.role in EVALUATION else None
+    theirs = own and standardized(other)
+    if not own or not theirs or own.path != theirs.path:
+        return None
+    fault = f"is standardized by its own statistics: all {len(own.means)} columns of sample{own.path} have mean 0 and "
+    rest = f"standard deviation 1 over its {own.samples:,} samples, and over the {theirs.samples:,} of"
+    return Mismatch("values", f"{fault}{rest} {other.facts.name}", path=own.path, ambiguous=True)
 
 
 def _ranges(lab: Lab, other: Lab) -> Mismatch | None:

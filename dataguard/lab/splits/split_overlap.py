@@ -28,6 +28,7 @@ from dataguard.lab.provenance.provenance import Provenance
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.splits.column_moments import ColumnMoments, find_moments
 from dataguard.lab.splits.file_groups import file_groups
 from dataguard.lab.splits.index_contents import (
     CONTENT,
@@ -282,12 +283,26 @@ class Splits:
     @property
     def every_hash(self) -> Mapping[Index, int] | None:
         """A hash of the content of each sample under one random state; None if reading all would take long."""
-        subject, indices = self._subject, self.index_contents.indices
+        subject, indices = self._subject, self._every_index
         if _is_whole(subject.epoch):
             return _hashes(subject.epoch)
-        if len(indices) > MOST_WHOLE or not subject.reads_take_little(WHOLE_TIMES * len(indices)):
+        if not indices:
             return None
         return subject.observe("every content", lambda folder: hashes_of(subject.build(), folder, indices))
+
+    @property
+    def moments(self) -> tuple[ColumnMoments, ...]:
+        """The means and deviations of the columns of all samples; none if reading all would take long."""
+        subject, indices = self._subject, self._every_index
+        return subject.observe("moments", lambda folder: find_moments(subject.build(), folder, indices))
+
+    @property
+    def _every_index(self) -> Sequence[int]:
+        """The indices of all samples; none if reading them would take long."""
+        indices = self.index_contents.indices
+        if len(indices) > MOST_WHOLE or not self._subject.reads_take_little(WHOLE_TIMES * len(indices)):
+            return ()
+        return indices
 
     def compared_with(self, other: Subject) -> Comparison:
         """This split compared with an earlier one."""

@@ -34,7 +34,7 @@ class Uncharted:
 def lab(name: str, samples: Sequence[Any]) -> Any:
     made = epochs.lab(samples, folders=())
     made.images = made.sound = made.files = Uncharted()
-    made.facts.name = name
+    made.facts.name, made.facts.role = name, None
     return made
 
 
