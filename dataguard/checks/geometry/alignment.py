@@ -67,8 +67,12 @@ def aspect_findings(lab: Lab) -> Compared:
     findings = [
         Finding(
             message=f"sample{table.path}: {_wrong_aspect(table)}",
-            evidence={"tested with": "image files half as wide, and half as high, again", "coordinates": table.moved},
-            at=lab.dataset.location,
+            evidence={
+                "fix here": _right_side(table),
+                "tested with": "image files half as wide, and half as high, again",
+                "coordinates": table.moved,
+            },
+            at=(None if table.index is None else lab.places.value(table.index, table.path)) or lab.dataset.location,
             repro=None if table.index is None else lab.repro.samples(table.index),
             sample=table.index,
         )
@@ -82,6 +86,12 @@ def _wrong_aspect(table: BoxAspect) -> str:
     if table.shift:
         return f"{what} lack the padding of their image along {table.axis}: other shapes move them by {table.shift:.0%}"
     return f"{what} have their {table.axis} divided by the {'height' if table.axis == 'x' else 'width'} of their image"
+
+
+def _right_side(table: BoxAspect) -> str:
+    if table.shift:
+        return f"add the padding of the image to {table.axis}"
+    return f"scale {table.axis} by the {'width' if table.axis == 'x' else 'height'} of the image"
 
 
 def dense_findings(lab: Lab) -> Compared:

@@ -50,6 +50,7 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
         ),
         facts=SimpleNamespace(role=role),
         dataset=SimpleNamespace(location=None),
+        places=SimpleNamespace(value=lambda *_: None),
         repro=Repro("pkg:make", "make"),
     )
 
