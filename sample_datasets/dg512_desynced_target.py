@@ -773,8 +773,8 @@ class Detections(Dataset):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         image = Image.open(scenes()[index][0]).convert("RGB")
-        x, y = self.divisors(*image.size)  # culprit
-        boxes = torch.from_numpy(corners(range(len(self))[index])) / torch.tensor([x, y, x, y])
+        x, y = self.divisors(*image.size)
+        boxes = torch.from_numpy(corners(range(len(self))[index])) / torch.tensor([x, y, x, y])  # culprit
         return {"image": F.to_tensor(image.resize((40, 40))), "boxes": boxes}
 
 
