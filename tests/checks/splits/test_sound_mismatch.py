@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dataguard.checks.splits.split_mismatch import sound_mismatch
+from dataguard.checks.splits.sound_mismatch import sound_mismatch
 from dataguard.lab.sound.tone_fits import SpectrogramFit, WaveformFit
 
 WAVE = WaveformFit("[0]", "float32", 16_000.0, ((1.0,),), 0.0)
