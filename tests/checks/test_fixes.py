@@ -17,6 +17,7 @@ from tests.support.fixes import LINE, applied, kind_of
 
 MENDED = {
     "memory": ("dg307_mutated_source:bad", "dg307_mutated_source:bad_shared", "dg302_endless_index:bad_clamp"),
+    "results": ("dg516_inert_transform:bad_thrown_away", "dg516_inert_transform:bad_statement"),
     "decoding": (
         "dg508_ignored_orientation:bad",
         "dg508_ignored_orientation:bad_torchvision",

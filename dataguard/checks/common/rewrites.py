@@ -186,6 +186,17 @@ def unturned(statement: Statement) -> str | None:
     return statement.edited(*turned) if turned else None
 
 
+def assigned(statement: Statement) -> str | None:
+    """With its result assigned to the variable that the call is given, or whose method it is."""
+    call = statement.tree.value if isinstance(statement.tree, ast.Expr) else None
+    if not isinstance(call, ast.Call):
+        return None
+    given = [one for one in call.args if isinstance(one, ast.Name)]
+    owner = call.func.value if isinstance(call.func, ast.Attribute) and not given else None
+    name = given[0] if given else owner
+    return f"{name.id} = {statement.text}" if isinstance(name, ast.Name) else None
+
+
 # Files --------------------------------------------------------------------------------------------------------------
 
 

@@ -110,7 +110,7 @@ def _by_values(lab: Lab) -> Finding | None:
             return Finding(
                 message,
                 {"fix here": "scale the values once, to the range from 0 to 1", "samples": len(seen)},
-                at=lab.dataset.location,
+                at=(None if first.index is None else lab.places.value(first.index, path)) or lab.dataset.location,
                 repro=None if first.index is None else lab.repro.samples(first.index),
                 sample=first.index,
             )

@@ -91,7 +91,7 @@ def _judged(lab: Lab, labels: Labels, classes: Classes) -> Iterator[Finding]:
                 "one label per": labels.kind.value,
                 "samples": labels.of,
             },
-            at=lab.dataset.location,
+            at=_place(lab, labels, next(iter(labels.first.values())).index) or lab.dataset.location,
         )
 
 

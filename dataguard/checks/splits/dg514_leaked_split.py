@@ -120,7 +120,7 @@ def leaked_ranks(lab: Lab, other: Subject) -> Finding | None:
                 "fix here": "draw the split from a seed that all ranks share, or on rank 0",
             }
         ),
-        at=lab.dataset.location,
+        at=lab.places.split or lab.dataset.location,
     )
 
 

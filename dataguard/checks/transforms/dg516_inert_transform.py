@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.rewrites import assigned, rewritten
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, Undecided, without_empty
 from dataguard.settings.parsers import EVALUATION
@@ -30,13 +31,14 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
     """
     dropped = observed_or_none(lambda: lab.transforms.dropped) or ()
     for one in dropped:
+        at = Location(one.file, one.line, one.function)
         yield Finding(
             message=f"`{one.shown}` returns another array of shape {one.shape}, which nothing uses",
             evidence={
-                "fix here": f"assign the result of `{one.shown}`, or remove the line",
+                "fix here": rewritten(lab, at, assigned) or f"assign the result of `{one.shown}`, or remove the line",
                 "compared": "its result with what it is given, which it leaves as it is",
             },
-            at=Location(one.file, one.line, one.function),
+            at=at,
         )
     if dropped:
         return Coverage({"lines": len(dropped)})
@@ -63,11 +65,15 @@ def dg516_inert_transform(lab: Lab) -> Judgement:
         raise Undecided(f"{late[0].path} never changes these images, and time ran out before it was tried on others")
     discarded = pipeline.discarded
     if discarded:
+        called = lab.places.call(discarded.path) or lab.dataset.location
         yield Finding(
             message=f"the result of {discarded.path} ({discarded.name}) is discarded: "
             f"{discarded.samples} samples stay the same whatever it returns",
-            evidence={"compared": "samples under the same random state, with other images in its result"},
-            at=lab.dataset.location,
+            evidence={
+                "fix here": rewritten(lab, called, assigned) or "use its result, or remove the call",
+                "compared": "samples under the same random state, with other images in its result",
+            },
+            at=called,
         )
     off = [step.path for step in pipeline.steps if step.intended]
     return Coverage(pipeline.exercised, f"{off[0]} does nothing by design" if off else None)

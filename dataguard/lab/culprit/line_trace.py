@@ -500,6 +500,25 @@ class _ChangeTrace(LineTrace):
             sys.settrace(None)
 
 
+def caller_of(called: Any, run: Callable[[], object]) -> Place | None:
+    """The line of the user's code that first calls a function, or the method of an object, while something runs."""
+    places: list[Place] = []
+    code = getattr(called, "__code__", None)
+
+    def entered(frame: FrameType, event: str, argument: Any) -> None:
+        del event, argument
+        is_method = frame.f_code.co_name in _CALLS and frame.f_locals.get("self") is called
+        outer = frame.f_back
+        while outer is not None and is_library(outer.f_code.co_filename):
+            outer = outer.f_back
+        if (is_method or frame.f_code is code) and outer is not None and not places:
+            places.append((outer.f_code.co_filename, outer.f_lineno, _function_of(outer)))
+
+    with suppress(Exception), tracing(entered):
+        run()
+    return next(iter(places), None)
+
+
 def line_only_in(run: Callable[[], object], usual: Callable[[], object]) -> Place | None:
     """The first line of the user's code that runs in `run` and not in `usual`: where an error is caught, say.
 

@@ -35,7 +35,7 @@ from dataguard.lab.culprit.construction import (
     transforms,
 )
 from dataguard.lab.culprit.drawing_part import line_of_own_part, steps_that_draw
-from dataguard.lab.culprit.line_trace import LineTrace, Look, first_unlike, line_of_change, line_only_in
+from dataguard.lab.culprit.line_trace import LineTrace, Look, caller_of, first_unlike, line_of_change, line_only_in
 from dataguard.lab.culprit.value_trace import BatchHistory, Part, arrays_in, is_not_finite
 from dataguard.lab.dataset.listing_order import listed
 from dataguard.lab.reading.followed_batch import follow_sample
@@ -124,6 +124,19 @@ class CulpritPlaces:
 
         place = self._subject.line_of(("part", path), find)
         return Location(*place, path) if place else None
+
+    def call(self, path: str) -> Location | None:
+        """The line that calls what the loader holds at this path while a sample is read."""
+
+        def find(folder: Path) -> Place | None:
+            reader = Reader(self._subject.build(), folder)
+            held = reachable({"dataset": reader.dataset, "collate_fn": reader.loader.collate_fn}, callable, enter=True)
+            called = next((node.value for node in held if node.path == path), None)
+            read = partial(reader.read, self._subject.epoch.asked(1)[0])
+            return caller_of(called, read) if called is not None else None
+
+        place = self._subject.line_of(("call", path), find)
+        return Location(*place) if place else None
 
     def selection(self, *, first: bool = False, ranks: int = 1) -> Location | None:
         """The loop or the selection by which a stream, or a sampler of the user's, takes its samples."""
