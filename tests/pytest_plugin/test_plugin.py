@@ -23,8 +23,10 @@ pytest_plugins = ["pytester"]
 
 
 def assert_nothing_is_left(place: pytest.Pytester) -> None:
-    alive = [pid for pid, _ in hosts(place) if psutil.pid_exists(pid)]
-    assert not alive
+    deadline = time.monotonic() + 5  # one that observed is killed with the process above it, a moment later
+    while any(psutil.pid_exists(pid) for pid, _ in hosts(place)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.scan
@@ -254,8 +256,10 @@ def test_two_workers_of_xdist_share_the_tests(bare: pytest.Pytester, monkeypatch
             "FAILED dataguard::DG501-non-finite-sample?train? - *dataset?5? contains 3 NaN",
         ]
     )
-    assert len(hosts(bare)) == 2, "each worker, and not the controller, has the loaders built"
-    assert len({starter for _, starter in hosts(bare)}) == 1, "one process imports torch for both"
+    own = {pid for pid, _ in hosts(bare)}
+    starters = [starter for _, starter in hosts(bare) if starter not in own]  # observations may import them again
+    assert len(starters) == 2, "each worker, and not the controller, has the loaders built"
+    assert len(set(starters)) == 1, "one process imports torch for both"
     assert_nothing_is_left(bare)
 
 
@@ -280,7 +284,7 @@ def test_a_failure_is_at_its_line_and_a_skip_at_its_target(place: pytest.Pyteste
     assert [message for _, message in lines] == messages
     source = (place.path / "loaders.py").read_text(encoding="utf-8").splitlines()
     assert all(
-        words in source[int(number) - 1] for words, (number, _) in zip(("DataLoader(", "def "), lines, strict=True)
+        words in source[int(number) - 1] for words, (number, _) in zip(("DataLoader(", "nan"), lines, strict=True)
     )
     cases = ElementTree.parse(place.path / "report.xml")
     (skipped,) = cases.iter("skipped")

@@ -11,7 +11,7 @@ from dataguard.core.incident import observed_or_none
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.splits.column_moments import ColumnMoments
+    from dataguard.lab.splits.every_sample import ColumnMoments
 
 EXACT = 1e-4
 """How far the mean of a standardized column may be off 0, and its deviation off 1: float32 leaves 1e-6. By the
@@ -25,7 +25,7 @@ def standardized(lab: Lab) -> ColumnMoments | None:
     """The columns of a leaf of which each has mean 0 and standard deviation 1 over all samples, if there is one."""
     if not any(map(_may_be, _rows(lab).values())):
         return None
-    moments = observed_or_none(lambda: lab.splits.moments) or ()
+    moments = observed_or_none(lambda: lab.splits.every_sample.moments) or ()
     return next((leaf for leaf in moments if _is_standardized(leaf)), None)
 
 

@@ -15,20 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-from xxhash import xxh3_64
-
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.observation_cache import SHORT_SECONDS
-from dataguard.lab.core.records import Index, LeafRecord
+from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.provenance import Provenance
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.epoch_trace import EpochTrace
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits.column_moments import ColumnMoments, find_moments
+from dataguard.lab.splits.every_sample import EverySample, hash_of, read_every
 from dataguard.lab.splits.file_groups import file_groups
 from dataguard.lab.splits.index_contents import (
     CONTENT,
@@ -283,18 +279,15 @@ class Splits:
     @property
     def every_hash(self) -> Mapping[Index, int] | None:
         """A hash of the content of each sample under one random state; None if reading all would take long."""
-        subject, indices = self._subject, self._every_index
-        if _is_whole(subject.epoch):
-            return _hashes(subject.epoch)
-        if not indices:
-            return None
-        return subject.observe("every content", lambda folder: hashes_of(subject.build(), folder, indices))
+        if _is_whole(self._subject.epoch):
+            return _hashes(self._subject.epoch)
+        return self.every_sample.hashes or None
 
     @property
-    def moments(self) -> tuple[ColumnMoments, ...]:
-        """The means and deviations of the columns of all samples; none if reading all would take long."""
+    def every_sample(self) -> EverySample:
+        """All samples, each read once; nothing if reading all would take long."""
         subject, indices = self._subject, self._every_index
-        return subject.observe("moments", lambda folder: find_moments(subject.build(), folder, indices))
+        return subject.observe("every sample", lambda folder: read_every(subject.build(), folder, indices))
 
     @property
     def _every_index(self) -> Sequence[int]:
@@ -396,26 +389,7 @@ def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:
     if epoch.hashes is not None:
         return epoch.hashes.by_index()
     indexed = (one for one in epoch.samples if one.index is not None)
-    return {one.index: number for one in indexed for number in [_hash_of(one.leaves)] if number is not None}
-
-
-def hashes_of(loader: Loader, folder: Path, indices: Sequence[Index]) -> Mapping[Index, int]:
-    """A hash of the content of each of these samples, which are read under one random state."""
-    reader = Reader(loader, folder)
-    samples = ((index, [describe(*one) for one in iter_leaves(reader.read(index))]) for index in indices)
-    return {index: number for index, leaves in samples for number in [_hash_of(leaves)] if number is not None}
-
-
-def _hash_of(leaves: Sequence[LeafRecord]) -> int | None:
-    """The digest of the largest array of a sample, else of its first string, else of all values."""
-    arrays = [leaf for leaf in leaves if leaf.shape]
-    strings = [leaf for leaf in leaves if leaf.kind == "str"]
-    if not leaves:
-        return None
-    if not arrays and not strings:  # a short list of token ids has a leaf for each
-        return xxh3_64(b"".join(leaf.digest for leaf in leaves)).intdigest()
-    largest = max(arrays or strings[:1], key=lambda leaf: np.prod(leaf.shape or ()))
-    return int.from_bytes(largest.digest, "little")
+    return {one.index: number for one in indexed for number in [hash_of(one.leaves)] if number is not None}
 
 
 def _equal_pairs(
