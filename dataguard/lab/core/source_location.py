@@ -91,14 +91,19 @@ def made_at(thing: Any) -> tuple[str, int] | None:
         return None
 
 
+@functools.lru_cache(maxsize=256)
+def file_tree(file: str) -> ast.Module:
+    """A file of the user's code, parsed; empty if its source is not there, or was changed since and is incomplete."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ast.Module([], [])
+
+
 def called_at(place: Place, name: str) -> str | None:
     """How a line of the user's code spells the function of this name that it calls: `np.random.default_rng`."""
     file, line, _ = place
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
-        return None
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = (node for node in ast.walk(file_tree(file)) if isinstance(node, ast.Call))
     spelled = (ast.unparse(call.func) for call in calls if call.lineno <= line <= (call.end_lineno or call.lineno))
     return next((text for text in spelled if text.rpartition(".")[2] == name), None)
 

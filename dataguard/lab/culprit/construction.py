@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import linecache
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from dataguard.core.incident import is_library
 from dataguard.lab.core.loader_facts import by_type, wrapped_by
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.source_location import Place, source_tree, targets_of
+from dataguard.lab.core.source_location import Place, file_tree, source_tree, targets_of
 from dataguard.targets.variants import Loader, unwrapped
 
 Blamed = Callable[[str, Any], bool]
@@ -233,15 +232,11 @@ def _node_of(call: _Call) -> ast.Call | None:
     number = call.instruction // 2
     if number >= len(positions):
         return None
-    try:
-        tree = ast.parse("".join(linecache.getlines(call.place[0])))
-    except SyntaxError:
-        return None
     wanted = positions[number]
     return next(
         (
             node
-            for node in ast.walk(tree)
+            for node in ast.walk(file_tree(call.place[0]))
             if isinstance(node, ast.Call)
             and (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == wanted
         ),

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-import linecache
 import math
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from dataguard.core.incident import is_library
 from dataguard.core.model import Location
 from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.source_location import Place
+from dataguard.lab.core.source_location import Place, file_tree
 from dataguard.lab.culprit.construction import places_of_construction
 from dataguard.process.originals import time
 
@@ -387,11 +386,7 @@ def _unused_results(file: str) -> Mapping[int, tuple[str, tuple[str, ...]]]:
 
     Each with the names that it uses.
     """
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:  # source that was changed since
-        return {}
-    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    values = (node.value for node in ast.walk(file_tree(file)) if isinstance(node, ast.Expr))
     return {
         line: (ast.unparse(value), tuple(one.id for one in ast.walk(value) if isinstance(one, ast.Name)))
         for value in values
@@ -508,11 +503,14 @@ def caller_of(called: Any, run: Callable[[], object]) -> Place | None:
     def entered(frame: FrameType, event: str, argument: Any) -> None:
         del event, argument
         is_method = frame.f_code.co_name in _CALLS and frame.f_locals.get("self") is called
+        if not is_method and frame.f_code is not code:
+            return
         outer = frame.f_back
         while outer is not None and is_library(outer.f_code.co_filename):
             outer = outer.f_back
-        if (is_method or frame.f_code is code) and outer is not None and not places:
+        if outer is not None:
             places.append((outer.f_code.co_filename, outer.f_lineno, _function_of(outer)))
+            sys.settrace(None)
 
     with suppress(Exception), tracing(entered):
         run()

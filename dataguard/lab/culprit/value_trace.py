@@ -8,7 +8,6 @@ leaf, a row, an order or a size of it existed.
 from __future__ import annotations
 
 import ast
-import linecache
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from dataguard.core.model import Undecided
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import key_of
+from dataguard.lab.core.source_location import file_tree
 from dataguard.lab.culprit.line_trace import MOST_ENTRIES, MOST_SECONDS, LineTrace, Look, content_of, in_call
 
 MOST_PARTS = 1024
@@ -405,42 +405,34 @@ def _is_unlike_others(values: np.ndarray) -> bool:
 
 def _at_entry(look: Look, path: str) -> Look:
     """A look in the line of the entry that it is about, where a dictionary is written over several lines."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(look.file)))
-        displays = [
-            node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Return | ast.Assign)
-            and isinstance(node.value, ast.Dict)
-            and node.lineno <= look.line <= (node.end_lineno or 0)
-        ]
-    except SyntaxError:  # source that was changed since
-        return look
-    entries = (pair for display in displays for pair in zip(display.keys, display.values, strict=True))
-    lines = [value.lineno for key, value in entries if isinstance(key, ast.Constant) and path == f"[{key.value!r}]"]
+    displays = (value for value in _values_at(look, ast.Return, ast.Assign) if isinstance(value, ast.Dict))
+    lines = [entries[path].lineno for entries in map(_entries_by_path, displays) if path in entries]
     return replace(look, line=lines[-1]) if lines else look
 
 
 def _returned_name(look: Look, path: str) -> str | None:
     """The variable that the statement of a `return` gives at a path, if it is no expression."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(look.file)))
-    except SyntaxError:  # source that was changed since
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Return) and node.lineno <= look.line <= (node.end_lineno or 0):
-            value: ast.expr | None = node.value
-            if isinstance(value, ast.Dict):
-                steps = {
-                    f"[{key.value!r}]": one
-                    for key, one in zip(value.keys, value.values, strict=True)
-                    if isinstance(key, ast.Constant)
-                }
-                value = steps.get(path)
-            elif isinstance(value, ast.Tuple | ast.List):
-                value = {f"[{number}]": one for number, one in enumerate(value.elts)}.get(path)
-            return value.id if isinstance(value, ast.Name) else None
-    return None
+    value = next(_values_at(look, ast.Return), None)
+    is_display = isinstance(value, ast.Dict | ast.Tuple | ast.List)
+    entry = _entries_by_path(value).get(path) if is_display else value
+    return entry.id if isinstance(entry, ast.Name) else None
+
+
+def _values_at(look: Look, *kinds: type[ast.Return | ast.Assign]) -> Iterator[ast.expr | None]:
+    """What the statements of these kinds in the line of a look return or assign."""
+    for node in ast.walk(file_tree(look.file)):
+        if isinstance(node, kinds) and node.lineno <= look.line <= (node.end_lineno or 0):
+            yield node.value
+
+
+def _entries_by_path(value: ast.expr | None) -> dict[str, ast.expr]:
+    """The entries that a dictionary, tuple or list is written with, by their paths."""
+    if isinstance(value, ast.Dict):
+        pairs = zip(value.keys, value.values, strict=True)
+        return {f"[{key.value!r}]": entry for key, entry in pairs if isinstance(key, ast.Constant)}
+    if isinstance(value, ast.Tuple | ast.List):
+        return {f"[{number}]": entry for number, entry in enumerate(value.elts)}
+    return {}
 
 
 def line_of_size(one: BatchHistory, other: BatchHistory, sizes: tuple[int, int], *, collated: bool) -> Look | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import copy
 import dis
-import linecache
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ import torch
 from dataguard.core.incident import is_library
 from dataguard.lab.core.leaves import array_of, is_pillow, keep
 from dataguard.lab.core.records import Index
+from dataguard.lab.core.source_location import file_tree
 from dataguard.lab.culprit.line_trace import MOST_ENTRIES, tracing
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.transforms.pipeline_watch import MOST_IN_BATCH, read_samples
@@ -128,11 +128,7 @@ def _unused_calls(file: str) -> Mapping[int, ast.Call]:
 
     Methods by which containers are changed, and functions that only have an effect, are left out by their names.
     """
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:  # source that was changed since
-        return {}
-    return {call.lineno: call for call in _calls_in(tree) if not _is_an_effect(call.func)}
+    return {call.lineno: call for call in _calls_in(file_tree(file)) if not _is_an_effect(call.func)}
 
 
 def _is_an_effect(function: ast.expr) -> bool:
