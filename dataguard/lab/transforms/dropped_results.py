@@ -14,7 +14,6 @@ import dis
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -29,8 +28,7 @@ from dataguard.lab.core.leaves import array_of, is_pillow, keep
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import file_tree
 from dataguard.lab.culprit.line_trace import MOST_ENTRIES, tracing
-from dataguard.lab.rng.rng_discovery import SEED, seeded
-from dataguard.lab.transforms.pipeline_watch import MOST_IN_BATCH, read_samples
+from dataguard.lab.transforms.pipeline_watch import MOST_IN_BATCH, read_samples, try_to_collate
 from dataguard.targets.variants import Loader
 
 DROPPED_READS = 8
@@ -73,13 +71,12 @@ def find_dropped(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     with tracing(watch.called):
         for sample in read_samples(loader, folder, indices, DROPPED_READS):
             keep(sample, batch, 1, MOST_IN_BATCH)
-        with suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
-            loader.collate_fn(batch)
+        try_to_collate(loader, batch)
     return tuple(watch.dropped.values())
 
 
 def _own_files() -> Iterator[str]:
-    """The files of the user's modules that are imported."""
+    """The files of the user's modules that are imported, and of a script, which `fork_safety.own_files` leaves out."""
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and not is_library(file):

@@ -37,7 +37,6 @@ from dataguard.lab.images.painter import (
     size_of,
 )
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.subject import Subject
 from dataguard.lab.transforms.dropped_results import DROPPED_READS, DroppedResult, find_dropped
 from dataguard.lab.transforms.pipeline_watch import (
@@ -53,6 +52,7 @@ from dataguard.lab.transforms.pipeline_watch import (
     has_steps,
     holds,
     read_samples,
+    try_to_collate,
     watch_of,
 )
 from dataguard.process.originals import time
@@ -175,8 +175,7 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
         del sample  # the next one may take as much memory
         if count >= FEWEST_PIPELINE_READS and all(log.acts for log in watch.logs):
             break
-    with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
-        loader.collate_fn(batch)
+    try_to_collate(loader, batch)
     inner = [log for log in watch.logs if not log.is_outer]
     if not inner:
         raise NotApplicable(NO_STEPS)

@@ -166,6 +166,12 @@ def read_samples(loader: Loader, folder: Path, indices: Sequence[Index], most: i
         yield from samples
 
 
+def try_to_collate(loader: Loader, batch: list[Any]) -> None:
+    """Collate some samples; collate_fn may need other batches, and an epoch reports its errors."""
+    with contextlib.suppress(Exception), seeded(SEED):
+        loader.collate_fn(batch)
+
+
 MOST_IN_BATCH = 4
 """Samples that collate_fn is given at most: enough for one that mixes or pairs them, and a limit of memory."""
 UNUSED_READS, FEWEST_UNUSED_READS = 64, 16
@@ -270,8 +276,7 @@ def _read(loader: Loader, folder: Path, indices: Sequence[Index], is_read: Calla
     while count < len(indices) and not is_read() and (count < FEWEST_UNUSED_READS or time.monotonic() < until):
         keep(reader.read(indices[count], count), batch, 1, MOST_IN_BATCH)
         count += 1
-    with contextlib.suppress(Exception), seeded(SEED):  # it may need other batches; an epoch reports its errors
-        loader.collate_fn(batch)
+    try_to_collate(loader, batch)
     return any(is_image(leaf) for _, leaf in iter_leaves(batch[:1])), count
 
 
