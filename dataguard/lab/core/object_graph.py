@@ -24,8 +24,10 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -58,7 +60,7 @@ _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 _KEYS = (str, bytes, int, float, bool, type(None))
 _ATOMS = (
     *(str, bytes, bytearray, int, float, complex, bool, type(None)),
-    *(torch.Tensor, torch.UntypedStorage, torch.TypedStorage, np.dtype, np.generic),
+    *(torch.Tensor, torch.UntypedStorage, torch.TypedStorage, np.dtype, np.generic, PurePath, Enum),
     # These lead to the whole program: a module's globals are entered one by one if a function uses them.
     *(types.ModuleType, types.CodeType, types.FrameType, types.TracebackType, logging.Logger),
 )

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -160,7 +160,12 @@ class LineTrace:
         self._measured: dict[Hashable, int] = {}
         self._last: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no other object gets the same `id`
-        self._transforms = {id(node.value): node.path for node in reachable(roots, _is_transform, enter=True)}
+        self._roots = roots
+
+    @cached_property
+    def _transforms(self) -> dict[int, str]:
+        """The paths of the transforms, by their identity; a sample may be read without any."""
+        return {id(node.value): node.path for node in reachable(self._roots, _is_transform, enter=True)}
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -190,7 +195,11 @@ class LineTrace:
             self._numbers[frame] = self._count
             self._entered(frame)
             return self._in_own
-        if code.co_name in _CALLS and id(frame.f_locals.get("self")) in self._transforms:
+        if (
+            code.co_name in _CALLS
+            and _is_transform(held := frame.f_locals.get("self"))
+            and id(held) in self._transforms
+        ):
             frame.f_trace_lines = False
             return self._in_transform
         return None
@@ -336,10 +345,15 @@ class LineTrace:
 
 def _is_transform(value: Any) -> bool:
     """Whether this is a library's object that is called with samples."""
-    kind = type(value)
-    if isinstance(value, type) or not is_library(getattr(sys.modules.get(kind.__module__), "__file__", None) or "<"):
+    return not isinstance(value, type) and callable(value) and _is_of_library(type(value))
+
+
+@cache
+def _is_of_library(kind: type) -> bool:
+    """Whether a class is one of an installed package, but numpy."""
+    if not is_library(getattr(sys.modules.get(kind.__module__), "__file__", None) or "<"):
         return False
-    return kind.__module__.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "dataguard"} and callable(value)
+    return kind.__module__.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "dataguard"}
 
 
 def _is_given_text(frame: FrameType) -> bool:

@@ -89,7 +89,7 @@ def survey(target: Target, settings: Settings, folder: Path, *, alone: bool) -> 
         )
     if surveyed.checkpoint is not None:
         gc.collect()
-        if any(isinstance(getattr(kind, "__del__", None), FunctionType) for kind in set(map(type, gc.get_objects()))):
+        if any(map(_has_finalizer, set(map(type, gc.get_objects())))):
             atexit.register(_collect)
         gc.freeze()  # what a collection touched here would be copied into every fork
     return surveyed
@@ -195,7 +195,12 @@ class Checkpoint:
 
 
 def _is_finalized(value: Any) -> bool | None:
-    return isinstance(getattr(type(value), "__del__", None), FunctionType) or None
+    return _has_finalizer(type(value)) or None
+
+
+def _has_finalizer(kind: type) -> bool:
+    """Whether a class of the user's or of a library has a `__del__` in Python; ours are closed in any case."""
+    return isinstance(getattr(kind, "__del__", None), FunctionType) and not str(kind.__module__).startswith("dataguard.")
 
 
 def requested(settings: Settings) -> Mapping[str, Any]:
