@@ -200,7 +200,8 @@ def _is_finalized(value: Any) -> bool | None:
 
 def _has_finalizer(kind: type) -> bool:
     """Whether a class of the user's or of a library has a `__del__` in Python; ours are closed in any case."""
-    return isinstance(getattr(kind, "__del__", None), FunctionType) and not str(kind.__module__).startswith("dataguard.")
+    ours = str(kind.__module__).startswith("dataguard.")
+    return isinstance(getattr(kind, "__del__", None), FunctionType) and not ours
 
 
 def requested(settings: Settings) -> Mapping[str, Any]:
