@@ -21,6 +21,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.cli import main
 from dataguard.settings.settings import chosen, resolve
 from tests.pages.snippets import SETTINGS, Block, blocks
+from tests.support.faces import todays
 
 pytest_plugins = ["pytester"]
 
@@ -65,7 +66,7 @@ def test_settings_in_a_document_are_valid(name: str, tmp_path: Path, monkeypatch
 
 @pytest.mark.scan
 @pytest.mark.filterwarnings("ignore")  # those of the libraries
-@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("name", dict.fromkeys(["README.md", *todays(RUN)]))
 def test_what_a_document_shows_runs(
     name: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

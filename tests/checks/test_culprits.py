@@ -12,42 +12,18 @@ import pytest
 from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler
 
 from dataguard.checks import CATALOGUE
-from dataguard.core.model import Check, Finding
-from dataguard.engine import scan
+from dataguard.core.model import Check
 from dataguard.lab.culprit.construction import Blamed, place_of_part, selects
 from dataguard.lab.culprit.drawing_part import line_of_own_part, steps_that_draw
 from dataguard.lab.culprit.source_flow import left_over, selection
-from dataguard.settings.settings import Settings
+from tests.support.culprits import MARK, is_followed, line_of, source_at
 from tests.support.recordings import Recording, recordings, verdict_of
 
-ROOT = Path(__file__).parents[2]
-MARK = "# culprit"
-FOLLOWED = (
-    *("DG101", "DG102", "DG103", "DG105", "DG106", "DG107", "DG108"),
-    *("DG201", "DG202", "DG203", "DG204", "DG205", "DG206", "DG209", "DG210", "DG212"),
-    *("DG301", "DG302", "DG303", "DG305", "DG306", "DG307", "DG308", "DG309", "DG312", "DG411"),
-    *("DG401", "DG402", "DG403", "DG406", "DG407", "DG409", "DG410", "DG412"),
-    *("DG421", "DG422", "DG423", "DG424", "DG425", "DG426", "DG427"),
-    *("DG501", "DG502", "DG503", "DG504", "DG505", "DG506", "DG507", "DG508", "DG509", "DG510", "DG511", "DG512"),
-    *("DG514", "DG515", "DG516", "DG517", "DG518", "DG519", "DG520", "DG521", "DG522", "DG523", "DG524", "DG525"),
-    *("DG526", "DG527", "DG528", "DG531", "DG532", "DG533", "DG534", "DG602", "DG604"),
-)
-"""Checks whose findings point at a line to change."""
-MISSED = {
-    "DG410-bad_twice": "labels two tokens on are not followed: the place is the dataset's",
-    "DG427-bad_padding_item": "the row is seen when it is cut, after the items were numbered",
-    "DG508-bad_folder": "placed where the dataset is made, as every finding about a library's dataset",
-    "DG604-bad_descriptor": "no container holds the files that stay open, so that no line adds one",
-    "DG517-bad_entropy_once.val": "the number is drawn at the first read, so that no two reads of a process differ",
-    "DG525-bad_keys": "keys of HDF5 are sorted in `__getitem__`: no list of files shows the line",
-}
-"""Faces whose place is another one, and why."""
 FINDINGS = [
     pytest.param(check, recording, id=f"{check.code}-{name}")
     for check in CATALOGUE
-    if check.code in FOLLOWED
     for name, recording in recordings(check.stem).items()
-    if name.startswith("bad") and f"{check.code}-{name}" not in MISSED
+    if is_followed(check.code, name)
 ]
 
 
@@ -55,26 +31,6 @@ FINDINGS = [
 def test_a_finding_points_at_the_marked_line(check: Check, recording: Recording) -> None:
     for finding in verdict_of(check.judge, recording.lab).findings:
         assert MARK in line_of(finding, "/project")
-
-
-@pytest.mark.scan
-@pytest.mark.parametrize(
-    "face",
-    [
-        *(
-            "dg101_cloned_worker_rng:bad_module",
-            "dg101_cloned_worker_rng:bad_cv2",
-            "dg108_cloned_rank_rng:bad_generator",
-        ),
-        *("dg306_shifting_label:bad", "dg308_aliased_samples:bad_ring", "dg411_overwritten_batch:bad_alone"),
-        *("dg312_substituted_sample:bad_black", "dg312_substituted_sample:bad_endless"),
-        *(f"dg512_desynced_target:{name}" for name in ("bad_form", "bad_points", "bad_pair_crop", "bad_shrunk")),
-    ],
-)
-def test_a_scan_finds_the_marked_line(face: str) -> None:
-    report = scan(f"sample_datasets.{face}", Settings(select=(face[:5].upper(),), samples=32))
-    (finding,) = report.results[0].findings
-    assert MARK in line_of(finding, str(ROOT))
 
 
 SAMPLES = import_module("sample_datasets.dg204_lost_samples")
@@ -256,16 +212,3 @@ def test_a_random_step_is_shown_where_evaluation_gets_it(
     place = line_of_own_part(lambda: factory()[0], factory, ["dataset", *steps])
     assert place
     assert MARK in source_at(Path(place[0]), place[1])
-
-
-def line_of(finding: Finding, root: str) -> str:
-    """The line of the sample's source that a finding points at."""
-    assert finding.at is not None
-    assert finding.at.file
-    assert finding.at.line
-    source = ROOT / Path(finding.at.file).relative_to(root)
-    return source_at(source, finding.at.line)
-
-
-def source_at(file: Path, line: int) -> str:
-    return file.read_text(encoding="utf-8").splitlines()[line - 1]

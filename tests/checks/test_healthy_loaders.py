@@ -1,6 +1,6 @@
 """Loaders that look suspicious and are healthy pass in silence.
 
-`DATAGUARD_EVERY_FACE=1` judges each by all checks. A daily run judges a fifth of them, each by a third of the checks,
+`DATAGUARD_EVERY_FACE=1` judges each by all checks. A daily run judges a tenth of them, each by a third of the checks,
 which is always the same one of a loader: together these are as much as two or three seconds of a loader allow.
 """
 

@@ -8,7 +8,7 @@ from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
-from tests.support.faces import EVERY_FACE, FIFTH, FIFTHS
+from tests.support.faces import EVERY_FACE, TENTH, TENTHS
 
 pytestmark = pytest.mark.scan
 
@@ -20,8 +20,8 @@ CLEAN = {
 }
 """Clean loaders, by the module that makes them."""
 FACES = [f"{module}:{name}" for module, names in CLEAN.items() for name in names.split()]
-TODAY = FACES if FIFTH is None or EVERY_FACE else FACES[int(FIFTH) :: FIFTHS]
-"""All of them, or a fifth."""
+TODAY = FACES if TENTH is None or EVERY_FACE else FACES[int(TENTH) :: TENTHS]
+"""All of them, or a tenth."""
 MOST = 5
 """How many one scan judges."""
 METHODS = (None, "spawn") if EVERY_FACE else (None,)

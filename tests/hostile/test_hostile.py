@@ -12,6 +12,7 @@ from dataguard.core.model import PREVENTED
 from tests.hostile.arena import ROOT, Arena, Outcome, arena
 from tests.hostile.declared import REFUSED, Hostile, Refused, declared
 from tests.hostile.loaders_surroundings import PREVENTING
+from tests.support.faces import todays
 from tests.support.namespace import NotPermittedError
 
 pytestmark = pytest.mark.scan
@@ -34,7 +35,7 @@ def test_there_are_many() -> None:
     assert len(list(declared())) >= 40
 
 
-@pytest.mark.parametrize("hostile", [one for one in declared() if not one.expected.slow], ids=str)
+@pytest.mark.parametrize("hostile", todays([one for one in declared() if not one.expected.slow], turns=5), ids=str)
 def test_a_scan_survives(place: Arena, hostile: Hostile) -> None:
     expected = hostile.expected
     outcome = place.scan_for(hostile)

@@ -36,7 +36,7 @@ from torchvision import datasets, transforms
 from sample_datasets._parts import PHOTOGRAPHS
 from sample_datasets.dg505_swapped_channels import MEAN, STD
 from sample_datasets.dg508_ignored_orientation import CAMERA
-from tests.support.faces import EVERY_FACE, FIFTH, in_fifth
+from tests.support.faces import EVERY_FACE, TENTH, in_tenth
 
 Read = Callable[[str], Any]
 
@@ -307,9 +307,9 @@ def _all(
     }
 
 
-def of_the_fifth() -> list[str]:
+def of_the_tenth() -> list[str]:
     """The ways to hold a decoder that are tried with every bug; all are tried with one of them."""
-    return [name for name in HOLDERS if EVERY_FACE or in_fifth(f"held_decoders:{name}", int(FIFTH or 0))]
+    return [name for name in HOLDERS if EVERY_FACE or in_tenth(f"held_decoders:{name}", int(TENTH or 0))]
 
 
 def _folder(paths: list[Path], decoder: Read, finish: Callable[[Any], Tensor]) -> Dataset:
@@ -326,9 +326,9 @@ def swapped() -> dict[str, DataLoader[Any]]:
 
 def unscaled() -> dict[str, DataLoader[Any]]:
     """DG506: not divided by 255."""
-    return _all(PHOTOGRAPHS, cv2.imread, _unscaled, of_the_fifth())
+    return _all(PHOTOGRAPHS, cv2.imread, _unscaled, of_the_tenth())
 
 
 def sideways() -> dict[str, DataLoader[Any]]:
     """DG508: the orientation that cameras note is ignored."""
-    return _all(CAMERA, Image.open, _sideways, of_the_fifth())
+    return _all(CAMERA, Image.open, _sideways, of_the_tenth())

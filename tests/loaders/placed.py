@@ -15,6 +15,7 @@ from torchvision import transforms
 from torchvision.transforms import functional as F
 
 from sample_datasets._scenes import scenes
+from tests.support.faces import todays
 
 
 def image(index: int) -> Image.Image:
@@ -135,7 +136,7 @@ def together(samples: list[Any]) -> Any:
     return tuple(zip(*samples, strict=True))
 
 
-LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
+ALL: dict[str, Callable[[], DataLoader[Any]]] = {
     "stream": lambda: DataLoader(Stream(), batch_size=4),
     "cached": lambda: DataLoader(cached(), batch_size=4),
     "lists": lambda: DataLoader(Lists(), batch_size=4, collate_fn=together),
@@ -146,3 +147,5 @@ LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
     "labelled": lambda: DataLoader(labelled(), batch_size=4),
     "tensors": lambda: DataLoader(tensors(), batch_size=4),
 }
+LOADERS = dict(todays(ALL.items(), turns=3))
+"""Those whose turn it is."""

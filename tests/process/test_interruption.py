@@ -20,6 +20,7 @@ from dataguard.process.launcher import Zygote
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
 from tests.bench.interruptions import Scans
+from tests.support.faces import todays
 from tests.support.namespace import own_or_common_shared_memory
 from tests.support.projects import Project
 
@@ -29,13 +30,28 @@ pytestmark = pytest.mark.scan
 GONE_WITHIN = 8.0
 """Seconds within which everything is gone after the reporting process was killed."""
 
+KILLED = [
+    (signal.SIGINT, os.kill),
+    (signal.SIGINT, os.killpg),
+    (signal.SIGTERM, os.killpg),
+    (signal.SIGKILL, os.kill),
+]
+
 
 class TestInterruptions:
     """The reporting process is interrupted or killed while a loader with daemons hangs."""
 
     @pytest.mark.parametrize(
         ("number", "kill"),
-        [(signal.SIGINT, os.kill), (signal.SIGINT, os.killpg), (signal.SIGTERM, os.killpg), (signal.SIGKILL, os.kill)],
+        todays(
+            [
+                (signal.SIGINT, os.kill),
+                (signal.SIGINT, os.killpg),
+                (signal.SIGTERM, os.killpg),
+                (signal.SIGKILL, os.kill),
+            ],
+            turns=2,
+        ),
         ids=lambda one: getattr(one, "__name__", None) or one.name,
     )
     def test_everything_is_gone_soon(
@@ -72,16 +88,19 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scans]:
 
 @pytest.mark.parametrize(
     ("whom", "after"),
-    [
-        ("process group", 0.1),
-        ("process group", 0.5),
-        ("process group", 2.0),
-        ("reporting process", 0.2),
-        ("reporting process", 0.5),
-        ("reporting process", 2.0),
-        ("reaper", 1.0),
-        ("observing process", 1.0),
-    ],
+    todays(
+        [
+            ("process group", 0.1),
+            ("process group", 0.5),
+            ("process group", 2.0),
+            ("reporting process", 0.2),
+            ("reporting process", 0.5),
+            ("reporting process", 2.0),
+            ("reaper", 1.0),
+            ("observing process", 1.0),
+        ],
+        turns=4,
+    ),
 )
 def test_a_scan_killed_at_any_moment_leaves_nothing(scans: Scans, whom: str, after: float) -> None:
     one_target = replace(scans, targets=scans.targets[: 1 if whom in ("reaper", "observing process") else 2])

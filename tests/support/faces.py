@@ -6,11 +6,14 @@ import ast
 import importlib
 import os
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dataguard.core.model import Check
+
+T = TypeVar("T")
 
 SAMPLES = Path(__file__).parents[2] / "sample_datasets"
 
@@ -23,19 +26,29 @@ WHOLE = {"DG513"}
 
 EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 """Runs every face under every start method, and every check on each: about an hour, and so only when asked for."""
-FIFTHS = 5
-FIFTH = os.environ.get("DATAGUARD_FIFTH")
-"""The fifth of the faces, from 0 to 4, that runs as well; `.ci/run` takes another one each day."""
+TENTHS = 10
+TENTH = os.environ.get("DATAGUARD_TENTH")
+"""The tenth of the faces, from 0 to 9, that runs as well; `.ci/run` takes another one each day."""
 
 
-def in_fifth(face: str, fifth: int) -> bool:
-    """Whether a face, `stem:name`, belongs to a fifth: the same one in every run."""
-    return zlib.crc32(face.encode()) % FIFTHS == fifth
+def in_tenth(face: str, tenth: int) -> bool:
+    """Whether a face, `stem:name`, belongs to a tenth: the same one in every run."""
+    return zlib.crc32(face.encode()) % TENTHS == tenth
+
+
+def todays(cases: Iterable[T], turns: int = TENTHS) -> list[T]:
+    """The cases of a list whose turn it is: one of so many, of shorter lists one case; all with `EVERY_FACE`.
+
+    Within ten days each has its turn: cases that take long, and of which one shows about what another does.
+    """
+    listed = list(cases)
+    turns = min(turns, len(listed))
+    return listed if EVERY_FACE else listed[int(TENTH or 0) % turns :: turns]
 
 
 def runs(face: str) -> bool:
     """Whether a face runs that does not always do."""
-    return EVERY_FACE or (FIFTH is not None and in_fifth(face, int(FIFTH)))
+    return EVERY_FACE or (TENTH is not None and in_tenth(face, int(TENTH)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from dataguard.settings.settings import Settings
 from dataguard.settings.target_spelling import script_of, script_spelling
 from dataguard.targets.script import _evaluates, _named
 from dataguard.targets.spelling import require_findable
+from tests.support.faces import todays
 
 PRELUDE = """
 import argparse, atexit, pathlib, sys
@@ -228,7 +229,7 @@ note("trained")
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("library", FRAMEWORKS)
+@pytest.mark.parametrize("library", todays(FRAMEWORKS, turns=2))
 def test_ranks_of_a_script_read_what_a_framework_makes_of_its_loaders(place: Path, library: str) -> None:
     pytest.importorskip(library)
     (place / "train.py").write_text(PRELUDE + f"import torch, {library}\n" + STEP + FRAMEWORKS[library])

@@ -11,6 +11,7 @@ from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
+from tests.support.faces import todays
 
 pytestmark = pytest.mark.scan
 
@@ -48,31 +49,34 @@ def test_the_contract_sets_the_channel_order(
 
 @pytest.mark.parametrize(
     ("contract", "failing"),
-    [
-        (
-            {"normalization": "imagenet"},
-            {
-                f"{COLOURED}:raw_floats": ["DG507"],
-                f"{COLOURED}:in_memory": [],
-                "dg506_wrong_scale:bad": ["DG506"],
-                f"{NORMALIZATION}:bad": ["DG507"],
-                f"{NORMALIZATION}:bad_turned": ["DG507"],
-                f"{CHANNELS}:bad": ["DG505"],
-            },
-        ),
-        (
-            {"normalization": "imagenet", "channels": "BGR"},
-            {f"{COLOURED}:by_hand": [], f"{NORMALIZATION}:bad_turned": ["DG505"]},
-        ),
-        ({}, {f"{COLOURED}:swapped_and_divided": ["DG505", "DG506"]}),  # one defect does not hide the other
-        ({"value_range": [0, 1]}, {f"{COLOURED}:raw_floats": ["DG506"]}),
-        ({"value_range": [0, 255]}, {f"{COLOURED}:raw_floats": []}),
-        ({"normalization": "clip"}, {f"{COLOURED}:in_memory": ["DG507"]}),
-        ({"normalization": "torchvision:ResNet18_Weights.DEFAULT"}, {f"{COLOURED}:in_memory": []}),
-        ({"normalization": "ResNet50_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
-        ({"normalization": "R2Plus1D_18_Weights.KINETICS400_V1"}, {f"{COLOURED}:in_memory": ["DG507"]}),
-        ({"normalization": "ResNet5_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
-    ],
+    todays(
+        [
+            (
+                {"normalization": "imagenet"},
+                {
+                    f"{COLOURED}:raw_floats": ["DG507"],
+                    f"{COLOURED}:in_memory": [],
+                    "dg506_wrong_scale:bad": ["DG506"],
+                    f"{NORMALIZATION}:bad": ["DG507"],
+                    f"{NORMALIZATION}:bad_turned": ["DG507"],
+                    f"{CHANNELS}:bad": ["DG505"],
+                },
+            ),
+            (
+                {"normalization": "imagenet", "channels": "BGR"},
+                {f"{COLOURED}:by_hand": [], f"{NORMALIZATION}:bad_turned": ["DG505"]},
+            ),
+            ({}, {f"{COLOURED}:swapped_and_divided": ["DG505", "DG506"]}),  # one defect does not hide the other
+            ({"value_range": [0, 1]}, {f"{COLOURED}:raw_floats": ["DG506"]}),
+            ({"value_range": [0, 255]}, {f"{COLOURED}:raw_floats": []}),
+            ({"normalization": "clip"}, {f"{COLOURED}:in_memory": ["DG507"]}),
+            ({"normalization": "torchvision:ResNet18_Weights.DEFAULT"}, {f"{COLOURED}:in_memory": []}),
+            ({"normalization": "ResNet50_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
+            ({"normalization": "R2Plus1D_18_Weights.KINETICS400_V1"}, {f"{COLOURED}:in_memory": ["DG507"]}),
+            ({"normalization": "ResNet5_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
+        ],
+        turns=5,
+    ),
 )
 def test_the_contract_sets_the_statistics(
     contract: dict[str, Any], failing: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 
@@ -16,11 +15,12 @@ import pytest
 from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.settings.settings import Settings
+from tests.support.faces import EVERY_FACE, todays
 
 pytestmark = pytest.mark.scan
 
-EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
-NIGHTLY = ["audiomentations", "kornia", "torchio", *(["monai"] if EVERY_FACE else [])]
+LIBRARIES = ["datasets", "torchvision", *(["albumentations"] if EVERY_FACE else [])]
+NIGHTLY = todays(["audiomentations", "kornia", "torchio", *(["monai"] if EVERY_FACE else [])])
 Table = dict[str, dict[str, bool]]
 """For each loader, whether each of DG101 and DG102 is to be found."""
 
@@ -53,7 +53,9 @@ def judged(libraries: str, monkeypatch: pytest.MonkeyPatch) -> Table:
 
 @pytest.mark.parametrize(
     ("libraries", "known"),
-    [("datasets scipy torchvision", CERTAIN), *([("albumentations", {})] if EVERY_FACE else [])],
+    todays(
+        [("scipy", CERTAIN), ("datasets", {}), ("torchvision", {}), *([("albumentations", {})] if EVERY_FACE else [])]
+    ),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_verdict_is_what_is_measured(libraries: str, known: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.settings.settings import Settings
 from tests.loaders import sharded
+from tests.support.faces import todays
 
 SELECT = ("DG0", "DG2", "DG404")
 
@@ -33,7 +34,7 @@ def statuses(target: str) -> dict[tuple[str, str], Status]:
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("library", sharded.RIGHT)
+@pytest.mark.parametrize("library", todays(sharded.RIGHT))
 def test_right_loaders_pass(library: str) -> None:
     found = statuses(f"{library}_right")
     assert {status for status in found.values() if status in (Status.FAILED, Status.BROKEN)} == set()

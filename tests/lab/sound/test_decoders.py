@@ -26,6 +26,7 @@ from dataguard.lab.files.file_survey import FileSurvey, SwappedFileReader, surve
 from dataguard.lab.process.isolation import isolated
 from dataguard.lab.sound.sound_charts import Heard, hear, values_of
 from sample_datasets._sounds import Sounds, loader, recordings
+from tests.support.faces import todays
 
 pytestmark = [
     pytest.mark.scan,
@@ -86,7 +87,7 @@ def observed(build: Callable[[], DataLoader[Any]], folder: Path) -> Heard:
     return isolated(run, folder, timeout=100, allowed=100)
 
 
-@pytest.mark.parametrize("name", LOADS)
+@pytest.mark.parametrize("name", todays(LOADS, turns=4))
 def test_a_decoder_reads_the_tones(name: str, tmp_path: Path) -> None:
     load, suffix = LOADS[name]
     paths = recordings(f"decoders-{suffix}", RATES, suffix=suffix, count=6)
