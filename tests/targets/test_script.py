@@ -237,7 +237,7 @@ def test_ranks_of_a_script_read_what_a_framework_makes_of_its_loaders(place: Pat
     assert {loader for _, loader in results} == {"train", "val"}, results
     padded = results["DG210", "val"]
     if library in ("lightning", "ignite"):
-        assert [result for result in report.failed] == [padded], report.failed
+        assert list(report.failed) == [padded], report.failed
     else:  # what the loader holds says which samples its own loop drops
         assert not report.failed, report.failed
         assert "'remainder' of what is iterated" in str(padded.reason), padded
