@@ -171,7 +171,7 @@ def _is_view(node: ast.expr) -> bool:
 
 
 def _is_salted(value: Any) -> bool:
-    """Whether the hash of this value varies between processes, and no code of the user's makes it, which calls `hash`."""
+    """Whether the hash of this value varies between processes, and the user's code does not make it by `hash`."""
     if isinstance(value, tuple | frozenset):
         return any(map(_is_salted, value))
     if isinstance(value, int) or _is_hashed_by_user(type(value)):
