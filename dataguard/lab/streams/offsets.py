@@ -42,7 +42,7 @@ _UNITS = "index|idx|iter|iters|iteration|iterations|step|steps|batch|batches|sam
 _NAME = re.compile(
     rf"_*(num_)?(start|resume|skip|skipped|consumed)_({_UNITS})|_*consumed|_*skip|_*(start|resume)_offset"
 )
-_WORDS = {"skip", "skips", "skipped", "resume", "resumed", "already", "seen", "consumed", "processed"}
+_WORDS = {"advance", "skip", "skips", "skipped", "resume", "resumed", "already", "seen", "consumed", "processed"}
 """Words of names that are offsets if they do what one does."""
 _RANGE = re.compile(r"_*(end|stop|last|until)(_\w+)?")
 """With such an attribute beside it, a start is that of a share of the dataset, which no epoch leaves."""

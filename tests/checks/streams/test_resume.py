@@ -120,17 +120,19 @@ def test_a_state_that_json_changes_is_tried_as_well(state: object, back: Mapping
 
 @pytest.mark.scan
 @pytest.mark.parametrize(
-    ("module", "loader", "load", "words"),
+    ("module", "loader", "save", "load", "words"),
     [
-        ("saved", "shuffled", "load", []),
-        ("saved", "shuffled", "load_late", ["restored after 1 batch, the loader skips 1 batch"]),
-        ("resumed_libraries", "prepared_stateless", "skip", []),
+        ("saved", "windows", "save_next", "load_next", []),
+        ("saved", "shuffled", "save", "load_late", ["restored after 1 batch, the loader skips 1 batch"]),
+        ("resumed_libraries", "prepared_stateless", "save", "skip", []),
     ],
 )
-def test_functions_of_the_user_resume_a_plain_loader(module: str, loader: str, load: str, words: list[str]) -> None:
+def test_functions_of_the_user_resume_a_loader(
+    module: str, loader: str, save: str, load: str, words: list[str]
+) -> None:
     if module == "resumed_libraries":
         pytest.importorskip("accelerate")
-    contract = {"save": f"tests.loaders.{module}:save", "load": f"tests.loaders.{module}:{load}"}
+    contract = {"save": f"tests.loaders.{module}:{save}", "load": f"tests.loaders.{module}:{load}"}
     (result,) = scan(f"tests.loaders.{module}:{loader}", Settings(select=("DG209",), contract=contract)).results
     assert [finding.message for finding in result.findings] == words
     assert result.exercised["restarts"] == 6
@@ -166,7 +168,10 @@ def test_a_new_process_and_a_second_epoch_show_what_a_restart_loses() -> None:
     results = scan("tests.loaders.restarted:named", Settings(select=("DG209",))).results
     by_name = {result.loader: result for result in results}
     failed = {name for name, result in by_name.items() if result.status is Status.FAILED}
-    assert failed == {"global_generator", "module", "set", "start_stays"}, by_name
+    assert failed == {"global_generator", "module", "set", "start_stays", "behind"}, by_name
+    assert [finding.message for finding in by_name["behind"].findings] == [
+        "restored after 1 batch, the loader repeats 1 batch"
+    ]
     causes = {name: by_name[name].findings[0].evidence.get("differs there") for name in ("global_generator", "set")}
     assert causes == {
         "global_generator": "the global generators have drawn other numbers",
@@ -179,12 +184,11 @@ def test_a_new_process_and_a_second_epoch_show_what_a_restart_loses() -> None:
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", ["stateful", "stateful_stream"])
-def test_torchdata_goes_on_where_it_was(name: str, workers: int) -> None:
-    (result,) = scan(f"tests.loaders.public:{name}", Settings(select=("DG209",), workers=workers)).results
+def test_torchdata_goes_on_where_it_was_without_workers(name: str) -> None:
+    (result,) = scan(f"tests.loaders.public:{name}", Settings(select=("DG209",), workers=0)).results
     assert result.exercised["restarts"] >= 5
     if result.findings:  # torchdata 0.11 counts what it skipped twice where a stream without a state has no workers
         (finding,) = result.findings
-        assert (name, workers, result.severity) == ("stateful_stream", 0, Severity.ERROR)
+        assert (name, result.severity) == ("stateful_stream", Severity.ERROR)
         assert finding.message.startswith("restored a second time, after 3 batches, the loader skips 1 batch")
