@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from torch.utils.data import DataLoader
 
 from dataguard.checks.streams.dg209_broken_resume import faults
 from dataguard.core.model import Severity, Status, Undecided
 from dataguard.engine import scan
+from dataguard.lab.streams.offsets import find_offsets
 from dataguard.lab.streams.resume import Batches, Point, Resumes, Run, find_resumes, through_json
 from dataguard.settings.settings import Settings
+from sample_datasets._parts import Pictures
+from tests.loaders.restarted import Resumable
 
 
 def batches(words: str) -> Batches:
@@ -136,6 +140,28 @@ def test_functions_of_the_user_resume_a_loader(
     (result,) = scan(f"tests.loaders.{module}:{loader}", Settings(select=("DG209",), contract=contract)).results
     assert [finding.message for finding in result.findings] == words
     assert result.exercised["restarts"] == 6
+
+
+class FromPlace(Resumable):
+    """It starts each epoch behind as many samples as an attribute of this name says."""
+
+    def __init__(self, name: str, value: int | None) -> None:
+        super().__init__()
+        self.name = name
+        setattr(self, name, value)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.order()[getattr(self, self.name) :])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_found"),
+    [("skip", 0, True), ("advance", 0, True), ("start_iteration", None, True), ("skip", None, False)],
+)
+def test_a_sampler_has_an_offset_of_a_name(name: str, value: int | None, is_found: bool) -> None:
+    loader = DataLoader(Pictures(40), batch_size=4, sampler=FromPlace(name, value))
+    found = find_offsets(lambda: loader, None, {}).offsets
+    assert {offset.name for offset in found} == ({name} if is_found else set())
 
 
 def test_the_right_position_in_another_order_is_said() -> None:
