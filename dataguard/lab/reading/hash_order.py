@@ -174,9 +174,10 @@ def _is_salted(value: Any) -> bool:
     """Whether the hash of this value varies between processes, and the user's code does not make it by `hash`."""
     if isinstance(value, tuple | frozenset):
         return any(map(_is_salted, value))
-    if isinstance(value, int) or _is_hashed_by_user(type(value)):
+    kind: Any = type(value)
+    if isinstance(value, int) or _is_hashed_by_user(kind):
         return False
-    if dataclasses.is_dataclass(value) and type(value).__hash__ is not object.__hash__:
+    if dataclasses.is_dataclass(value) and kind.__hash__ is not object.__hash__:
         fields = (field for field in dataclasses.fields(value) if (field.compare if field.hash is None else field.hash))
         return any(_is_salted(getattr(value, field.name)) for field in fields)
     return isinstance(value, _SALTED)
