@@ -154,8 +154,19 @@ class OwnLoader:
         self.epoch, self.start = state["epoch"], state["batch"] - self.repeats
 
 
+class OfEpoch(OwnLoader):
+    """One whose state is the epoch alone, which training saves at its end."""
+
+    def state_dict(self) -> dict[str, int]:
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.epoch = state["epoch"]
+
+
 named: dict[str, Callable[[], Any]] = {
     "own": lambda: OwnLoader(),
+    "of_epoch": lambda: OfEpoch(),
     "behind": lambda: OwnLoader(repeats=1),
     "global_generator": lambda: DataLoader(Noisy(), batch_size=4, sampler=FromGlobalGenerator(4000)),
     "module": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=OfModule()),
@@ -167,4 +178,4 @@ named: dict[str, Callable[[], Any]] = {
     "start_once": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=FromStart(is_once=True)),
     "start_of_rank": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=FromStart(stride=1)),
 }
-"""All of them, by name: the first and the last four are right."""
+"""All of them, by name: the first two and the last four are right."""

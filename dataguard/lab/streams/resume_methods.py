@@ -16,6 +16,8 @@ from dataguard.targets.loading import load
 from dataguard.targets.variants import Loader, unwrapped
 
 LOADER = "loader"
+ITERABLE = "iterable"
+"""An object of another class, whose batches the loader yields."""
 PARTS = ("sampler", "batch_sampler", "batch_sampler.sampler", "dataset")
 """Where a state can be beside the loader itself, as paths of attributes."""
 NONE = "the loader, its samplers and its dataset have no state_dict and load_state_dict"
@@ -73,8 +75,8 @@ def _held(loader: Loader, parts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The parts of the loader, without those that are another one under a second path."""
     seen: set[int] = set()
     for part in parts:
-        holder: Any = loader
-        for name in part.split("."):
+        holder: Any = held_by_training(loader) if part == ITERABLE else loader
+        for name in part.split(".") if part != ITERABLE else ():
             holder = unwrapped(attribute(holder, name))
         if holder is not None and id(holder) not in seen:
             seen.add(id(holder))
@@ -97,7 +99,7 @@ def find_method(loader: Loader, contract: Mapping[str, Any]) -> Method:
     if "save" in contract:
         return Method(save=contract.get("save"), load=contract.get("load"))
     if _is_stateful(outer) and (not wrapper or _has_state(outer)):
-        return OF_LOADER
+        return OF_LOADER if outer is iterated(loader) else Method((ITERABLE,))
     if wrapper:
         raise NotApplicable(f"training iterates a {wrapper} instead, which has no state")
     found = [(part, holder) for part, holder in _held(loader, PARTS) if _is_stateful(holder)]
