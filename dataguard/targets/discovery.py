@@ -74,6 +74,14 @@ def iterated(loader: Any) -> Any:
     return vars(loader).get(_ITERATED, loader)
 
 
+def held_by_training(loader: Any) -> Any:
+    """What training holds and iterates: the loader, its wrapper, or the iterable whose batches it yields."""
+    stream = getattr(loader, "dataset", None)
+    if isinstance(stream, BatchStream) and stream.source is not None:
+        return stream.source
+    return getattr(loader, "__dict__", {}).get(_ITERATED, loader)
+
+
 def wrapped_like(loader: Any, variant: Any) -> Any:
     """The variant of a loader, recorded with the same wrapper as the loader, which holds the variant from now on."""
     if _WRAPPER in vars(loader):
@@ -262,11 +270,11 @@ def _called(module: Any, hooks: Mapping[str, Callable[[], Any]]) -> Iterator[tup
 
 
 class BatchStream(IterableDataset[Any]):
-    """The batches of each epoch: what `epoch` returns is iterated. `own` is a loader of the project's own, if any."""
+    """The batches of each epoch: what `epoch` returns is iterated. `source` is that if it is the same in all epochs."""
 
-    def __init__(self, epoch: Callable[[], Iterable[Any]], own: Any = None) -> None:
+    def __init__(self, epoch: Callable[[], Iterable[Any]], source: Any = None) -> None:
         self._epoch = epoch
-        self.own = own
+        self.source = source
 
     def __iter__(self) -> Iterator[Any]:
         """Raises TypeError for a loader in place of a batch."""
@@ -291,8 +299,7 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
         return {}
     if isinstance(product, Iterator):
         return {} if again is None else {"": _loader(again)}
-    own = product if is_own_loader(product) else None
-    return {"": _loader(lambda: product, own)} if hasattr(type(product), "__iter__") else {}
+    return {"": _loader(lambda: product, product)} if hasattr(type(product), "__iter__") else {}
 
 
 def _is_batch(value: Any, depth: int = 2) -> bool:
@@ -308,13 +315,14 @@ def _endless(make: Callable[[], Any]) -> Iterator[Any]:
         yield make()
 
 
-def _loader(epoch: Callable[[], Iterable[Any]], own: Any = None) -> Loader:
-    return DataLoader(BatchStream(epoch, own), batch_size=None, collate_fn=_unchanged)
+def _loader(epoch: Callable[[], Iterable[Any]], source: Any = None) -> Loader:
+    return DataLoader(BatchStream(epoch, source), batch_size=None, collate_fn=_unchanged)
 
 
 def own_loader_of(loader: Loader) -> Any:
     """The project's own loader whose batches this one yields; None if it yields others."""
-    return loader.dataset.own if isinstance(loader.dataset, BatchStream) else None
+    source = loader.dataset.source if isinstance(loader.dataset, BatchStream) else None
+    return source if is_own_loader(source) else None
 
 
 def _unchanged(batch: Any) -> Any:

@@ -130,7 +130,44 @@ class Noisy(Dataset[torch.Tensor]):
         return torch.full((3,), float(index)) + torch.rand(3)
 
 
-named: dict[str, Callable[[], DataLoader[Any]]] = {
+class OwnLoader:
+    """A loader of a class of its own, whose state is the epoch and the batches of it, less those that it `repeats`."""
+
+    def __init__(self, *, repeats: int = 0) -> None:
+        self.repeats = repeats
+        self.epoch = self.batch = self.start = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        order = torch.randperm(SIZE, generator=torch.Generator().manual_seed(self.epoch))
+        self.batch, self.start = self.start, 0
+        for numbers in order.split(4)[self.batch :]:
+            self.batch += 1
+            yield numbers
+
+    def state_dict(self) -> dict[str, int]:
+        return {"epoch": self.epoch, "batch": self.batch}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.epoch, self.start = state["epoch"], state["batch"] - self.repeats
+
+
+class OfEpoch(OwnLoader):
+    """One whose state is the epoch alone, which training saves at its end."""
+
+    def state_dict(self) -> dict[str, int]:
+        return {"epoch": self.epoch}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.epoch = state["epoch"]
+
+
+named: dict[str, Callable[[], Any]] = {
+    "own": lambda: OwnLoader(),
+    "of_epoch": lambda: OfEpoch(),
+    "behind": lambda: OwnLoader(repeats=1),
     "global_generator": lambda: DataLoader(Noisy(), batch_size=4, sampler=FromGlobalGenerator(4000)),
     "module": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=OfModule()),
     "set": lambda: DataLoader(Shards(is_sorted=False), batch_size=4),
@@ -141,4 +178,4 @@ named: dict[str, Callable[[], DataLoader[Any]]] = {
     "start_once": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=FromStart(is_once=True)),
     "start_of_rank": lambda: DataLoader(Pictures(SIZE), batch_size=4, sampler=FromStart(stride=1)),
 }
-"""All of them, by name: the last four are right."""
+"""All of them, by name: the first two and the last four are right."""

@@ -236,7 +236,12 @@ def test_ranks_of_a_script_read_what_a_framework_makes_of_its_loaders(place: Pat
     report = scan(script_spelling("train.py", ()), Settings(select=("DG202", "DG203", "DG210"), ranks=2))
     results = {(result.code, result.loader.removesuffix("_loader")): result for result in report.results}
     assert {loader for _, loader in results} == {"train", "val"}, results
-    assert [(result.code, result.loader.removesuffix("_loader")) for result in report.failed] == [("DG210", "val")]
+    padded = results["DG210", "val"]
+    if library in ("lightning", "ignite"):
+        assert list(report.failed) == [padded], report.failed
+    else:  # what the loader holds says which samples its own loop drops
+        assert not report.failed, report.failed
+        assert "'remainder' of what is iterated" in str(padded.reason), padded
     for code in ("DG202", "DG203"):
         assert results[code, "train"].exercised["ranks"] == 2, results[code, "train"]
     assert not (place / "trained").exists()

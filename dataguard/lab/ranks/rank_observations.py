@@ -187,8 +187,8 @@ class Ranks:
 
             return run_ranks(world, folder, receive, joined=self._joined)
 
-        single: Received = subject.observe("received in one process", alone) if samples < most else ()
-        if samples >= most or sum(map(len, single)) >= most:
+        single: Received = subject.observe("received in one process", alone) if samples < most else Received()
+        if samples >= most or len(single.rows) >= most:
             raise NotTested(f"one rank reads for all, and an epoch has more than {most} samples")
         return shares.received_shards(single, self._observed(("received", world), on_ranks)).of_groups(self.per_group)
 

@@ -34,6 +34,8 @@ from dataguard.targets.discovery import iterated
 from dataguard.targets.variants import Loader, unwrapped
 
 SINGLE = "the epoch of a single process"
+Numbers = frozenset[tuple[str, int]]
+"""Whole numbers among the attributes of what is iterated to read a loader, with their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class Shards:
     `same_dataset`: an index of a map-style dataset gives the same sample on every rank; None for streams. `of` is the
     dataset whose indices are given: what torch's `Subset` wraps where each rank has a subset of its own. It is
     `SINGLE` where ranks have datasets of their own, and their samples are recognised by content; and where one rank
-    reads for all, and samples are the rows of batches that ranks `received`.
+    reads for all, and samples are the rows of batches that ranks `received`. `counter` is the attribute in which what
+    is iterated holds how many samples of the last step, on all ranks, are not repeated ones.
     """
 
     ranks: tuple[Share, ...]
@@ -96,6 +99,7 @@ class Shards:
     same_dataset: bool | None = None
     of: str = "dataset"
     received: bool = False
+    counter: str | None = None
 
     @property
     def covering(self) -> Shards:
@@ -153,6 +157,7 @@ class DealtIndices:
 
     `whole`: it was drawn to its end; `planned` is how many batches it announces. `wrapped`: the same by the indices of
     the dataset that torch's `Subset` wraps. `replicas` are the ranks between which a sampler says that it divides them.
+    `held` are the whole numbers that what is iterated holds since then.
     """
 
     batches: tuple[tuple[Hashable, ...], ...]
@@ -163,6 +168,7 @@ class DealtIndices:
     probes: tuple[tuple[int, tuple[bytes, ...]], ...]
     wrapped: DealtIndices | None = None
     replicas: int | None = None
+    held: Numbers = frozenset()
 
     @property
     def share(self) -> Share:
@@ -177,7 +183,9 @@ def draw_shares(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndice
     """Draw one epoch of indices without reading the samples, except a few with seeded generators."""
     recorded, schedule = recorder(facts.length)
     loader = build(num_workers=0, schedule=schedule)
+    before = _whole_numbers(loader)
     draw_epoch(loader, recorded, 0)
+    held = _set_since(before, loader)
     batches = tuple(tuple(map(plain_index, batch)) for order in recorded for batch in order.batches)
     if any(index is None for batch in batches for index in batch):
         raise Undecided("the sampler yields custom index objects, which cannot be compared between ranks")
@@ -186,7 +194,25 @@ def draw_shares(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndice
     dealt = _dealt(loader.dataset, batches, facts.num_workers, whole, planned or None)
     samplers = (getattr(order.inner, "sampler", order.inner) for order in recorded)
     replicas = {getattr(unwrapped(sampler), "num_replicas", None) for sampler in samplers}
-    return replace(dealt, replicas=replicas.pop() if len(replicas) == 1 else None)
+    return replace(dealt, replicas=replicas.pop() if len(replicas) == 1 else None, held=held)
+
+
+def _whole_numbers(loader: Loader) -> Numbers:
+    return frozenset((name, value) for name, value in vars(iterated(loader)).items() if type(value) is int)
+
+
+def _set_since(before: Numbers, loader: Loader) -> Numbers:
+    """The numbers that were set since then, without those that count epochs or batches."""
+    return _whole_numbers(loader) - before - {(name, value + 1) for name, value in before}
+
+
+def counter_of(held: Sequence[Numbers], total: int, step: int) -> str | None:
+    """The attribute that holds on each rank how many of `total` samples remain for the last of equal steps.
+
+    Only numbers are `held` that were set as the epoch began or later: a batch size is none of them.
+    """
+    rest = total % step if step else 0
+    return min((name for name, value in frozenset.intersection(*held) if value == rest), default=None) if rest else None
 
 
 def _dealt(
@@ -211,21 +237,31 @@ def content_of(dataset: Any, index: Any, freezer: RngFreezer) -> tuple[bytes, ..
         return tuple(leaf.digest for leaf in leaves_of(dataset[index]))
 
 
-Received = tuple[tuple[bytes, ...], ...]
-"""The digests of the rows in each batch of an epoch."""
+@dataclass(frozen=True, slots=True)
+class Received:
+    """The digests of the rows in each batch of an epoch; see `DealtIndices` for `held`."""
+
+    batches: tuple[tuple[bytes, ...], ...] = ()
+    held: Numbers = frozenset()
+
+    @property
+    def rows(self) -> list[bytes]:
+        """The digests of all rows."""
+        return list(chain.from_iterable(self.batches))
 
 
 def receive(build: Callable[..., Loader], folder: Path, most: int = sys.maxsize) -> Received:
     """Iterate one epoch with seeded samples, or as many batches as hold `most` rows, and return what arrives."""
     loader = build(num_workers=0)
     watch(loader, Plan(folder, (SeededSamples(SEED),), carry=True))
+    before = _whole_numbers(loader)
     batches: list[tuple[bytes, ...]] = []
     with gate("iterate"):
         for batch in iterated(loader):
             batches.append(rows_of(batch))
             if sum(map(len, batches)) >= most:
                 break
-    return tuple(batches)
+    return Received(tuple(batches), _set_since(before, loader))
 
 
 def received_shards(single: Received, ranks: Sequence[Received]) -> Shards:
@@ -233,14 +269,16 @@ def received_shards(single: Received, ranks: Sequence[Received]) -> Shards:
 
     So it is with rows that are alike, or that are padded to the longest of other batches.
     """
-    numbers = {row: number for number, row in enumerate(chain.from_iterable(single))}
-    if len(numbers) < sum(map(len, single)) or not numbers.keys() >= {*chain.from_iterable(chain(*ranks))}:
+    numbers = {row: number for number, row in enumerate(single.rows)}
+    if len(numbers) < len(single.rows) or not all(numbers.keys() >= {*rank.rows} for rank in ranks):
         raise Undecided("one rank reads for all, and what the others receive is not recognised")
 
-    def share(batches: Received) -> Share:
-        return Share((tuple(numbers[row] for row in chain(*batches)),), len(batches), ended=True)
+    def share(received: Received) -> Share:
+        return Share((tuple(numbers[row] for row in received.rows),), len(received.batches), ended=True)
 
-    return Shards(tuple(map(share, ranks)), share(single), same_dataset=True, of=SINGLE, received=True)
+    step = sum(len(rank.batches[0]) for rank in ranks if rank.batches)
+    counter = counter_of([rank.held for rank in ranks], len(numbers), step)
+    return Shards(tuple(map(share, ranks)), share(single), True, SINGLE, received=True, counter=counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +375,9 @@ def shards_of(single: DealtIndices, ranks: Sequence[DealtIndices], of: str = "da
         below = shards_of(single.wrapped, wrapped, f"{of}.dataset")
         if below.same_dataset:
             return below
-    return Shards(tuple(dealt.share for dealt in ranks), single.share, same_dataset, of)
+    step = sum(len(dealt.batches[0]) for dealt in ranks if dealt.batches)
+    counter = counter_of([dealt.held for dealt in ranks], single.share.total, step)
+    return Shards(tuple(dealt.share for dealt in ranks), single.share, same_dataset, of, counter=counter)
 
 
 def have_one_dataset(ranks: Sequence[DealtIndices]) -> bool:

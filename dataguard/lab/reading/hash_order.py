@@ -1,8 +1,9 @@
 """Sets of strings that are iterated in a chosen order, as they are under one hash seed or another.
 
-Python salts string hashes in every process, so that the order of a set of strings varies between runs. Here the user's
-modules are imported again with `set`, `frozenset`, `hash` and set displays replaced by equivalents in a chosen order,
-which avoids a new interpreter that takes seconds to import torch.
+Python salts hashes of strings, and of what is hashed by strings, in every process, so that the order of a set of them
+varies between runs. Here the user's modules are imported again with `set`, `frozenset`, `hash`, set displays and
+operations on keys of dicts replaced by equivalents in a chosen order, which avoids a new interpreter that takes seconds
+to import torch. Sets that installed packages make keep their order.
 """
 
 from __future__ import annotations
@@ -10,23 +11,34 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
+from datetime import time as time_of_day
 from enum import Enum
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import CodeType
 from typing import Any
 
+import numpy as np
+
+from dataguard.core.incident import is_library
 from dataguard.lab.core.source_location import caller
 from dataguard.lab.reading.fresh_import import Places, is_own_source
-from dataguard.process.originals import os, time
+from dataguard.process.originals import time
 
-_SALTED = (str, bytes, os.PathLike, Enum)
+_SALTED = (str, bytes, date, time_of_day, np.datetime64, PurePath, Enum, re.Pattern)
+"""Types whose hashes are made of that of a string; an enum of numbers is hashed as a number."""
 _NAMES = {"set": "__ordered_set__", "frozenset": "__ordered_frozenset__", "hash": "__ordered_hash__"}
+_OF_VIEWS = "__ordered_result__"
+_VIEWS = ("keys", "items")
+_VIEW_OPERATIONS = (ast.BitAnd, ast.BitOr, ast.Sub, ast.BitXor)
 _OPERATIONS = ("and", "or", "sub", "xor", "rand", "ror", "rsub", "rxor")
 _METHODS = ("union", "intersection", "difference", "symmetric_difference", "copy")
 _MOST_SECONDS = 2.0
@@ -46,6 +58,7 @@ def ordered_sets(places: Places, *, backward: bool) -> Iterator[None]:
     _Order.backward, _Order.places = backward, places
     for name, kind in zip(_NAMES.values(), (OrderedSet, OrderedFrozenset, _ordered_hash), strict=True):
         setattr(builtins, name, kind)
+    setattr(builtins, _OF_VIEWS, _ordered_result)
     sys.meta_path.insert(0, _Finder)
     try:
         yield
@@ -136,6 +149,12 @@ class _Sets(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.copy_location(_call(ast.ListComp(node.elt, node.generators)), node)
 
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        is_of_views = isinstance(node.op, _VIEW_OPERATIONS) and any(map(_is_view, (node.left, node.right)))
+        call = ast.Call(ast.Name(_OF_VIEWS, ast.Load()), [node], [])
+        return ast.copy_location(call, node) if is_of_views else node
+
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if isinstance(node.ctx, ast.Load) and node.id in self._names:
             return ast.copy_location(ast.Name(self._names[node.id], ast.Load()), node)
@@ -146,16 +165,41 @@ def _call(entries: ast.expr) -> ast.Call:
     return ast.Call(ast.Name(_NAMES["set"], ast.Load()), [entries], [])
 
 
+def _is_view(node: ast.expr) -> bool:
+    """Whether it is a call such as `names.keys()`: operations on what a dict returns there make a set."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _VIEWS
+
+
 def _is_salted(value: Any) -> bool:
-    return any(map(_is_salted, value)) if isinstance(value, tuple | frozenset) else isinstance(value, _SALTED)
+    """Whether the hash of this value varies between processes, and the user's code does not make it by `hash`."""
+    if isinstance(value, tuple | frozenset):
+        return any(map(_is_salted, value))
+    kind: Any = type(value)
+    if isinstance(value, int) or _is_hashed_by_user(kind):
+        return False
+    if dataclasses.is_dataclass(value) and kind.__hash__ is not object.__hash__:
+        fields = (field for field in dataclasses.fields(value) if (field.compare if field.hash is None else field.hash))
+        return any(_is_salted(getattr(value, field.name)) for field in fields)
+    return isinstance(value, _SALTED)
+
+
+@functools.cache
+def _is_hashed_by_user(kind: type) -> bool:
+    """Whether a class of the user's has a `__hash__` of its own; dataclasses generate theirs."""
+    code = getattr(kind.__hash__, "__code__", None)
+    return code is not None and not is_library(code.co_filename)
 
 
 def _ordered(items: list[Any]) -> Iterator[Any]:
-    """The items in the order of this process, if it depends on string hashes."""
-    if len(items) > 1 and all(map(_is_salted, items)):
+    """The items in the order of this process, if it depends on string hashes: one of them moves others."""
+    if len(items) > 1 and any(map(_is_salted, items)):
         _Order.places.setdefault(caller(), False)
         items.sort(key=lambda item: hashlib.blake2b(repr(item).encode()).digest(), reverse=_Order.backward)
     return iter(items)
+
+
+def _ordered_result(result: Any) -> Any:
+    return OrderedSet(result) if type(result) is set else result
 
 
 def _ordered_hash(value: Any) -> int:

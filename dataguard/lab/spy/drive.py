@@ -28,7 +28,7 @@ from dataguard.lab.process.incidents import FlightRecorder, end_of_output, incid
 from dataguard.lab.spy.worker_spy import Plan, SpyInit, Watcher, install, receive_in, uninstall
 from dataguard.process.originals import time
 from dataguard.process.process_tree import descendants, has_only, how_it_ended, is_cleanup_process, signal_name
-from dataguard.targets.discovery import iterated
+from dataguard.targets.discovery import held_by_training, iterated
 from dataguard.targets.variants import Loader
 
 
@@ -216,9 +216,10 @@ def _ignored(*_: Any, **__: Any) -> None:
 
 
 def _epoch_methods(loader: Loader) -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """What has a `set_epoch`, with that method: the loader, its samplers and its dataset."""
+    """What has a `set_epoch`, with that method: the loader, its samplers, its dataset, and what stands for it."""
     inside = getattr(loader.batch_sampler, "sampler", None)
-    holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
+    parts = (loader.sampler, loader.batch_sampler, inside, loader.dataset)
+    holders = (loader, *parts, held_by_training(loader))
     for holder in {id(holder): holder for holder in holders}.values():
         announce = attribute(holder, "set_epoch")
         if callable(announce):

@@ -128,8 +128,8 @@ def _read(folder: Path, name: str, epoch: int, samples: int) -> Account:
 
 _ROW = np.dtype([("column", "<u2"), ("number", "<u8")])
 """A digest and the column that it is in, as written to the file: the position of its path among those seen so far."""
-_WHOLE = ""
-"""The column of the whole sample; every other column has the path of a leaf."""
+_WHOLE = "whole"
+"""The column of the whole sample; every other column has the path of a leaf, which is empty for a bare tensor."""
 _DIGEST_BITS = 64
 """The bits of a digest."""
 

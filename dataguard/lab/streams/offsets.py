@@ -39,10 +39,9 @@ EPOCHS = 2
 """How many epochs are read with each offset, and interrupted."""
 
 _UNITS = "index|idx|iter|iters|iteration|iterations|step|steps|batch|batches|sample|samples|position|pos|from|first|num"
-_NAME = re.compile(
-    rf"_*(num_)?(start|resume|skip|skipped|consumed)_({_UNITS})|_*consumed|_*skip|_*(start|resume)_offset"
-)
-_WORDS = {"skip", "skips", "skipped", "resume", "resumed", "already", "seen", "consumed", "processed"}
+_OF_UNIT = rf"_*(num_)?(start|resume|skip|skipped|consumed)_({_UNITS})"
+_NAME = re.compile(rf"{_OF_UNIT}|_*consumed|_*skip|_*(start|resume)_offset")
+_WORDS = {"advance", "skip", "skips", "skipped", "resume", "resumed", "already", "seen", "consumed", "processed"}
 """Words of names that are offsets if they do what one does."""
 _RANGE = re.compile(r"_*(end|stop|last|until)(_\w+)?")
 """With such an attribute beside it, a start is that of a share of the dataset, which no epoch leaves."""
@@ -164,13 +163,14 @@ def _draw(
 
 
 def _attributes(loader: Loader) -> Iterator[_Slot]:
-    """The offsets that samplers hold as attributes: those that are zero as the loader is made."""
+    """The offsets that samplers hold as attributes: those that are zero, or None under a name that says of what."""
     for sampler in _samplers(loader):
         state = getattr(sampler, "__dict__", {})
         if any(_RANGE.fullmatch(name) for name in state):
             continue
         for name, value in state.items():
-            if _may_be_offset(name, state) and type(value) is int and value == 0:
+            is_unset = value is None and re.fullmatch(_OF_UNIT, name)
+            if is_unset or (type(value) is int and value == 0 and _may_be_offset(name, state)):
                 yield _Slot(type(sampler).__name__, name, lambda _: loader, partial(setattr, sampler, name))
 
 

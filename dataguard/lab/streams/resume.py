@@ -242,10 +242,10 @@ def run_epochs(
     by_json: dict[Point, bytes] = {}
     refused: list[str] = []
 
-    def snap(point: Point) -> None:
+    def snap(point: Point, batch: Any) -> None:
         if method is None or point not in points:
             return
-        state = method.saved(iterated(loader), point.epoch, point.after)
+        state = method.saved(loader, point.epoch, point.after, batch)
         try:
             states[point] = pickle.dumps(state)
         except Exception as error:  # noqa: BLE001 - the user's objects may raise anything
@@ -256,14 +256,15 @@ def run_epochs(
     watch(loader, Plan(folder, (SeededSamples(seed), Records()), carry=True))
     epochs, rows = [], []
     for number in range(2):
-        announce_epoch(iterated(loader), number)
+        announce_epoch(loader, number)
         batches: list[Identity] = []
         samples: list[tuple[bytes, ...]] = []
-        for batch, members in _batches(iterated(loader)):
-            batches.append(batch)
+        batch = None
+        for batch, identity, members in _batches(iterated(loader)):
+            batches.append(identity)
             samples.append(members)
-            snap(Point(number, len(batches)))
-        snap(Point(number, len(batches), end=True))
+            snap(Point(number, len(batches)), batch)
+        snap(Point(number, len(batches), end=True), batch)
         epochs.append(tuple(batches))
         rows.append(tuple(samples))
     ended = len(epochs[0]) < MOST_BATCHES
@@ -277,7 +278,6 @@ def run_restored(loader: Any, folder: Path, method: Method, point: Point, state:
     after a restart. Then the next epoch is read, too, which some begin where the one before was continued.
     """
     watch(loader, Plan(folder, (SeededSamples(SEED), Records()), carry=True))
-    loader = iterated(loader)
     announce_epoch(loader, point.epoch + point.end)
     try:
         continued = method.restored(loader, pickle.loads(state))
@@ -290,17 +290,17 @@ def run_restored(loader: Any, folder: Path, method: Method, point: Point, state:
     refused: str | None = None
     some = 2 * max(loader.num_workers, 1)
     try:
-        for batch, members in _batches(continued):
-            epochs[0].append(batch)
+        for batch, identity, members in _batches(continued):
+            epochs[0].append(identity)
             rows[0].append(members)
             if len(epochs[0]) == some and point == FIRST:
                 after = point.after + some
-                saved = method.saved(continued, point.epoch, after)
+                saved = method.saved(continued, point.epoch, after, batch)
                 states[Point(point.epoch, after, again=True)] = pickle.dumps(saved)
         if point == FIRST and len(epochs[0]) < MOST_BATCHES:
             announce_epoch(loader, point.epoch + 1)
-            following = list(_batches(loader))
-            epochs.append([batch for batch, _ in following])
+            following = [(identity, members) for _, identity, members in _batches(iterated(loader))]
+            epochs.append([identity for identity, _ in following])
             rows.append([members for _, members in following])
     except LoaderRaised as failure:  # a state may be restored only now, by the first iteration
         if failure.incident.out_of_shared_memory:
@@ -320,12 +320,12 @@ def through_json(state: Any) -> Any:
     return None if back == state else back
 
 
-def _batches(loader: Any) -> Iterator[tuple[Identity, tuple[bytes, ...]]]:
-    """The batches of one epoch: the digests of their leaves, and of their samples."""
+def _batches(loader: Any) -> Iterator[tuple[Any, Identity, tuple[bytes, ...]]]:
+    """The batches of one epoch, with the digests of their leaves, and of their samples."""
     with gate("iterate"):
         iterator = iter(loader)
         for number, batch in enumerate(iterator, 1):
-            yield tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch)), rows_of(batch)
+            yield batch, tuple((leaf.path, leaf.digest) for leaf in leaves_of(batch)), rows_of(batch)
             if number == MOST_BATCHES:
                 shut(iterator)
                 break

@@ -11,11 +11,13 @@ from dataguard.core.incident import is_library
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.loader_facts import attribute
 from dataguard.lab.reading.epoch_trace import gate
-from dataguard.targets.discovery import iterated, wrapper_of
+from dataguard.targets.discovery import held_by_training, iterated, wrapper_of
 from dataguard.targets.loading import load
 from dataguard.targets.variants import Loader, unwrapped
 
 LOADER = "loader"
+ITERABLE = "iterable"
+"""An object of another class, whose batches the loader yields."""
 PARTS = ("sampler", "batch_sampler", "batch_sampler.sampler", "dataset")
 """Where a state can be beside the loader itself, as paths of attributes."""
 NONE = "the loader, its samplers and its dataset have no state_dict and load_state_dict"
@@ -34,23 +36,25 @@ class Method:
         """Whether the state is that of samplers or a dataset, which know nothing of what the loader has prefetched."""
         return bool(self.parts) and self.parts != (LOADER,)
 
-    def saved(self, loader: Any, epoch: int, batches: int) -> Any:
-        """What a checkpoint would hold after so many batches of an epoch."""
+    def saved(self, loader: Any, epoch: int, batches: int, batch: Any) -> Any:
+        """What a checkpoint would hold after so many batches of an epoch, the last of which is `batch`."""
         with gate("iterate"):
+            held = held_by_training(loader)
             if self.save is not None:
-                return _called(load(self.save).source, loader, epoch=epoch, batches=batches)
+                return _called(load(self.save).source, held, epoch=epoch, batches=batches, batch=batch)
             if self.parts == (LOADER,):
-                return loader.state_dict()
+                return held.state_dict()
             return {part: holder.state_dict() for part, holder in _held(loader, self.parts)}
 
     def restored(self, loader: Any, state: Any) -> Any:
         """Give the state to a new loader; the one to iterate until the end of the epoch, which is the same mostly."""
+        held = held_by_training(loader)
         if self.load is not None:
-            given = _called(load(self.load).source, loader, state)
-            return loader if given is None else given
+            given = _called(load(self.load).source, held, state)
+            return iterated(loader) if given is None or given is held else given
         if self.parts == (LOADER,):
-            loader.load_state_dict(state)
-            return loader
+            held.load_state_dict(state)
+            return iterated(loader)
         for part, holder in _held(loader, self.parts):
             holder.load_state_dict(state[part])
         return loader
@@ -71,8 +75,8 @@ def _held(loader: Loader, parts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The parts of the loader, without those that are another one under a second path."""
     seen: set[int] = set()
     for part in parts:
-        holder: Any = loader
-        for name in part.split("."):
+        holder: Any = held_by_training(loader) if part == ITERABLE else loader
+        for name in part.split(".") if part != ITERABLE else ():
             holder = unwrapped(attribute(holder, name))
         if holder is not None and id(holder) not in seen:
             seen.add(id(holder))
@@ -87,13 +91,15 @@ def find_method(loader: Loader, contract: Mapping[str, Any]) -> Method:
     NotApplicable if there is no state.
     """
     wrapper = wrapper_of(loader)
-    outer = iterated(loader)
+    outer = held_by_training(loader)
+    if loader.num_workers and outer is not iterated(loader):
+        raise NotApplicable("it yields the batches of an object that has no workers")
     if wrapper and outer is loader:
         raise NotApplicable(f"training iterates a {wrapper} instead, which reads several loaders")
     if "save" in contract:
         return Method(save=contract.get("save"), load=contract.get("load"))
     if _is_stateful(outer) and (not wrapper or _has_state(outer)):
-        return OF_LOADER
+        return OF_LOADER if outer is iterated(loader) else Method((ITERABLE,))
     if wrapper:
         raise NotApplicable(f"training iterates a {wrapper} instead, which has no state")
     found = [(part, holder) for part, holder in _held(loader, PARTS) if _is_stateful(holder)]

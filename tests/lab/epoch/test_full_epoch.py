@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,13 @@ def test_a_ledger_takes_some_bytes_of_each_sample_and_keeps_the_same_ones_everyw
     assert Counter(some.identities) == Counter(others.identities)
     assert set(some.identities) <= set(every.identities)
     assert Counter(some.columns["[0]"]) == Counter(others.columns["[0]"])
+
+
+def test_a_sample_that_is_a_bare_tensor_is_counted_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, None, sample_ledger.EVERY_SAMPLE)
+    ledger.enter(0, [replace(one, leaves=(replace(one.leaves[0], path=""),)) for one in map(record, range(5))])
+    account = read_ledgers(tmp_path, 0)[-1]
+    assert [len(account.identities), account.samples, account.paths] == [5, 5, [""]]
 
 
 def test_a_ledger_counts_each_epoch_by_itself(tmp_path: Path) -> None:
