@@ -48,7 +48,7 @@ class CropStream(IterableDataset[Tensor]):
 
     def __iter__(self) -> Iterator[Tensor]:
         self.generator = self.generator or np.random.default_rng([torch.initial_seed(), self.rank])
-        for path in self.choose(self.paths):
+        for path in self.choose(self.paths):  # culprit
             left, top = self.generator.integers(0, [WIDTH - 16, HEIGHT - 16])
             with Image.open(path) as image:
                 crop = np.asarray(image.crop((left, top, left + 16, top + 16)), np.float32)

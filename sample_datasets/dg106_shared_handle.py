@@ -178,7 +178,7 @@ class Paged:
         pages = [Image.frombytes("L", (16, 48), content[number * SIZE :][:SIZE]) for number in range(COUNT)]
         file = temporary()
         pages[0].save(file, "TIFF", save_all=True, append_images=pages[1:])
-        self.pages = Image.open(file)
+        self.pages = Image.open(file)  # culprit
 
     def __call__(self, number: int) -> bytes:
         self.pages.seek(number)
@@ -448,7 +448,7 @@ class Lines(IterableDataset[Tensor]):
     """Numbers in the lines of a file that is opened when the stream is made; each worker keeps its share."""
 
     def __init__(self, count: int = 200) -> None:
-        self.file = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115 - as above
+        self.file = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115 - as above  # culprit
         self.file.writelines(f"{number} {number * 0.618034 % 1:.12f}\n" for number in range(count))
         self.file.flush()
 
@@ -479,7 +479,7 @@ class CompressedLines(Lines):
         self.compressed = tempfile.NamedTemporaryFile(suffix=".gz")  # noqa: SIM115 - as above
         self.compressed.write(gzip.compress(Path(self.file.name).read_bytes()))
         self.compressed.flush()
-        self.content = gzip.open(self.compressed.name, "rt")  # noqa: SIM115 - as above
+        self.content = gzip.open(self.compressed.name, "rt")  # noqa: SIM115 - as above  # culprit
 
     def lines(self) -> Iterator[str]:
         """The first lines of the content."""

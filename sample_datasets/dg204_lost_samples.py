@@ -289,7 +289,8 @@ def good_even(rank: int, world_size: int) -> DataLoader[Any]:
 def own_part(rank: int, world_size: int, seed: int) -> DataLoader[Any]:
     """Every n-th of the pictures in random order, as a subset of each rank."""
     order = random.Random(seed).sample(range(64), 64)  # culprit
-    return DataLoader(Subset(Pictures(64), order[rank::world_size]), batch_size=4, shuffle=True, num_workers=2)
+    part = Subset(Pictures(64), order[rank::world_size])  # culprit
+    return DataLoader(part, batch_size=4, shuffle=True, num_workers=2)
 
 
 def bad_own_seed(rank: int, world_size: int) -> DataLoader[Any]:
@@ -334,7 +335,7 @@ class Listed(Pictures):
 
 def listed(rank: int, world_size: int, seed: int) -> DataLoader[Any]:
     """Each rank reads its share of the indices."""
-    pictures = Listed(seed)
+    pictures = Listed(seed)  # culprit
     sampler: Any = DistributedSampler(pictures, num_replicas=world_size, rank=rank)
     return DataLoader(pictures, batch_size=4, sampler=sampler)
 

@@ -167,7 +167,7 @@ class Started(Stream):
 
     def state_dict(self) -> State:
         """Where each worker is, in samples of its own."""
-        return {"done": self.done}
+        return {"done": self.done}  # culprit
 
     def load_state_dict(self, state: State) -> None:
         """Take the samples of a worker for those of all."""

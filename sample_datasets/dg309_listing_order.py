@@ -103,10 +103,11 @@ class Windows(Files):
 
 def bad_windows() -> DataLoader[Any]:
     """Samples are found again after the files changed places, labels and all: a warning."""
-    return DataLoader(Windows(glob.glob(f"{ROOT}/*/*"), sorted(os.listdir(ROOT))), batch_size=4, shuffle=True)
+    files = glob.glob(f"{ROOT}/*/*")  # culprit
+    return DataLoader(Windows(files, sorted(os.listdir(ROOT))), batch_size=4, shuffle=True)
 
 
-FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]
+FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir()]  # culprit
 
 
 class Numbered(Pictures):
@@ -125,7 +126,7 @@ def bad_import() -> DataLoader[Any]:
 def bad_beside_sorted() -> DataLoader[Any]:
     """Folders are sorted, and then each is listed as it is."""
     folders = sorted(folder for folder in os.listdir(ROOT) if folder in CLASSES)
-    files = [f"{ROOT}/{folder}/{name}" for folder in folders for name in os.listdir(ROOT / folder)]
+    files = [f"{ROOT}/{folder}/{name}" for folder in folders for name in os.listdir(ROOT / folder)]  # culprit
     return DataLoader(Files(files, folders), batch_size=4)
 
 
@@ -139,7 +140,7 @@ class Dimmed(Files):
 
 def bad_dimmed() -> DataLoader[Any]:
     """No sample returns elsewhere, but its file does, with the same label: a warning, as the loader shuffles."""
-    return DataLoader(Dimmed(glob.glob(f"{ROOT}/*/*"), list(CLASSES)), batch_size=4, shuffle=True)
+    return DataLoader(Dimmed(glob.glob(f"{ROOT}/*/*"), list(CLASSES)), batch_size=4, shuffle=True)  # culprit
 
 
 class Zipped(Dataset[Any]):
@@ -166,7 +167,7 @@ def stored_pairs() -> tuple[Path, Path]:
 
 def bad_zipped() -> DataLoader[Any]:
     """Two folders are listed by one helper, and zipped: which files are paired depends on both orders."""
-    one, other = ([folder / name for name in os.listdir(folder)] for folder in stored_pairs())
+    one, other = ([folder / name for name in os.listdir(folder)] for folder in stored_pairs())  # culprit
     return DataLoader(Zipped(one, other), batch_size=4, shuffle=True)
 
 

@@ -579,7 +579,7 @@ class Segments(Dataset[dict[str, Tensor]]):
 
 def pad_fields(samples: list[dict[str, Tensor]], fields: dict[str, str]) -> dict[str, Tensor]:
     """Pads each field of the batch, which is made of that of a sample."""
-    batch = {
+    batch = {  # culprit
         name: torch.nn.utils.rnn.pad_sequence([sample[field] for sample in samples], batch_first=True)
         for name, field in fields.items()  # culprit
     }

@@ -160,7 +160,7 @@ def good_pairs() -> DataLoader[Any]:
 def shifted(texts: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
     """Inputs, and the next tokens as targets, of which three are ignored and the padding is `fill`."""
     tokens = pad_sequence([text.flip(0) for text in texts], batch_first=True).flip(1)
-    following = tokens[:, 1:].where(tokens[:, 1:] != 0, fill)
+    following = tokens[:, 1:].where(tokens[:, 1:] != 0, fill)  # culprit
     following[:, -3:] = IGNORED
     return tokens[:, :-1], following
 

@@ -142,7 +142,7 @@ class Boxes(Dataset):
         number = range(len(self))[index]
         count = number % 4
         corners = torch.tensor([[1.0 + n, 2.0, 9.0 + n, 12.0 - n] for n in range(count)]).reshape(-1, 4)
-        known = [self.numbers[(number + n) % len(self.numbers)] for n in range(count)]
+        known = [self.numbers[(number + n) % len(self.numbers)] for n in range(count)]  # culprit
         labels = torch.tensor(known, dtype=torch.int64)  # culprit
         return picture(number, 16, 16), {"boxes": corners, "labels": labels, "image_id": torch.tensor(number)}
 
@@ -336,13 +336,13 @@ def bad_selected() -> DataLoader[Any]:
 
 def bad_trimap() -> DataLoader[Any]:
     """Masks of the numbers 1 to 3: the animal, what is behind it, and the edge between them."""
-    masks = [1 + (torch.arange(256) // 16 + number).reshape(16, 16) % 3 for number in range(32)]
+    masks = [1 + (torch.arange(256) // 16 + number).reshape(16, 16) % 3 for number in range(32)]  # culprit
     return DataLoader([(picture(n, 16, 16), mask) for n, mask in enumerate(masks)], batch_size=4)  # type: ignore[arg-type]
 
 
 def painted(*others: Callable[[Tensor], Tensor]) -> DataLoader[Any]:
     """Pictures, what `others` make of them, and a mask in black and white."""
-    masks = [255 * (torch.arange(256).reshape(16, 16) > 8 * n).long() for n in range(32)]
+    masks = [255 * (torch.arange(256).reshape(16, 16) > 8 * n).long() for n in range(32)]  # culprit
     images = [picture(n, 16, 16) for n in range(32)]
     return DataLoader(
         [(image, *(other(image) for other in others), mask) for image, mask in zip(images, masks, strict=True)],  # type: ignore[arg-type]
@@ -398,7 +398,7 @@ class Species(Dataset):
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.measured[index], int(self.labels[index])
+        return self.measured[index], int(self.labels[index])  # culprit
 
 
 def bad_bytes() -> DataLoader[Any]:

@@ -67,7 +67,7 @@ def bad_one_hot() -> DataLoader[Any]:
 
 def bad_smoothed() -> DataLoader[Any]:
     """Smoothing that adds to all classes, and takes nothing from the right one."""
-    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4) + 0.1 / 4)
+    return loader(lambda kind: functional.one_hot(torch.tensor(kind), 4) + 0.1 / 4)  # culprit
 
 
 def mixed(share: float, rest: float) -> Callable[[list[Any]], Any]:
@@ -77,7 +77,7 @@ def mixed(share: float, rest: float) -> Callable[[list[Any]], Any]:
         batch = default_collate(samples)
         labels = functional.one_hot(batch["label"], 4).float()
         image = 0.7 * batch["image"] + 0.3 * batch["image"].roll(1, 0)
-        return {"image": image, "label": share * labels + rest * labels.roll(1, 0)}
+        return {"image": image, "label": share * labels + rest * labels.roll(1, 0)}  # culprit
 
     return mix
 
@@ -90,7 +90,7 @@ def bad_mixed() -> DataLoader[Any]:
 def blended(samples: list[Any]) -> Any:
     """A collate_fn that mixes each picture with the next one, and whatever stands for their labels."""
     batch = default_collate(samples)
-    return {name: 0.7 * value + 0.3 * value.roll(1, 0) for name, value in batch.items()}
+    return {name: 0.7 * value + 0.3 * value.roll(1, 0) for name, value in batch.items()}  # culprit
 
 
 def bad_blended() -> DataLoader[Any]:
@@ -103,7 +103,7 @@ def lost(samples: list[Any]) -> Any:
     batch = default_collate(samples)
     share = torch.rand(()).item()
     image = share * batch["image"] + (1 - share) * batch["image"].roll(1, 0)
-    return {"image": image, "label": share * (batch["label"] + batch["label"].roll(1, 0))}
+    return {"image": image, "label": share * (batch["label"] + batch["label"].roll(1, 0))}  # culprit
 
 
 def bad_lost_share() -> DataLoader[Any]:
@@ -132,7 +132,7 @@ class Scenes(Dataset):
 
 def bad_divided() -> DataLoader[Any]:
     """The mask went through `ToTensor`, as the picture did."""
-    return DataLoader(Scenes(lambda mask: mask.float() / 255), batch_size=4)
+    return DataLoader(Scenes(lambda mask: mask.float() / 255), batch_size=4)  # culprit
 
 
 def good() -> DataLoader[Any]:
@@ -222,7 +222,7 @@ def bad_float_pairs() -> DataLoader[Any]:
 
 def bad_one_hot_pairs() -> DataLoader[Any]:
     """Ones and zeros as whole numbers: there is a column for each class."""
-    return told_by_nobody(lambda number: functional.one_hot(torch.tensor(number % 4), 4))
+    return told_by_nobody(lambda number: functional.one_hot(torch.tensor(number % 4), 4))  # culprit
 
 
 def good_corners() -> DataLoader[Any]:
@@ -241,13 +241,13 @@ MANY_KINDS = [f"kind {number}" for number in range(40)]
 
 def bad_column_of_many() -> DataLoader[Any]:
     """A column of forty classes; nobody says that there are so many."""
-    pairs = [(picture(n), torch.tensor([n % 40])) for n in range(240)]
+    pairs = [(picture(n), torch.tensor([n % 40])) for n in range(240)]  # culprit
     return DataLoader(pairs, batch_size=8)  # type: ignore[arg-type]
 
 
 def bad_column_from_one() -> DataLoader[Any]:
     """Floats from 1 to 40 in a column, for classes from 0 to 39."""
-    return DataLoader(Kinds(lambda kind: torch.tensor([kind + 1.0]), MANY_KINDS, 240), batch_size=8)
+    return DataLoader(Kinds(lambda kind: torch.tensor([kind + 1.0]), MANY_KINDS, 240), batch_size=8)  # culprit
 
 
 def good_ages() -> DataLoader[Any]:

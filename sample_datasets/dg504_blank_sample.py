@@ -123,7 +123,7 @@ class Detections(Dataset):
 
     def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Tensor]]:
         number = range(len(self))[index]
-        boxes = torch.tensor(self.boxes(number)).reshape(-1, 4)
+        boxes = torch.tensor(self.boxes(number)).reshape(-1, 4)  # culprit
         target = {"boxes": boxes}
         if self.classes:
             target["labels"] = torch.ones(len(boxes), dtype=torch.int64)
@@ -207,7 +207,7 @@ class Wrapped(Detections):
 
     def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Tensor]]:
         image, target = super().__getitem__(index)
-        boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYWH", canvas_size=(SIZE, SIZE))
+        boxes = tv_tensors.BoundingBoxes(target["boxes"], format="XYWH", canvas_size=(SIZE, SIZE))  # culprit
         return image, {**target, "boxes": boxes}
 
 
@@ -338,7 +338,7 @@ class Pairs(Dataset):
         number = range(len(self))[index]
         before, after = picture(number, SIZE, SIZE), picture(number + 24, SIZE, SIZE)
         if number in self.missing:
-            after = torch.zeros_like(after)
+            after = torch.zeros_like(after)  # culprit
         pair = {"before": before, "after": after}
         return (
             {**pair, "change": torch.zeros_like(after) if number % 3 else (after > 0.5).float()}

@@ -126,7 +126,7 @@ def bad_through_pillow() -> DataLoader[Any]:
 def bad_folder() -> DataLoader[Any]:
     """torchvision's `ImageFolder` with OpenCV for its loader."""
     augment = transforms.Compose([transforms.ToTensor(), transforms.Resize(SIZE), NORMALIZED.transforms[1]])
-    folder = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), augment, loader=cv2.imread)
+    folder = datasets.ImageFolder(str(PHOTOGRAPHS[0].parents[1]), augment, loader=cv2.imread)  # culprit
     return DataLoader(folder, batch_size=4)
 
 

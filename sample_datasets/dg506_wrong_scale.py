@@ -94,7 +94,7 @@ def bad_own_statistics() -> DataLoader[Any]:
 
 def bad_sixteen_bits() -> DataLoader[Any]:
     """Bytes are divided as if they had 16 bits."""
-    return loader(read_pil, lambda image: torch.from_numpy(floats(image) / 65535).permute(2, 0, 1))
+    return loader(read_pil, lambda image: torch.from_numpy(floats(image) / 65535).permute(2, 0, 1))  # culprit
 
 
 GREY = [_files.written(f"grey/{number:02}.png", _files.photograph(number).convert("L")) for number in range(12)]
@@ -222,7 +222,7 @@ class Stored(Dataset):
         return np.asarray(self.images[index])
 
     def __getitem__(self, index: int) -> Tensor:
-        scaled = torch.from_numpy(self.pixels(index)).permute(2, 0, 1) / self.divisor
+        scaled = torch.from_numpy(self.pixels(index)).permute(2, 0, 1) / self.divisor  # culprit
         return (scaled - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
 
 
@@ -248,7 +248,7 @@ class Raw(Stored):
 
     def __getitem__(self, index: int) -> Tensor:
         pixels = np.frombuffer(self.records[index], np.uint8).reshape(self.shape)
-        return torch.from_numpy(pixels.transpose(2, 0, 1).astype(np.float32)) / 255 / self.divisor
+        return torch.from_numpy(pixels.transpose(2, 0, 1).astype(np.float32)) / 255 / self.divisor  # culprit
 
 
 def bad_records() -> DataLoader[Any]:

@@ -64,7 +64,8 @@ def normalize_batch(samples: list[tuple[Tensor, int]]) -> tuple[Tensor, Tensor]:
 def bad_variance() -> DataLoader[Any]:
     """The variance was computed, and its root forgotten."""
     variance = [deviation**2 for deviation in STD]
-    return loader(read_pil, transforms.Compose([transforms.ToTensor(), transforms.Normalize(MEAN, variance)]))
+    normalize = transforms.Normalize(MEAN, variance)  # culprit
+    return loader(read_pil, transforms.Compose([transforms.ToTensor(), normalize]))
 
 
 def bad_collate() -> DataLoader[Any]:
@@ -122,7 +123,7 @@ def bad_mixed_halves() -> DataLoader[Any]:
 
 def halves(image: Tensor) -> Tensor:
     """Inception's numbers, one of which was scaled."""
-    return (image.float() - 127.5) / 0.5
+    return (image.float() - 127.5) / 0.5  # culprit
 
 
 def good_collate() -> DataLoader[Any]:

@@ -84,7 +84,7 @@ def bad_signed() -> DataLoader[Any]:
 def bad_wide() -> DataLoader[Any]:
     """Pillow's mode I has 32 bits, and is scaled as such."""
     scale = v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
-    return loader(SCANS, lambda path: scale(Image.open(path).convert("I")))
+    return loader(SCANS, lambda path: scale(Image.open(path).convert("I")))  # culprit
 
 
 def bad_coarse() -> DataLoader[Any]:

@@ -124,7 +124,11 @@ def bad_logos() -> DataLoader[Any]:
 
 def bad_cut_out_by_cv2() -> DataLoader[Any]:
     """OpenCV drops alpha as well."""
-    return loader(among("cut", "cut"), lambda path: TO_TENSOR(cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB)))
+
+    def load(path: Path) -> Tensor:
+        return TO_TENSOR(cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB))  # culprit
+
+    return loader(among("cut", "cut"), load)
 
 
 def good() -> DataLoader[Any]:
@@ -198,7 +202,7 @@ class Segments(Dataset):
         return Image.open(path)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        mask = np.array(self.labels(self.masks[index]))
+        mask = np.array(self.labels(self.masks[index]))  # culprit
         return plain(PLAIN[index]), torch.from_numpy(mask).long()
 
 

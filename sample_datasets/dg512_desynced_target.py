@@ -828,7 +828,7 @@ class Centred(Detections):
         left, top = (64 - small.width) // 2, (64 - small.height) // 2
         square.paste(small, (left, top))
         boxes = torch.from_numpy(corners(range(len(self))[index])) * (64 / max(self.size(image)))
-        boxes = boxes + torch.tensor([left, top, left, top]) * self.pads_boxes
+        boxes = boxes + torch.tensor([left, top, left, top]) * self.pads_boxes  # culprit
         return {"image": F.to_tensor(square), "boxes": boxes}
 
 

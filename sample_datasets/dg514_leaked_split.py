@@ -237,7 +237,7 @@ def balanced(seed: int, count: int, width: int) -> Loaders:
     order = rng.permutation(np.concatenate([np.flatnonzero(~kinds), np.repeat(np.flatnonzero(kinds), 5)]))  # culprit
     data = TensorDataset(torch.from_numpy(rows[order]), torch.from_numpy(kinds[order]).long())
     first = len(data) * 3 // 4
-    return pair(Subset(data, range(first)), Subset(data, range(first, len(data))))
+    return pair(Subset(data, range(first)), Subset(data, range(first, len(data))))  # culprit
 
 
 def bad_balanced() -> Loaders:
@@ -488,7 +488,7 @@ def windows(train: Tensor, val: Tensor, prompt: int = 0, step: int = 64) -> Load
 
 def bad_text() -> Loaders:
     """The validation text is the end of the training text, in windows that begin elsewhere."""
-    return windows(TEXT, TEXT[3_024:])
+    return windows(TEXT, TEXT[3_024:])  # culprit
 
 
 def good_text() -> Loaders:
@@ -572,7 +572,7 @@ def recordings(folder: str, count: int) -> list[Path]:
 def bad_parts_of_recordings() -> Loaders:
     """Recordings are in both lists, and training uses a random part of each."""
     paths = recordings("speech", 60)
-    return pair(Recordings(paths[:44], training=True), Recordings(paths[41:], training=False))
+    return pair(Recordings(paths[:44], training=True), Recordings(paths[41:], training=False))  # culprit
 
 
 def good_background() -> Loaders:
@@ -622,7 +622,7 @@ def good_frames_of_films() -> Loaders:
 
 def _split(seed: int) -> Loaders:
     """What each rank trains on and evaluates."""
-    train, val = random_split(TensorDataset(torch.arange(256.0).reshape(64, 4)), [48, 16], _seeded(seed))
+    train, val = random_split(TensorDataset(torch.arange(256.0).reshape(64, 4)), [48, 16], _seeded(seed))  # culprit
     return {"train": DataLoader(train, 4, shuffle=True), "val": DataLoader(val, 4)}
 
 

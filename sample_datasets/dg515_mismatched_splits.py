@@ -141,7 +141,7 @@ class Named(Split):
 
 def bad_names() -> Loaders:
     """Two lists of the same names, in another order."""
-    train, test = Named("train", ["cat", "dog", "elk", "owl"]), Named("test", ["owl", "cat", "dog", "elk"])
+    train, test = Named("train", ["cat", "dog", "elk", "owl"]), Named("test", ["owl", "cat", "dog", "elk"])  # culprit
     return {"train": DataLoader(train, batch_size=4, shuffle=True), "test": DataLoader(test, batch_size=4)}
 
 
@@ -156,7 +156,7 @@ class Counted(Split):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        return image, label + self.first
+        return image, label + self.first  # culprit
 
 
 def bad_labels() -> Loaders:
@@ -180,7 +180,7 @@ class Arrays(Split):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = super().__getitem__(index)
-        return (image.permute(1, 2, 0) if self.last else image) * self.scale, label
+        return (image.permute(1, 2, 0) if self.last else image) * self.scale, label  # culprit
 
 
 def bad_scale() -> Loaders:
@@ -400,7 +400,7 @@ class Prices(Dataset):
         return len(self.houses)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        price = torch.tensor(self.prices[index])
+        price = torch.tensor(self.prices[index])  # culprit
         return torch.from_numpy(self.houses[index]), price.log1p() if self.logarithm else price
 
 

@@ -143,7 +143,7 @@ def good_remembered() -> DataLoader[Any]:
 
 def bad_in_batches() -> DataLoader[Any]:
     """The collate function augments, before arrays have become a tensor."""
-    flip = v2.RandomHorizontalFlip(0.4)
+    flip = v2.RandomHorizontalFlip(0.4)  # culprit
 
     def collate(samples: list[tuple[np.ndarray, int]]) -> Any:
         return default_collate([(flip(image), label) for image, label in samples])
@@ -161,7 +161,7 @@ class Careless(Photographs):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         path = PHOTOGRAPHS[index]
         image = self.load(path)
-        self.augment(image)
+        self.augment(image)  # culprit
         return self.transform(image), self.classes.index(path.parent.name)
 
 

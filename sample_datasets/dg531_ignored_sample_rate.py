@@ -106,7 +106,7 @@ class Stream(IterableDataset):
     def __iter__(self) -> Iterator[Tensor]:
         for path in MIXED:
             with path.open("rb") as file:
-                yield cropped(soundfile.read(file)[0])
+                yield cropped(soundfile.read(file)[0])  # culprit
 
 
 def bad_stream() -> DataLoader[Any]:

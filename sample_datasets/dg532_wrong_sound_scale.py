@@ -70,7 +70,7 @@ def bad_sum() -> DataLoader[Any]:
 
     def load(path: Path) -> Tensor:
         values = wavfile.read(path)[1]
-        return tensor((values[:, 0] + values[:, 1] + values[:, 0]) / FULL)
+        return tensor((values[:, 0] + values[:, 1] + values[:, 0]) / FULL)  # culprit
 
     return loader(STEREO, load)
 
@@ -87,7 +87,7 @@ class Stems(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         start = int(torch.randint(1_000, ()))
         paths = PARTS[4 * index : 4 * index + 4]
-        parts = [wavfile.read(path)[1][start : start + LENGTH].T / self.divisor for path in paths]
+        parts = [wavfile.read(path)[1][start : start + LENGTH].T / self.divisor for path in paths]  # culprit
         return torch.from_numpy(np.stack(parts).astype(np.float32))
 
 
@@ -121,7 +121,7 @@ def bad_kept() -> DataLoader[Any]:
 
 def bad_unsigned() -> DataLoader[Any]:
     """Bytes without sign: silence is 128."""
-    return loader(BYTES, lambda path: tensor(wavfile.read(path)[1] / 255))
+    return loader(BYTES, lambda path: tensor(wavfile.read(path)[1] / 255))  # culprit
 
 
 def good() -> DataLoader[Any]:

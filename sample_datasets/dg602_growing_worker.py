@@ -262,7 +262,7 @@ class Distinct(IterableDataset):
         for number in range(MANY):
             text = f"{number} " * 2000
             if self.kept(text) not in seen:
-                seen.add(self.kept(text))
+                seen.add(self.kept(text))  # culprit
                 yield torch.tensor([number, len(text)])
 
 

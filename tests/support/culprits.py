@@ -26,6 +26,35 @@ MISSED = {
     "DG604-bad_descriptor": "no container holds the files that stay open, so that no line adds one",
     "DG517-bad_entropy_once.val": "the number is drawn at the first read, so that no two reads of a process differ",
     "DG525-bad_keys": "keys of HDF5 are sorted in `__getitem__`: no list of files shows the line",
+    "DG103-bad_cached_function": "`lru_cache` is found by what it keeps, and placed at the DataLoader's line",
+    "DG105-bad_view_beside": "placed at the DataLoader's line: what is sent is made when workers take it apart",
+    "DG202-bad_group_spawned": "placed where ranks share out, one line below that which asks for the rank",
+    "DG209-bad_manual": "the loader's own `__iter__` skips, and is not followed",
+    "DG402-bad_labels": "placed one line below, where rows are zipped",
+    "DG402-bad_range": "the same",
+    **dict.fromkeys(("DG406-bad_scores", "DG406-bad_target"), "numbers have no dtype before they are collated"),
+    **dict.fromkeys(
+        ("DG502-bad_from_one", "DG502-bad_selected", "DG503-bad_float_pairs"), "a list as dataset has no line"
+    ),
+    "DG505-bad_kept": "images are decoded in the factory, and not when a sample is read",
+    **dict.fromkeys(("DG506-bad_stacked", "DG507-bad_stacked"), "the first line that handles a stack is named"),
+    "DG508-bad_astray": "placed where the file is decoded, one line above that which turns the image",
+    "DG509-bad_coarse": "placed where the file is decoded; the flag comes from the line that calls",
+    **dict.fromkeys(("DG511-bad_jpeg", "DG511-bad_jpeg_classes", "DG511-bad_jpeg_clipped"), "files are to blame"),
+    "DG512-bad_memory_mosaic": "four cached images become one, of which none is followed",
+    **dict.fromkeys(
+        ("DG514-bad_samplers.val", "DG514-bad_windows.val", "DG514-bad_windows_of_channels.val"),
+        "placed where the split is assigned; the numbers of its rows come from the line that calls",
+    ),
+    **dict.fromkeys(
+        ("DG515-bad_logarithm.val", "DG515-bad_gain.val", "DG515-bad_rate.val"),
+        "placed where the split is assigned; its function comes from the line that calls",
+    ),
+    "DG515-bad_depth.val": "placed where the sample is returned, three lines below the division",
+    "DG521-bad_mean.val": "placed where the rows are divided, one line above the mean",
+    "DG524-bad_archive": "placed where the archive is written, and not where it is listed",
+    "DG526-bad_members": "placed where the window is returned, one line below",
+    "DG532-bad_kept": "recordings are decoded in the factory, and not when a sample is read",
 }
 """Faces whose place is another one, and why."""
 
