@@ -51,11 +51,15 @@ def evidence_of(where: Divergence, stage: StageDifference | None) -> Iterator[tu
 
 
 def location_of(lab: Lab, where: Divergence, stage: StageDifference | None, cause: Cause | None) -> Location | None:
-    """The line that calls such a function, else the step, else what makes samples."""
+    """The line that calls such a function, else that of the first array that differs, the step, or the dataset."""
     if cause:
         return Location(*next(iter(cause.used.values())))
+    if where.stage == "order of indices" and (maker := lab.reproducibility.seeds.maker):
+        return Location(*maker)
     if not where.stage.startswith("sample"):
         return Location(what=lab.facts.collate if stage else lab.facts.sampler)
+    if stage and stage.line:
+        return Location(*stage.line)
     if stage and stage.at and stage.name:
         return Location(*stage.at, stage.name)
     return lab.dataset.location

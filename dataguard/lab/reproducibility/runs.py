@@ -24,17 +24,17 @@ from dataguard.lab.reproducibility.entropy import CLOCK, SEEDED, UNSEEDED, finis
 from dataguard.lab.reproducibility.other_seeds import OtherSeeds
 from dataguard.lab.reproducibility.seeded_run import (
     Digests,
+    FollowedSample,
     Run,
     RunBatch,
     Runs,
-    Stage,
     StageDifference,
     StageTrace,
     UseLog,
-    first_stage,
+    difference_of,
+    followed_in,
     run_again,
     run_as_it_is,
-    stages_in,
     used_in,
 )
 from dataguard.lab.subject import Subject
@@ -48,10 +48,10 @@ _READS, _FEW_READS = 12, 4
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one process observed: its runs, the stages of a sample if asked, and where functions were `used`."""
+    """What one process observed: its runs, the way of a `sample` if asked, and where functions were `used`."""
 
     runs: Runs
-    stages: tuple[Stage, ...]
+    sample: FollowedSample
     used: Mapping[str, Place]
 
 
@@ -119,13 +119,13 @@ class Reproducibility:
         workers = max(where.workers, 1)
         worker = where.batch % workers if where.workers else None
         trace = StageTrace(worker, where.epoch, where.batch // workers, where.position or 0)
-        earlier: list[tuple[Stage, ...]] = []
+        earlier: list[FollowedSample] = []
         for name in ("one", "two", "three"):
-            stages = self._run(f"{name} traced", trace=trace).stages
-            difference = next(filter(None, (first_stage(other, stages) for other in earlier)), None)
+            sample = self._run(f"{name} traced", trace=trace).sample
+            difference = next(filter(None, (difference_of(other, sample) for other in earlier)), None)
             if difference:
                 return difference
-            earlier.append(stages)
+            earlier.append(sample)
         return None
 
     @property
@@ -190,7 +190,7 @@ class Reproducibility:
                 return run_again(build or subject.rebuild, folder, (trace,) if trace else (), few=reads < _READS)
 
         def read(folder: Path, runs: Runs | None) -> Any:
-            return runs and Observed(runs, stages_in(folder), used_in(folder))  # without runs, the budget ran out
+            return runs and Observed(runs, followed_in(folder), used_in(folder))  # without runs, the budget ran out
 
         observed: Observed = subject.observe(("run", name, trace), run, read)
         return observed

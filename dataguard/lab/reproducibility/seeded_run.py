@@ -4,8 +4,8 @@ Each run imports the user's modules again and calls the factory in a new process
 Whatever a run draws from the clock, the system or `id()` differs then, while all that the seeds decide is the same.
 
 A run can also record the stages of one sample on its way into a batch (`StageTrace`): what each transform got and
-returned, the sample, and the batch. `UseLog` notes which functions the user's code uses first where, in all processes
-of an observation.
+returned, the sample, and the batch; and its arrays line by line. `UseLog` notes which functions the user's code uses
+first where, in all processes of an observation.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -31,6 +31,7 @@ from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.loader_facts import overrides_iter, start_method
 from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, SampleRecord, members, plain_index
 from dataguard.lab.core.source_location import Place, caller, made_at, replaced
+from dataguard.lab.culprit.line_trace import MOST_SECONDS, LineTrace, Look, content_of, first_unlike
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.rng.rng_discovery import saved_generators
@@ -325,7 +326,10 @@ SAMPLE, BATCH = "sample", "batch"
 
 @dataclass(frozen=True, slots=True)
 class StageTrace(Instrument):
-    """Records the stages of the sample at one place: its worker, epoch, number of the fetch and position in it."""
+    """Records the stages of the sample at one place, and its arrays line by line.
+
+    The place is the worker, the epoch, the number of the fetch and the position in it.
+    """
 
     worker: int | None
     epoch: int
@@ -342,6 +346,7 @@ class _StageTrace(Hooks):
         self._asked = asked
         self._folder = folder
         self._steps: _Steps | None = None
+        self._lines: LineTrace | None = None
 
     @contextmanager
     def around_fetch(self, fetch: Fetch) -> Iterator[None]:
@@ -349,24 +354,28 @@ class _StageTrace(Hooks):
         if (fetch.epoch, fetch.number) != (self._asked.epoch, self._asked.fetch):
             yield
             return
-        self._steps = _Steps({name: root for name, root in fetch.roots.items() if root is not None})
+        roots = {name: root for name, root in fetch.roots.items() if root is not None}
+        self._steps, self._lines = _Steps(roots), LineTrace(content_of, roots, MOST_SECONDS, resumed=False)
         try:
             yield
         finally:
-            stages, self._steps = self._steps.stages, None
-            (self._folder / _STAGES_FILE).write_bytes(pickle.dumps(stages))
+            followed = FollowedSample(tuple(self._steps.stages), tuple(self._lines.looks))
+            self._steps = self._lines = None
+            (self._folder / _STAGES_FILE).write_bytes(pickle.dumps(followed))
 
     @contextmanager
     def around_sample(self) -> Iterator[None]:
         """Record during one read; `__getitems__` reads all samples at once, of which the first is recorded."""
-        if self._steps:
-            self._steps.on = self._steps.reads == self._asked.position
-            self._steps.reads += 1
-        try:
+        if self._steps is None or self._lines is None:
             yield
+            return
+        self._steps.on = self._steps.reads == self._asked.position
+        self._steps.reads += 1
+        try:
+            with self._lines.following() if self._steps.on else nullcontext():
+                yield
         finally:
-            if self._steps:
-                self._steps.on = False
+            self._steps.on = False
 
     def at_samples(self, fetch: Fetch, samples: Sequence[Any]) -> None:
         """Record the sample."""
@@ -415,10 +424,18 @@ def _plain(leaf: Any) -> Any:
     return type(leaf).__name__
 
 
-def stages_in(folder: Path) -> tuple[Stage, ...]:
-    """The recorded stages of the one run that reached the sample; none if no run did."""
-    files = folder.rglob(_STAGES_FILE)
-    return tuple(stage for file in files for stage in pickle.loads(file.read_bytes()))
+@dataclass(frozen=True, slots=True)
+class FollowedSample:
+    """The stages of a sample, and its arrays line by line."""
+
+    stages: tuple[Stage, ...] = ()
+    looks: tuple[Look, ...] = ()
+
+
+def followed_in(folder: Path) -> FollowedSample:
+    """What the one run recorded that reached the sample; nothing if no run did."""
+    file = next(folder.rglob(_STAGES_FILE), None)
+    return pickle.loads(file.read_bytes()) if file else FollowedSample()  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,6 +453,14 @@ class StageDifference:
     changed: int
     of: int
     by: float | None
+    line: Place | None = None
+    """The first line of the user's code after which an array differs."""
+
+
+def difference_of(sample: FollowedSample, other: FollowedSample) -> StageDifference | None:
+    """The first stage that differs between two runs, with the line."""
+    stage, look = first_stage(sample.stages, other.stages), first_unlike(sample.looks, other.looks)
+    return stage and replace(stage, line=(look.file, look.line, look.function) if look else None)
 
 
 def first_stage(stages: Sequence[Stage], others: Sequence[Stage]) -> StageDifference | None:

@@ -14,7 +14,9 @@ from dataguard.lab.reproducibility.runs import BATCH, ORDER, SAMPLE, Divergence
 from dataguard.lab.reproducibility.seeded_run import StageDifference
 
 LAB: Any = SimpleNamespace(
-    facts=SimpleNamespace(num_workers=2), dataset=SimpleNamespace(location=Location(what="the dataset"))
+    facts=SimpleNamespace(num_workers=2, sampler="RandomSampler"),
+    dataset=SimpleNamespace(location=Location(what="the dataset")),
+    reproducibility=SimpleNamespace(seeds=SimpleNamespace(maker=("train.py", 5, "main"))),
 )
 CROP = StageDifference("dataset.crop", "Crop", None, False, "[0]", 3, 12, 0.5)
 
@@ -51,6 +53,13 @@ def test_the_step_is_the_location_if_it_is_known(at: tuple[str, int] | None, nam
     found = location_of(LAB, Divergence(2, SAMPLE, 0, 0), replace(CROP, at=at, name=name), None)
     assert found is not None
     assert found.what == what
+
+
+def test_a_line_is_more_exact_than_the_step() -> None:
+    line = ("train.py", 7, "crop")
+    found = location_of(LAB, Divergence(2, SAMPLE, 0, 0), replace(CROP, at=("a.py", 3), line=line), None)
+    assert found == Location(*line)
+    assert location_of(LAB, Divergence(2, ORDER, 0, 0), None, None) == Location("train.py", 5, "main")
 
 
 @pytest.mark.parametrize(("by", "rounding"), [(1e-7, True), (0.01, False), (None, False)])
