@@ -126,7 +126,8 @@ def bad_cut_out_by_cv2() -> DataLoader[Any]:
     """OpenCV drops alpha as well."""
 
     def load(path: Path) -> Tensor:
-        return TO_TENSOR(cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB))  # culprit
+        image: Tensor = TO_TENSOR(cv2.cvtColor(cv2.imread(str(path)), cv2.COLOR_BGR2RGB))  # culprit
+        return image
 
     return loader(among("cut", "cut"), load)
 

@@ -435,7 +435,7 @@ class FollowedSample:
 def followed_in(folder: Path) -> FollowedSample:
     """What the one run recorded that reached the sample; nothing if no run did."""
     file = next(folder.rglob(_STAGES_FILE), None)
-    return pickle.loads(file.read_bytes()) if file else FollowedSample()  # type: ignore[no-any-return]
+    return pickle.loads(file.read_bytes()) if file else FollowedSample()
 
 
 @dataclass(frozen=True, slots=True)
