@@ -64,7 +64,7 @@ def windows(every: bool) -> Loaders:
 
 
 def each_split(every: bool) -> Loaders:
-    """A series in one file, which each split loads and scales for itself; reading adds noise to the training rows, in place."""
+    """A series in one file, which each split loads and scales; reading adds noise to the training rows in place."""
     path = stored(ROOT / "each.csv", partial(pd.DataFrame(walk(), columns=COLUMNS).to_csv, index=False))
 
     def scaled() -> np.ndarray:
