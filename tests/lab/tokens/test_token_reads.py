@@ -34,6 +34,18 @@ def padded(ids: Tensor, content: int) -> tuple[Tensor, Tensor]:
     return ids * mask, mask
 
 
+@pytest.mark.parametrize(
+    ("places", "found"),
+    [((0, 1), True), ((0, 1, 20, 21), True), ((0, 1, 20), False), ((0, 1, 2), False), ((0,), False)],
+)
+def test_a_start_token_is_guessed_where_it_stands_in_twos_only(places: tuple[int, ...], found: bool) -> None:
+    ids = tokens()
+    ids[:, list(places)] = 5
+    seen = read({"input_ids": ids}, vocabulary=Vocabulary(size=100)).starts
+    assert (seen is not None) == found
+    assert seen is None or (seen.token, seen.rows, seen.twice, seen.guessed) == (5, 12, 12, True)
+
+
 class TestLabels:
     def test_the_lag_is_that_of_nearly_all_labels(self) -> None:
         ids = tokens()
