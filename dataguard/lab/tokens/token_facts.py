@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -187,6 +187,15 @@ def padding_run(rows: Sequence[TokenRow], pad: int | None) -> tuple[int, bool] |
             if len(long) >= FEWEST_RUNS and (alone or pad is not None):
                 return token, at_start
     return None
+
+
+def without_padding(rows: Sequence[TokenRow], pad: int | None) -> Sequence[TokenRow]:
+    """The rows without what pads them, where no mask says what that is."""
+    run = None if any(row.masked for row in rows) else padding_run(rows, pad)
+    if run is None:
+        return rows
+    places = [np.isin(np.arange(len(row.tokens)), run_of(row.tokens, *run)) for row in rows]
+    return [replace(row, inside=row.inside & ~padding) for row, padding in zip(rows, places, strict=True)]
 
 
 def run_of(tokens: np.ndarray, token: int, at_start: bool) -> np.ndarray:
