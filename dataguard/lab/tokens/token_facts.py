@@ -209,6 +209,11 @@ def run_of(tokens: np.ndarray, token: int, at_start: bool) -> np.ndarray:
 def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops | None:
     """How a language model learns to stop; None if it learns no tokens, or if no token is known to stop or to pad."""
     causal = [row for row in rows if row.targets is not None]
+    if causal and vocabulary.eos is None and vocabulary.pad is None and not any(row.masked for row in causal):
+        # A run of one id at the ends of rows is padding, or the end token and padding of the same id.
+        causal = [replace(row, masked=not row.inside.all()) for row in without_padding(causal, None)]
+        if not _cuts_off(causal):
+            return None
     fill = only(int(row.tokens[column]) for row in causal if row.masked for column in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     token = vocabulary.eos if vocabulary.eos is not None else pad
