@@ -164,7 +164,7 @@ class Script:
         return self._fed
 
     def _note_untold(self, loader: Loader, frames: Sequence[FrameType]) -> None:
-        """Say so if the user's own loop begins its first epoch without having told the sampler which one it is."""
+        """Say so if the user's own loop begins its first epoch without a call of `set_epoch` of its sampler."""
         sampler = getattr(loader, "sampler", None)
         shuffles = isinstance(sampler, DistributedSampler) and sampler.shuffle
         caller = next(frame for frame in frames if frame.f_code.co_filename != __file__)

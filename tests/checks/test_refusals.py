@@ -91,7 +91,7 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "DG424",
             "bad",
             {".tokens.read.starts": lambda starts: replace(starts, guessed=True)},
-            "not tested: all 32 rows begin with token 1 twice; declare bos = 1 in the contract if it starts texts",
+            "not tested: all 32 rows begin with token 1 twice; declare bos = 1 in the contract if it starts rows",
         ),
         (
             "DG425",

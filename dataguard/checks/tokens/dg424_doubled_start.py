@@ -42,7 +42,7 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
     if seen.guessed:
         raise NotTested(
             f"all {seen.rows} rows begin with token {seen.token} twice{TO_DECLARE}bos = {seen.token} in the contract "
-            "if it starts texts"
+            "if it starts rows"
         )
     if seen.rows and seen.twice == seen.rows:
         if seen.rows < FEWEST_ROWS:

@@ -24,7 +24,7 @@ class Starts:
     """How many rows begin with the token, and how many with two of it.
 
     `within` counts where else it stands, as in packed rows, and `doubled` where it does so twice. `guessed`: nothing
-    says that it is a start token, but it begins all rows, and stands there and elsewhere in twos only.
+    says that it is a start token, but it begins all rows, and only two of it follow each other wherever it is.
     """
 
     token: int
