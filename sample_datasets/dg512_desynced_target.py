@@ -970,3 +970,46 @@ def bad_mapped() -> DataLoader[Any]:
 def good_mapped() -> DataLoader[Any]:
     """Both are flipped."""
     return DataLoader(Mapped(together=True), batch_size=4)
+
+
+class Computed(Dataset):
+    """Noisy images of squares, drawn from a table, that are mirrored half of the time, and label masks."""
+
+    def __init__(self, *, together: bool, beside: int = 0) -> None:
+        self.corners = np.random.default_rng(2).integers(0, 20, size=(80, 2)).tolist()
+        self.together, self.beside = together, beside
+
+    def __len__(self) -> int:
+        return len(self.corners) - self.beside
+
+    def square(self, index: int) -> Tensor:
+        """A square on a black ground."""
+        top, left = self.corners[index]
+        image = torch.zeros(1, 32, 32)
+        image[:, top : top + 9, left : left + 7] = 1
+        return image
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        index = range(len(self))[index]
+        image, other = self.square(index), self.square(index + self.beside)
+        mask = other.long()
+        if random.random() < 0.5:
+            image = image.flip(-1)  # culprit
+            mask = mask.flip(-1) if self.together else mask
+        shown = [image, other] if self.beside else [image]
+        return *(one + 0.05 * torch.rand(one.shape) for one in shown), mask
+
+
+def bad_computed() -> DataLoader[Any]:
+    """No file is read: the image is mirrored, and its mask is not."""
+    return DataLoader(Computed(together=False), batch_size=4, shuffle=True)
+
+
+def good_computed() -> DataLoader[Any]:
+    """Both are mirrored."""
+    return DataLoader(Computed(together=True), batch_size=4, shuffle=True)
+
+
+def good_computed_support() -> DataLoader[Any]:
+    """The mask is that of another image, which is shown beside and is not mirrored."""
+    return DataLoader(Computed(together=False, beside=4), batch_size=4, shuffle=True)

@@ -162,22 +162,26 @@ _MOST_NAMED = 4
 
 
 def _require_no_modules(targets: Sequence[str]) -> None:
-    """Raise UsageError, with what makes its loaders, for a target that is a module of this project."""
+    """Raise UsageError, with what makes its loaders, for a target that is a module or package of this project."""
     for target in targets:
         parts = target.split(".")
-        if not all(part.isidentifier() for part in parts) or not Path(*parts).with_suffix(".py").is_file():
+        is_package = Path(*parts, "__init__.py").is_file()
+        is_known = is_package or Path(*parts).with_suffix(".py").is_file()
+        if not all(part.isidentifier() for part in parts) or not is_known:
             continue
         from dataguard.project.proposal import proposals
         from dataguard.project.sources import LoaderCalls, Project
 
         project = Project(working_folder())
-        found = [each.target for each in proposals(project) if each.target.startswith(f"{target}:")]
+        inside = (f"{target}:", f"{target}.") if is_package else f"{target}:"
+        found = [each.target for each in proposals(project) if each.target.startswith(inside)]
         for source in (source for source in project.sources if source.name == target):
             made = LoaderCalls(project).bindings(source, source.tree.body).values()
             found += [f"{target}:{name}" for names in made for name in names]
         if found:
             named = ", ".join(found[:_MOST_NAMED])
-            raise UsageError(f"{target} is a module: name what makes its loaders, such as {named}")
+            kind = "package" if is_package else "module"
+            raise UsageError(f"{target} is a {kind}: name what makes its loaders, such as {named}")
 
 
 class _Run(click.Command):
@@ -263,6 +267,6 @@ def _pairs(option: str, words: tuple[str, ...], form: str, *, needs_value: bool)
     for word in words:
         name, _, value = (part.strip() for part in word.partition("="))
         if not name or (needs_value and not value):
-            raise UsageError(f"{option} {word}: expected {form}")
+            raise UsageError(f"{option} {word}: expected {form.replace('DG401', name or 'DG401')}")
         pairs[name] = value
     return pairs or None

@@ -220,6 +220,8 @@ STALE = "expected to fail"
 """Begins the reason of a passed check that the user expects to fail."""
 UNTESTED = "not tested: "
 """Begins the reason of a check that may apply, and that nothing here can test."""
+TO_DECLARE = "; declare "
+"""Stands in such a reason between something suspicious that was seen and what the contract can say of it."""
 PREVENTED = "this check was prevented: "
 """Begins the reason of an undecided check for which there was no disk space, memory, process, or right to write."""
 STOPPED = ("see DG00", "see DG104: ", "see DG106: ")

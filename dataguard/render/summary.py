@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from dataguard.core.model import UNTESTED, Doc, Finding, Location, Report, Result, Severity, Status
+from dataguard.core.model import TO_DECLARE, UNTESTED, Doc, Finding, Location, Report, Result, Severity, Status
 from dataguard.machine.units import counted
 from dataguard.render.escapes import one_line
 from dataguard.render.layout import Page, fold, middle_out
@@ -331,6 +331,13 @@ def write_untested(page: Page, report: Report) -> None:
     """
     idle = {(result.target, result.loader) for result in report.results if result.stopped}
     untested = [one for one in report.results if one.untested and (one.target, one.loader) not in idle]
+    suspicious = [one for one in untested if TO_DECLARE in (one.reason or "")]
+    for code in dict.fromkeys(one.code for one in suspicious):
+        own = [one for one in suspicious if one.code == code]
+        loaders = ", ".join(dict.fromkeys(one.loader for one in own if one.loader))
+        reason = one_line((own[0].reason or "").removeprefix(UNTESTED))
+        page.put(page.text(f"{code} not tested{f' [{loaders}]' if loaders else ''}: {reason}"))
+    untested = [one for one in untested if TO_DECLARE not in (one.reason or "")]
     reasons = Counter(result.reason or "" for result in untested)
     rest = Counter({reason: count for reason, count in reasons.items() if ROLE_UNKNOWN not in reason})
     named = [(reason, count) for reason, count in rest.most_common(_MOST_REASONS) if count > 1]

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -155,7 +156,9 @@ def _attribute(owner: Any, step: str, spelling: str) -> Any:
     try:
         return getattr(owner, step)
     except AttributeError:
-        public = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+        held = getattr(owner, "__dict__", {})
+        names = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
+        public = [attribute for attribute in names if not isinstance(held.get(attribute), ModuleType)]
         hint = suggest(step, public, _candidates(owner))
         raise UsageError(f"{spelling}: {name} has no attribute {step!r}{hint}") from None
     # A property or a module's own __getattr__ can raise anything.

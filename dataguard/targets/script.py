@@ -17,11 +17,12 @@ from pathlib import Path
 from traceback import walk_tb
 from types import FrameType, ModuleType
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from greenlet import getcurrent, greenlet
 from torch.optim.optimizer import register_optimizer_step_pre_hook
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from dataguard.core.incident import is_library
 from dataguard.core.model import DataguardError, UsageError
@@ -63,6 +64,7 @@ class Script:
         self._asked: list[tuple[str, Loader]] = []
         self._made: list[Loader] = []
         self._found: dict[str, Loader] | None = None
+        self._told: WeakSet[DistributedSampler[Any]] = WeakSet()
         self._trains_at = ""
         self._at: tuple[Loader, Begin | None] | None = None
         self._fed: Iterator[Any] | None = None
@@ -85,6 +87,7 @@ class Script:
         with self._watching:
             self._watching.enter_context(_replaced_iter(self._passes, self._made))
             self._watching.enter_context(_before_steps(self._steps))
+            self._watching.enter_context(_epochs_told(self._told))
             run_waiting = self._watching.enter_context(as_one_rank(self._here))
             try:
                 variables = run_main(self.path, self.arguments)
@@ -154,10 +157,23 @@ class Script:
         self._asked += self._made_later(frames)
         self._found = self._held(frames)
         self._at = loader, begin
+        self._note_untold(loader, frames)
         self._stop()
         if self._fed is None:
             raise AssertionError("a script that was stopped is running")
         return self._fed
+
+    def _note_untold(self, loader: Loader, frames: Sequence[FrameType]) -> None:
+        """Say so if the user's own loop begins its first epoch without a call of `set_epoch` of its sampler."""
+        sampler = getattr(loader, "sampler", None)
+        shuffles = isinstance(sampler, DistributedSampler) and sampler.shuffle
+        caller = next(frame for frame in frames if frame.f_code.co_filename != __file__)
+        if shuffles and sampler not in self._told and _is_own(caller):
+            name = next((name for name, one in (self._found or {}).items() if one is loader), "the loader")
+            self.notes.append(
+                f"{self.path} had not called set_epoch of the {type(sampler).__name__} of {name} before its first "
+                "epoch: if it never does, all epochs have one order (DG206); guard(loader) sees that while it trains"
+            )
 
     def _made_later(self, frames: Sequence[FrameType]) -> list[tuple[str, Loader]]:
         """The loaders of an evaluation that a trainer on the stack makes only after its first steps."""
@@ -312,6 +328,23 @@ def _before_steps(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         hook.remove()
         setattr(torch.autograd, "backward", backward)  # noqa: B010 - as above
+
+
+@contextmanager
+def _epochs_told(told: WeakSet[DistributedSampler[Any]]) -> Iterator[None]:
+    """Add the samplers of torch whose `set_epoch` is called."""
+    original = DistributedSampler.set_epoch
+
+    @functools.wraps(original)
+    def set_epoch(self: DistributedSampler[Any], epoch: int) -> None:
+        told.add(self)
+        original(self, epoch)
+
+    setattr(DistributedSampler, "set_epoch", set_epoch)  # noqa: B010 - mypy forbids the plain form
+    try:
+        yield
+    finally:
+        setattr(DistributedSampler, "set_epoch", original)  # noqa: B010 - as above
 
 
 def _unfed(path: str, frame: FrameType) -> str:

@@ -88,6 +88,12 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "only 7 rows seen",
         ),
         (
+            "DG424",
+            "bad",
+            {".tokens.read.starts": lambda starts: replace(starts, guessed=True)},
+            "not tested: all 32 rows begin with token 1 twice; declare bos = 1 in the contract if it starts rows",
+        ),
+        (
             "DG425",
             "bad",
             {".settings.contract": {"packing": "joined"}},

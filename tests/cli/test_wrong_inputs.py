@@ -93,7 +93,7 @@ def answered(arguments: str, expected: str, capsys: pytest.CaptureFixture[str], 
 
 OPTIONS = [
     ("scan", "no target: name one, such as `dataguard scan"),
-    ("scan|shop", "'shop' is not a target ... write pkg.mod:factory"),
+    ("scan|shop", "shop is a package: name what makes its loaders, such as shop.data:"),
     ("scan|shop.data", "shop.data is a module: name what makes its loaders, such as shop.data:make"),
     ("scan|shop.made", "shop.made is a module: name what makes its loaders, such as shop.made:loader"),
     ("scan|shop.data.make", "'shop.data.make' ... did you mean shop.data:make?"),
@@ -121,7 +121,7 @@ OPTIONS = [
     ("scan|shop.data:make|--ranks|0", "ranks: expected an integer of at least 1, got '0'"),
     ("scan|shop.data:make|--role|train", "--role train: expected LOADER=ROLE"),
     ("scan|shop.data:make|--role|make=trian", "roles.make: ... 'trian' ... did you mean 'train'?"),
-    ("scan|shop.data:make|--expect|DG101", "--expect DG101: expected CODE=REASON, such as"),
+    ("scan|shop.data:make|--expect|DG101", "--expect DG101: expected CODE=REASON, such as 'DG101="),
     ("scan|shop.data:make|--expect|DG999=x", "expect: unknown check 'DG999'"),
     ("scan|shop.data:make|--select|DG999", "select: unknown check 'DG999'; `dataguard list` shows"),
     ("scan|shop.data:make|--select|cloned-worker-rgn", "'cloned-worker-rgn'; did you mean 'cloned-worker-rng'?"),
@@ -185,6 +185,7 @@ def test_a_wrong_setting_is_answered(
 TARGETS = [
     ("scan|shop.dta:make", "no module named 'shop.dta' ... did you mean 'shop.data'?", 1),
     ("scan|shop.data:mak", "shop.data has no attribute 'mak'; did you mean 'make'?", 1),
+    ("scan|shop.data:sis", "shop.data has no attribute 'sis'; it has make, build", 1),
     ("scan|shop.data:xyz", "shop.data has no attribute 'xyz'; it has make, build", 1),
     ("scan|shop.data:build", "shop.data:build needs cfg and split: add --arg cfg=... --arg split=...", 12),
     ("scan|shop.data:build|--arg|split=train", "needs cfg: add --arg cfg=... ... def loaders():", 10),

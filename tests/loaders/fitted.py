@@ -39,8 +39,9 @@ def standardized(rows: Any, fitted: Any) -> Any:
 class Windows(Dataset[Any]):
     """Windows of 24 rows, and the first column of the six rows after each."""
 
-    def __init__(self, rows: np.ndarray) -> None:
+    def __init__(self, rows: np.ndarray, noise: float = 0.0) -> None:
         self.rows = rows
+        self.noise = np.float32(noise)
 
     def __len__(self) -> int:
         return len(self.rows) - 30
@@ -48,8 +49,10 @@ class Windows(Dataset[Any]):
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        rows = torch.from_numpy(self.rows[index : index + 30])
-        return rows[:24], rows[24:, 0]
+        rows = self.rows[index : index + 30]
+        if self.noise:
+            rows += self.noise * torch.randn(rows.shape).numpy()  # in place: reading changes the rows
+        return torch.from_numpy(rows[:24]), torch.from_numpy(rows[24:, 0])
 
 
 def windows(every: bool) -> Loaders:
@@ -61,14 +64,14 @@ def windows(every: bool) -> Loaders:
 
 
 def each_split(every: bool) -> Loaders:
-    """A series in one file, which each split loads and scales for itself."""
+    """A series in one file, which each split loads and scales; reading adds noise to the training rows in place."""
     path = stored(ROOT / "each.csv", partial(pd.DataFrame(walk(), columns=COLUMNS).to_csv, index=False))
 
     def scaled() -> np.ndarray:
         rows = pd.read_csv(path).to_numpy(np.float32)
         return np.asarray(standardized(rows, rows if every else rows[:TRAIN]))
 
-    return pair(Windows(scaled()[:TRAIN]), Windows(scaled()[TRAIN - 24 :]))
+    return pair(Windows(scaled()[:TRAIN], noise=0.01), Windows(scaled()[TRAIN - 24 :]))
 
 
 def two_files(every: bool) -> Loaders:

@@ -27,6 +27,7 @@ from dataguard.core.model import (
     PREVENTED,
     SCHEMA,
     SCHEMA_VERSION,
+    TO_DECLARE,
     Finding,
     Location,
     NotTested,
@@ -458,6 +459,10 @@ def test_what_could_not_be_tested_is_not_called_not_applicable() -> None:
     assert "<h2>Not tested</h2>" in RENDER["html"](report, DOCS)
     several = replace(report, results=tuple(replace(results[0], code=code) for code in ("DG901", "DG902", "DG903")))
     assert "3 checks not tested: no model is named" in RENDER["text"](several, DOCS)
+    asked = replace(results[0], reason=f"not tested: all rows begin with 1 twice{TO_DECLARE}bos = 1")
+    assert "DG101 not tested [train]: all rows begin with 1 twice; declare bos = 1" in RENDER["text"](
+        replace(report, results=(asked,)), DOCS
+    )
     idle = replace(several, results=(*several.results, results[2]))  # nothing to declare helps a loader that stops
     assert "checks not tested" not in RENDER["text"](idle, DOCS)
 

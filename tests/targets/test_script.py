@@ -143,12 +143,16 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.utils.data import DistributedSampler
 
+tells_epoch = False
+
 def rank(number, ranks):
     dist.init_process_group("nccl", rank=number, world_size=ranks)
     dist.barrier()
     dataset = bad().dataset
     train_loader = DataLoader(dataset, 4, num_workers=2, sampler=DistributedSampler(dataset))
     assert len(train_loader.sampler) < len(dataset)
+    if tells_epoch:
+        train_loader.sampler.set_epoch(0)
     for batch in train_loader:
         note("trained")
 """
@@ -162,7 +166,7 @@ if __name__ == '__main__':
     for process in ranks:
         process.join()
 """,
-    "torchrun": "rank(int(os.environ['RANK']), int(os.environ['WORLD_SIZE']))",
+    "torchrun": "tells_epoch = True; rank(int(os.environ['RANK']), int(os.environ['WORLD_SIZE']))",
 }
 
 
@@ -173,6 +177,8 @@ def test_only_rank_zero_of_a_script_runs(place: Path, start: str) -> None:
     words = ["torchrun", "--nproc-per-node", "2", "train.py"] if start == "torchrun" else ["train.py"]
     report = scan(script_spelling(words[0], words[1:]), Settings(select=("DG001", "DG101", "DG202", "DG204")))
     assert failed(report) == [("DG101", "train_loader")]
+    untold = "train.py had not called set_epoch of the DistributedSampler of train_loader before its first epoch"
+    assert any(untold in note for note in report.notes) == (start != "torchrun")
     sharing = next(result for result in report.results if result.code == "DG202")
     assert "runs on ranks only if asked: --ranks 2" in str(sharing.reason)
     assert not (place / "trained").exists()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.lines import line_at
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.core.model import TO_DECLARE, Coverage, Finding, Judgement, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.padding import Padded
@@ -67,6 +67,12 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
             ),
         )
     explicit = any(padded.lengths_from for padded in padding.padded)
+    shown = next((leaf for leaf in padding.padded if leaf.fill.isdigit()), None)
+    if shown is not None and not (ambiguous or explicit) and shown.fill != str(lab.settings.contract.get("pad")):
+        raise NotTested(
+            f"batch{shown.leaf} is padded with {shown.fill}, and the batch has no lengths or mask{TO_DECLARE}"
+            f"pad = {shown.fill} in the contract if your model hides it"
+        )
     return Coverage(exercised, None if ambiguous or explicit else "only the padding value shows the lengths")
 
 

@@ -23,6 +23,8 @@ CUT_SHARE, QUIET_CUT_SHARE = 0.08, 0.1
 """The share of values at the ends of the range in tones that are clipped; in tones, it is below 0.02."""
 OVERFLOWING_STEP, SMOOTH_STEP = 0.9, 0.6
 """The largest step, as a share of the range, where loud values change their sign, and that of soft tones at most."""
+FEWEST_OVERFLOWING = 2
+"""The fewest random states of an overflow that only some gains cause: all but one were read with a soft tone, too."""
 MOST_OFFSET = 0.05
 """The share of full scale by which silence may be off zero. Chosen: an offset of recordings is less, unsigned samples
 are off by half."""
@@ -96,11 +98,16 @@ def _offset(scale: float, offset: float) -> str:
 
 
 def _distortion(loudness: Loudness) -> str:
-    """What happens to loud values, if anything does in every random state."""
+    """What happens to loud values: in every random state, or in several if that is never meant."""
     if loudness.plateaus[0] > QUIET_CUT_SHARE:
         return f"is clipped at {loudness.value:.3g}: even a tone of a tenth of full scale is cut off"
     if loudness.distorted and min(loudness.plateaus[1:]) > CUT_SHARE:
         return f"clips loud sound: {min(loudness.plateaus[1:]):.0%} of its values are cut off"
     if loudness.distorted and min(loudness.steps[1:]) > OVERFLOWING_STEP and loudness.steps[0] < SMOOTH_STEP:
         return "overflows: loud values change their sign"
+    # A gain may clip on purpose in some random states; no augmentation makes values change their sign.
+    states = list(zip(loudness.plateaus[1:], loudness.steps[1:], strict=True))
+    overflowing = sum(step > OVERFLOWING_STEP and plateau < CUT_SHARE for plateau, step in states)
+    if overflowing >= FEWEST_OVERFLOWING and loudness.steps[0] < SMOOTH_STEP:
+        return f"overflows in {overflowing} of {len(states)} random states: loud values change their sign"
     return ""

@@ -40,7 +40,20 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
         if loss.samples and not excused(loss, lab.facts, exercised.get("ranks", 1)):
             yield _finding(lab, loss, where)
             break
-    return Coverage(exercised)
+    return Coverage(exercised, _left_out(lab))
+
+
+def _left_out(lab: Lab) -> str | None:
+    """How many samples the sampler draws in no epoch, which may be a filter: of a split, say, or of long rows."""
+    length = lab.facts.length
+    orders = observed_or_none(lambda: lab.streams.orders) if length and lab.facts.kind != "stream" else None
+    if not length or orders is None or not orders.whole or not all(orders.epochs):
+        return None
+    drawn = [frozenset(epoch) for epoch in orders.epochs]
+    left = length - len(drawn[0])
+    if left <= 0 or len(set(drawn)) > 1 or not all(isinstance(index, int) for index in drawn[0]):
+        return None
+    return f"{left:,} of {length:,} samples are in none of {len(drawn)} epochs: the sampler leaves them out"
 
 
 def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.lines import line_at
-from dataguard.core.model import Coverage, Finding, Judgement, NotTested, Severity, Undecided, without_empty
+from dataguard.core.model import (
+    TO_DECLARE,
+    Coverage,
+    Finding,
+    Judgement,
+    NotTested,
+    Severity,
+    Undecided,
+    without_empty,
+)
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
@@ -28,8 +37,13 @@ def dg424_doubled_start(lab: Lab) -> Judgement:
     """
     read = lab.tokens.read
     seen = read.starts
-    if seen is None:
+    if seen is None or (seen.guessed and seen.rows < FEWEST_ROWS):
         raise NotTested("the start token is unknown or pads rows: no tokenizer found, and none in the contract (bos)")
+    if seen.guessed:
+        raise NotTested(
+            f"all {seen.rows} rows begin with token {seen.token} twice{TO_DECLARE}bos = {seen.token} in the contract "
+            "if it starts rows"
+        )
     if seen.rows and seen.twice == seen.rows:
         if seen.rows < FEWEST_ROWS:
             raise Undecided(f"only {counted(seen.rows, 'rows')} seen")

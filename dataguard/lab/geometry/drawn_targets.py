@@ -1,25 +1,30 @@
 """Whether dense targets that are read from no image file follow their image, such as masks drawn from polygons.
 
 Charts show where the image comes from in each draw. A target that is made of coordinates keeps its content in all
-charts: in two draws of one sample whose images are placed differently, it must be placed differently as well.
+charts: in two draws of one sample whose images are placed differently, it must be placed differently as well. Images
+that are computed, which no chart replaces, show by themselves how they were flipped or rotated between two draws.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 
 from dataguard.core.model import Location, NotApplicable
 from dataguard.lab.core.records import Index
+from dataguard.lab.culprit.line_trace import line_only_in
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS
 from dataguard.lab.geometry.alignment_lines import followed, last_move, made_by_factory
 from dataguard.lab.geometry.box_alignment import (
     MOVED_DISTANCE,
     BoxDraw,
+    Placement,
     charted_originals,
     distance,
     draw_of,
@@ -42,6 +47,14 @@ FAINT = 0.6
 """The share of a heatmap that is nearly as low as its lowest value."""
 CLOSE = 0.1
 """How far two values may differ that count as equal, as a share of the range: heatmaps are sampled between points."""
+COMPUTED_DRAWS = 8
+"""Draws of each sample whose images are computed: all flips or none with odds of 1 in 128."""
+SAME_IMAGE, CLEARLY = 0.8, 4.0
+"""The correlation of two draws of one image, one of them flipped or rotated, and how many times as far from 1 that of
+any other flip must be. Chosen, not derived."""
+SHOWS, MOST_LABELS = 0.3, 8
+"""The correlation from which on an image shows its target, and how many labels that has at most, which are whole
+numbers. Chosen, not derived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +62,7 @@ class DrawnTarget:
     """A target and its image in `pairs` of draws that place the image differently, so that it would show.
 
     It `followed` in some of them, and `stayed` the same array in others. `moved` says what happened to the image, most
-    of all in the `read` of a sample, by its number and draw.
+    of all in the `read` of a sample, by its number and draw. An image that is not `charted` is computed.
     """
 
     path: str
@@ -60,6 +73,7 @@ class DrawnTarget:
     moved: str
     index: Index
     read: tuple[int, int]
+    charted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,7 @@ def run_drawn_targets(
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     originals = charted_originals(reader)
     if not originals:
-        raise NotApplicable("no image is found while a sample is read")
+        return _of_computed(reader)
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
     chosen = list(range(min(SAMPLES, len(originals))))
     draws = [
@@ -107,8 +121,17 @@ def line_of_drawn_target(
     batched: bool,
     again: Callable[[], Loader] | None,
 ) -> Location | None:
-    """The last line that moves the image of a target that stays where it is: the target should move there."""
+    """The last line that moves the image of a target that stays where it is: the target should move there.
+
+    Of a computed image, it is the first one that does not run in the first draw, or only there.
+    """
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    if not target.charted:
+        number, draw = target.read
+        flipped, first = partial(reader.read, number, draw), partial(reader.read, number, 0)
+        first()  # triggers lazy initialization
+        found = line_only_in(flipped, first) or line_only_in(first, flipped)
+        return Location(*found) if found else None
     originals = charted_originals(reader)
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
     lines = followed(reader, *target.read)
@@ -119,6 +142,96 @@ def line_of_drawn_target(
 def _views(reader: ChartedReader, number: int, draw: int) -> list[ChartedSample]:
     views = [view for chart in range(CHARTS) if (view := reader.read_charted(number, draw, chart)) is not None]
     return views if len(views) == CHARTS else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Flip:
+    """A flip or rotation of an image, and the pose of its result."""
+
+    transposes: bool
+    flips_x: bool
+    flips_y: bool
+
+    def of(self, leaf: np.ndarray) -> np.ndarray:
+        """The leaf, flipped."""
+        leaf = leaf.swapaxes(-1, -2) if self.transposes else leaf
+        leaf = leaf[..., ::-1] if self.flips_x else leaf
+        return leaf[..., ::-1, :] if self.flips_y else leaf
+
+    @property
+    def pose(self) -> Pose:
+        """Where each point of the result comes from."""
+        x = (-1.0, 0.0, 1.0) if self.flips_x else (1.0, 0.0, 0.0)
+        y = (0.0, -1.0, 1.0) if self.flips_y else (0.0, 1.0, 0.0)
+        return Pose(y, x) if self.transposes else Pose(x, y)
+
+
+FLIPS = tuple(_Flip(*flags) for flags in product((False, True), repeat=3))
+
+
+def _of_computed(reader: ChartedReader) -> DrawnTargets:
+    """The targets of images that are computed; the poses of these are those beside the first draw of each sample."""
+    views = [(number, draw, reader.read(number, draw)) for number in range(SAMPLES) for draw in range(COMPUTED_DRAWS)]
+    first = {number: view.leaves for number, draw, view in views if draw == 0}
+    draws = []
+    for number, draw, view in views:
+        flipped = {
+            path: flip
+            for path, leaf in view.leaves.items()
+            if path in first[number] and (flip := flip_between(first[number][path], leaf)) is not None
+        }
+        poses = {
+            path: Placement(flip.pose, size, np.array([[0.0, 0.0, 1.0, 1.0]]))
+            for path, flip in flipped.items()
+            for size in [(view.leaves[path].shape[-2], view.leaves[path].shape[-1])]
+        }
+        draws.append((BoxDraw(number, draw, view.index, False, poses, {}, False, False), [view]))
+    targets = tuple(replace(one, charted=False) for one in _compared(draws) if one.pairs and _shows(one, draws))
+    if not targets:
+        raise NotApplicable("no image is found while a sample is read, and none that is computed is flipped or rotated")
+    return DrawnTargets(targets, reader.collated, len(draws))
+
+
+def flip_between(leaf: np.ndarray, other: np.ndarray) -> _Flip | None:
+    """How another draw of an image is flipped or rotated, apart from noise; None if that cannot be said."""
+    fits = [
+        (correlation(flipped, other), number)
+        for number, flip in enumerate(FLIPS)
+        if (flipped := flip.of(leaf)).shape == other.shape
+    ]
+    if len(fits) < 2:
+        return None
+    (second, _), (best, number) = sorted(fits)[-2:]
+    return FLIPS[number] if best >= SAME_IMAGE and 1 - second > CLEARLY * (1 - best) else None
+
+
+def correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """That of the values of two arrays; 0 if one of them is constant or not finite."""
+    first, second = (values.astype(np.float64).ravel() for values in (one, other))
+    first, second = first - first.mean(), second - second.mean()
+    norm = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / norm if np.isfinite(norm) and norm > 0 else 0.0
+
+
+def _shows(target: DrawnTarget, draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> bool:
+    """Whether an image shows its target in some draws, and in others only where this is flipped with it.
+
+    The target may be that of another image of the sample, or an image before its augmentation, which has many values.
+    """
+    for number in range(SAMPLES):
+        own = [(draw, views[0].leaves) for draw, views in draws if draw.number == number and target.image in draw.poses]
+        groups: dict[Pose, list[float]] = defaultdict(list)
+        for draw, leaves in own:
+            image, leaf = leaves[target.image].mean(0), leaves[target.path].mean(0)
+            labels = np.unique(leaf)
+            few = len(labels) <= min(MOST_LABELS, len(np.unique(image)) - 1)
+            if image.shape != leaf.shape or not few or (labels != labels.round()).any():
+                return False
+            groups[draw.poses[target.image].pose].append(abs(correlation(image, leaf)))
+        means = [float(np.mean(group)) for group in groups.values()]
+        if len(means) > 1 and max(means) >= SHOWS and (target.followed or min(means) < max(means) / 2):
+            return True
+    return False
 
 
 def _compared(draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> Iterator[DrawnTarget]:

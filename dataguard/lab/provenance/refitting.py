@@ -2,7 +2,8 @@
 
 A scaler, a mean or a vocabulary that was fitted on them changes every training sample; one that was fitted on training
 rows changes none. The factory is called four times: as it is; again, to see that it returns the same; with each row of
-what it loads numbered, to see which rows each split uses; and with the rows changed that only evaluation uses.
+what it loads numbered, to see which rows each split uses; and with the rows changed that only evaluation uses. If
+reading changes rows where they are stored, it is called once more, and samples are read from copies of the dataset.
 
 Rows are numbered by what survives a scaler: the values of a column become the row's number modulo a few dozen, evenly
 spaced within the range of the column. A scaler moves and stretches them, and their rank still spells the remainder.
@@ -12,6 +13,8 @@ has.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +31,7 @@ from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.altered_values import altered
 from dataguard.lab.provenance.origins import Read, Refit
 from dataguard.lab.provenance.reads_seen import ReadLog
+from dataguard.lab.provenance.row_changes import Store
 from dataguard.lab.provenance.rows_changed import RowTracer, Values, inner_index, values_of
 from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
@@ -87,7 +91,11 @@ def find_refit(
     own = frozenset(loaded.reads) & (reads[1] - reads[0])
     if not own and not loaded.tables:
         return unknown("the factory loads no table, and reads no file of an evaluation sample")
-    if _changed_leaves(base, _samples(loaded.built()[0], folder, compared)):
+    read = _samples
+    if _changed_leaves(_samples(train, folder, compared[:1]), base):  # reading changes the rows
+        read = _samples_of_copies
+        base = read(loaded.built()[0], folder, compared)
+    if _changed_leaves(base, read(loaded.built()[0], folder, compared)):
         return unknown("the factory returns other samples when it is called again")
     forbid_writes()
     try:
@@ -97,7 +105,7 @@ def find_refit(
         train = loaded.built(lambda number, read, value: _changed(value, rows.get(number), read, own))[0]
     except (LoaderFailed, WriteRefused):
         return unknown("the factory writes files, or fails on changed values")
-    after = _samples(train, folder, compared)
+    after = read(train, folder, compared)
     leaves = _changed_leaves(base, after)
     if leaves and not any(_is_rescaled(base, after, path) for path in leaves):
         return unknown("training samples change with evaluation rows, and not as a scaler changes them")
@@ -119,6 +127,15 @@ def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Samples:
     """The values of the leaves of samples. Raises LoaderRaised."""
     reader = Reader(loader, folder)
     return {index: values_of(reader.read(index)) for index in indices}
+
+
+def _samples_of_copies(loader: Loader, folder: Path, indices: Sequence[Index]) -> Samples:
+    """The same, each sample read from a copy of the dataset, if it can be copied."""
+    reader, found = Reader(loader, folder), {}
+    for index in indices:
+        reader.dataset = copied(loader.dataset) or loader.dataset
+        found[index] = values_of(reader.read(index))
+    return found
 
 
 def _changed_leaves(base: Samples, after: Samples) -> tuple[str, ...]:
@@ -308,20 +325,38 @@ class _Used:
 
 def _used_rows(loader: Loader, folder: Path, indices: Sequence[Index], moduli: Sequence[int]) -> _Used | None:
     """The rows that samples with these indices use; None if they cannot be followed."""
-    reader = Reader(loader, folder)
-    reader.read(indices[0])
+    reader, dataset = Reader(loader, folder), loader.dataset
+    unread = copied(dataset) if _spelling(dataset, moduli) else None
+    reader.read(indices[0])  # so that what is loaded at the first read is held
+    read, spelling = reader.read, _spelling(dataset, moduli)
+    if unread is not None and not spelling:  # reading changed the rows
+        dataset, spelling = unread, _spelling(unread, moduli)
+
+        def read(index: Index, draw: int = 0) -> Any:
+            reader.dataset = copied(unread)
+            return reader.read(index, draw)
+
     chosen = indices[:: max(len(indices) // RULE_SAMPLES, 1)][:RULE_SAMPLES]
-    for store in held_stores(loader.dataset):
-        values = store.numbers
-        spelled = None if values is None else rows_spelled(values, moduli)
-        if spelled is None:
-            continue
-        tracer = RowTracer(reader.read, [store], loader.dataset)
+    for store, spelled in spelling:
+        tracer = RowTracer(read, [store], dataset)
         found = {index: {row for leaf in tracer.trace(index).leaves for row in leaf.known} for index in chosen}
-        every = rows_of_all(loader.dataset, indices, found, store.count)
+        every = rows_of_all(dataset, indices, found, store.count)
         if every is not None:
             one = next(iter(found.values()))
             return _Used(np.unique(spelled[every]), max(one) - min(one) + 1)
+    return None
+
+
+def _spelling(dataset: Any, moduli: Sequence[int]) -> list[tuple[Store, np.ndarray]]:
+    """What a dataset holds whose columns spell numbers of rows, and these numbers."""
+    held = [(store, values) for store in held_stores(dataset) if (values := store.numbers) is not None]
+    return [(store, rows) for store, values in held if (rows := rows_spelled(values, moduli)) is not None]
+
+
+def copied(dataset: Any) -> Any:
+    """A copy of a dataset; None of one that cannot be copied, such as one with open files."""
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(dataset)
     return None
 
 

@@ -23,7 +23,8 @@ times."""
 class Starts:
     """How many rows begin with the token, and how many with two of it.
 
-    `within` counts where else it stands, as in packed rows, and `doubled` where it does so twice.
+    `within` counts where else it stands, as in packed rows, and `doubled` where it does so twice. `guessed`: nothing
+    says that it is a start token, but it begins all rows, and only two of it follow each other wherever it is.
     """
 
     token: int
@@ -35,6 +36,7 @@ class Starts:
     spot: Spot | None = None
     within: int = 0
     doubled: int = 0
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +120,8 @@ class Wrapped:
 
 
 def starts(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Starts | None:
-    """How rows and packed documents begin; None if no token is known to start them, or if it may be padding."""
-    token = vocabulary.bos
+    """How rows and packed documents begin; None if no token starts them, or if it may be padding."""
+    token = _in_twos(rows) if vocabulary.bos is None else vocabulary.bos
     if token is None or any(token == vocabulary.pad and not row.masked for row in rows):
         return None
     long = [row for row in rows if len(row.text) > 1]
@@ -140,7 +142,22 @@ def starts(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Star
         # An end that is the start token, too, precedes it.
         within=len(within) if token != vocabulary.eos else 0,
         doubled=len(doubled),
+        guessed=vocabulary.bos is None,
     )
+
+
+def _in_twos(rows: Sequence[TokenRow]) -> int | None:
+    """The token that begins all rows, and of which two, and not more, follow each other wherever it stands."""
+    texts = [row.text for row in rows]
+    if not texts or not all(map(len, texts)):
+        return None
+    token = int(texts[0][0])
+    places = [np.flatnonzero(text == token) for text in texts]
+    in_twos = (
+        at[:1].tolist() == [0] and len(at) % 2 == 0 and (np.diff(at)[::2] == 1).all() and (np.diff(at)[1::2] > 1).all()
+        for at in places
+    )
+    return token if all(in_twos) else None
 
 
 def _starts_within(row: TokenRow, token: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -189,6 +189,15 @@ def padding_run(rows: Sequence[TokenRow], pad: int | None) -> tuple[int, bool] |
     return None
 
 
+def without_padding(rows: Sequence[TokenRow], pad: int | None) -> Sequence[TokenRow]:
+    """The rows without what pads them, where no mask says what that is."""
+    run = None if any(row.masked for row in rows) else padding_run(rows, pad)
+    if run is None:
+        return rows
+    places = [np.isin(np.arange(len(row.tokens)), run_of(row.tokens, *run)) for row in rows]
+    return [replace(row, inside=row.inside & ~padding) for row, padding in zip(rows, places, strict=True)]
+
+
 def run_of(tokens: np.ndarray, token: int, at_start: bool) -> np.ndarray:
     """The places of the run of a token that ends a row, or begins it; none if it is all of the row."""
     others = np.flatnonzero(tokens != token)
@@ -200,6 +209,11 @@ def run_of(tokens: np.ndarray, token: int, at_start: bool) -> np.ndarray:
 def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops | None:
     """How a language model learns to stop; None if it learns no tokens, or if no token is known to stop or to pad."""
     causal = [row for row in rows if row.targets is not None]
+    if causal and vocabulary.eos is None and vocabulary.pad is None and not any(row.masked for row in causal):
+        # A run of one id at the ends of rows is padding, or the end token and padding of the same id.
+        causal = [replace(row, masked=not row.inside.all()) for row in without_padding(causal, None)]
+        if not _cuts_off(causal):
+            return None
     fill = only(int(row.tokens[column]) for row in causal if row.masked for column in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     token = vocabulary.eos if vocabulary.eos is not None else pad

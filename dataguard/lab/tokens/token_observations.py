@@ -50,6 +50,7 @@ from dataguard.lab.tokens.token_facts import (
     padding_labels,
     spot_in,
     stops,
+    without_padding,
 )
 from dataguard.lab.tokens.token_roles import (
     Leaves,
@@ -309,7 +310,7 @@ def facts_of(
         empty_rows(draws, word),
         starts(rows, vocabulary, word),
         packs(rows, vocabulary, word),
-        image_tokens(rows, word),
+        image_tokens(without_padding(rows, vocabulary.pad), word),
         ids(rows, vocabulary, word),
         narrow_storage(loader, rows, vocabulary.size) if loader is not None else None,
         find_shift(rows),

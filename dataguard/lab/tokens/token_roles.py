@@ -139,8 +139,12 @@ def _side(paths: Sequence[str], names: Mapping[str, tuple[str, ...]]) -> tuple[l
         (before, after) for before, after in sides if any(before + n + after in keys for n in names["labels"])
     ]
     before, after = (with_labels or sides or [("", "")])[0]
-    side = [path for key, path in keys.items() if key.startswith(before) and key.endswith(after)]
-    return side, {role: tuple(before + name + after for name in usual) for role, usual in names.items()}
+    affixed = {role: tuple(before + name + after for name in usual) for role, usual in names.items()}
+    if len(sides) == 1:  # of an encoder and a decoder, only one has tokens: what it predicts has a plain name
+        return list(paths), {
+            role: (*affixed[role], *(() if role == "tokens" else usual)) for role, usual in names.items()
+        }
+    return [path for key, path in keys.items() if key.startswith(before) and key.endswith(after)], affixed
 
 
 def other_side(paths: Sequence[str], roles: Mapping[str, str]) -> dict[str, str]:
@@ -179,6 +183,8 @@ BETWEEN_COLUMNS = 5
 """The ratio of variances, 1 for text, from which on columns have values of their own."""
 FREQUENT = 4
 """How much more often than the average id a token divides rows: documents are shorter than a vocabulary is large."""
+_UINT16 = (1 << 16) - 1
+"""The largest id that 16 bits hold: larger ones are wrapped by storage of that type."""
 _INTEGERS = re.compile(r"u?int(16|32|64)")
 _LOSS_MASK_KEY = re.compile(r"mask|weight|keep|^\d+$", re.IGNORECASE)
 """Keys of leaves that may say which labels count: without a name that says so, 0 and 1 may be classes of tokens."""
@@ -407,12 +413,13 @@ def _within(candidates: Mapping[str, _Sequence], known: KnownIds | None) -> dict
     """The leaf whose ids a vocabulary has, and whose rows its special tokens begin, end or divide, most of all."""
     if known is None:
         return {}
+    special = known.special | {token & _UINT16 for token in known.special if (known.size or 0) > _UINT16}  # as stored
     fitting = {
         path: leaf
         for path, leaf in candidates.items()
-        if (known.size is None or leaf.largest < known.size) and not leaf.has_columns(known.special)
+        if (known.size is None or leaf.largest < known.size) and not leaf.has_columns(special)
     }
-    shares = {path: _placed(leaf.rows, known.special) for path, leaf in fitting.items()}
+    shares = {path: _placed(leaf.rows, special) for path, leaf in fitting.items()}
     best = max(shares, key=lambda path: shares[path], default=None)
     return {"tokens": best} if best is not None and max(shares[best]) >= PLACED_SHARE else {}
 

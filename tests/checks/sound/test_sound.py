@@ -139,6 +139,14 @@ def test_integers_and_levels_of_their_own_are_not_judged() -> None:
         (replace(QUIET, plateaus=(0.001, 0.3, 0.2), distorted=True), "clips loud sound: 20% of its values are cut off"),
         (replace(QUIET, steps=(0.3, 0.95, 1.0), distorted=True), "overflows: loud values change their sign"),
         (replace(QUIET, steps=(0.8, 0.95, 1.0), distorted=True), None),  # high tones at a low rate
+        (
+            replace(QUIET, plateaus=(0.001,) * 5, steps=(0.3, 0.3, 0.95, 0.3, 1.0)),
+            "overflows in 2 of 4 random states: loud values change their sign",
+        ),
+        (
+            replace(QUIET, plateaus=(0.001, 0.001, 0.2, 0.3), steps=(0.3, 0.3, 1.0, 1.0)),
+            None,
+        ),  # clipped tones are steep
         (replace(QUIET, plateaus=(0.9, 0.9, 0.9), value=1.0), "is clipped at 1: even a tone of a tenth of full scale"),
     ],
 )

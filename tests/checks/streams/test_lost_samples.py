@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dataguard.checks.streams.dg204_lost_samples import dg204_lost_samples
+from dataguard.checks.streams.dg204_lost_samples import _left_out, dg204_lost_samples
 from dataguard.checks.streams.lost_samples import Loss, dealt_loss, excused, find_loss, lost_in_all
 from dataguard.core.incident import Incident
 from dataguard.core.model import NotApplicable, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.ranks.shares import DealtIndices, Shards, Share, shards_of
+from dataguard.lab.streams.orders import Orders
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.lab.subject import Repro
 from dataguard.settings.settings import Settings
@@ -345,3 +346,21 @@ def test_indices_are_lost_for_good_where_no_order_brings_them(
     assert lost_in_all([frozenset(one) for one in lost], orders, of) == always
     facts: Any = SimpleNamespace(batch_size=8, num_workers=0)
     assert not excused(Loss(1, of, reshuffled=True), facts, 2)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "note"),
+    [
+        (((0, 1, 2), (2, 0, 1)), "3 of 6 samples are in none of 2 epochs: the sampler leaves them out"),
+        (((0, 1, 2), (3, 4, 5)), None),
+        (((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)), None),
+    ],
+)
+def test_a_pass_says_how_many_samples_the_sampler_leaves_out(
+    epochs: tuple[tuple[int, ...], ...], note: str | None
+) -> None:
+    orders = Orders(epochs, ((), ()), (), epochs[-1], (3, 3), whole=True)
+    lab: Any = SimpleNamespace(
+        facts=SimpleNamespace(length=6, kind="map"), streams=SimpleNamespace(orders=orders), stops=()
+    )
+    assert _left_out(lab) == note

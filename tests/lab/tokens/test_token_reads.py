@@ -34,6 +34,18 @@ def padded(ids: Tensor, content: int) -> tuple[Tensor, Tensor]:
     return ids * mask, mask
 
 
+@pytest.mark.parametrize(
+    ("places", "found"),
+    [((0, 1), True), ((0, 1, 20, 21), True), ((0, 1, 20), False), ((0, 1, 2), False), ((0,), False)],
+)
+def test_a_start_token_is_guessed_where_it_stands_in_twos_only(places: tuple[int, ...], found: bool) -> None:
+    ids = tokens()
+    ids[:, list(places)] = 5
+    seen = read({"input_ids": ids}, vocabulary=Vocabulary(size=100)).starts
+    assert (seen is not None) == found
+    assert seen is None or (seen.token, seen.rows, seen.twice, seen.guessed) == (5, 12, 12, True)
+
+
 class TestLabels:
     def test_the_lag_is_that_of_nearly_all_labels(self) -> None:
         ids = tokens()
@@ -63,6 +75,22 @@ class TestLabels:
         assert (seen.rows, seen.labelled, seen.token, seen.masked) == (12, 12, 0, False)
         elsewhere = ids.masked_fill(torch.arange(LONG) == 15, 0)
         assert (read({"input_ids": elsewhere, "labels": ids}, vocabulary=replace(WORDS, pad=None)).padding) is None
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_without_a_mask_the_end_token_is_what_ends_even_the_widest_row_of_each_batch(self, kept: bool) -> None:
+        batches = []
+        for number in range(4):
+            ids = tokens(width=LONG + number)
+            content = torch.arange(LONG + number) < LONG + number - 1 - torch.arange(12)[:, None]
+            ids = ids.where(content, END)
+            labels = ids.where(content, -100)
+            labels[:, -1] = END if kept else -100
+            batches.append({"input_ids": ids, "labels": labels})
+        rows = [row for number, batch in enumerate(batches) for row in rows_of(leaves_in(batch), number, {})]
+        names = {"tokens": "['input_ids']", "labels": "['labels']"}
+        seen = facts_of([rows, rows], names, frozenset(names), Vocabulary(), None, {}).stops
+        assert seen is not None
+        assert (seen.token, seen.cut_off, bool(seen.learned)) == (END, True, kept)
 
     def test_a_loss_mask_takes_labels_away(self) -> None:
         ids = tokens()

@@ -12,19 +12,25 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.core.model import Finding, NotApplicable, NotTested, Undecided
 from dataguard.lab.tokens.token_observations import TokenReads
-from tests.loaders import token_stacks
+from tests.loaders import other_token_stacks, token_stacks
 from tests.loaders.library_collators import COLLATORS
 from tests.loaders.token_reads import tokens_of
-from tests.loaders.token_stacks import STACKS
 
+STACKS = token_stacks.STACKS | other_token_stacks.STACKS
 CHECKS = [check for check in CATALOGUE if check.code == "DG410" or "DG421" <= check.code <= "DG429"]
+
+
+def factory(name: str) -> Callable[[bool], Any]:
+    """What makes the loader of a stack."""
+    made: Callable[[bool], Any] = getattr(token_stacks if name in token_stacks.STACKS else other_token_stacks, name)
+    return made
 
 
 @cache
 def read(name: str, planted: bool) -> TokenReads | None:
     if name == "nanochat":
         pytest.importorskip("tiktoken")
-    return tokens_of(partial(getattr(token_stacks, name), planted), {})
+    return tokens_of(partial(factory(name), planted), {})
 
 
 def judged(reads: TokenReads, contract: Mapping[str, Any]) -> dict[str, list[Finding]]:
@@ -55,15 +61,15 @@ def test_tokens_are_recognized_and_healthy_loaders_pass(name: str) -> None:
 @pytest.mark.parametrize("name", STACKS)
 def test_what_is_planted_is_found(name: str) -> None:
     code, contract = STACKS[name]
-    reads = tokens_of(partial(getattr(token_stacks, name), True), contract) if contract else read(name, planted=True)
+    reads = tokens_of(partial(factory(name), True), contract) if contract else read(name, planted=True)
     assert reads is not None
     assert list(judged(reads, contract)) == [code]
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("factory", COLLATORS)
-def test_collators_of_a_library_pass(factory: Callable[[], Any]) -> None:
+@pytest.mark.parametrize("made", COLLATORS)
+def test_collators_of_a_library_pass(made: Callable[[], Any]) -> None:
     pytest.importorskip("transformers")
-    reads = tokens_of(factory, {})
+    reads = tokens_of(made, {})
     assert reads is not None
     assert judged(reads, {}) == {}

@@ -32,7 +32,7 @@ def main():
     if dist.is_initialized():
         model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(args.epochs):  # planted: DG107, no sampler.set_epoch
+    for _ in range(args.epochs):  # planted: DG206, no sampler.set_epoch
         for images, labels in train_loader:
             loss = nn.functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()
