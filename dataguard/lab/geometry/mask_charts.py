@@ -250,7 +250,8 @@ class ChartedMasks(Rooted):
     `source` names where masks were replaced; `labels` are the values of label masks there. With lossy compression, a
     mask of up to `lossy_labels` labels holds up to `lossy_values` values. `constant` are integer leaves that never
     change, if no leaf follows a mask with several labels. `told_by` names the rule that distinguishes masks from
-    images, and `chart_labels` are the values for dark and light in the charts of masks.
+    images, and `chart_labels` are the values for dark and light in the charts of masks. `other_aspect` names the sizes
+    of files whose sides have another ratio.
     """
 
     source: str
@@ -265,6 +266,7 @@ class ChartedMasks(Rooted):
     reads: int
     told_by: str
     chart_labels: tuple[Value, Value] | None
+    other_aspect: str | None
 
     @property
     def exercised(self) -> dict[str, int]:
@@ -305,7 +307,22 @@ def run_masks(
         charted.reads,
         rule.__name__,
         reader.painter.label_pair,
+        _other_aspect(originals, rule),
     )
+
+
+def _other_aspect(originals: Sequence[ChartedSample], is_mask: IsMask) -> str | None:
+    """The sizes of a mask and of images of its sample, if none of them has its ratio of sides."""
+    for sample in originals:
+        images = [image.size for image in sample.inputs if not is_mask(image)]
+        for height, width in (mask.size for mask in sample.inputs if is_mask(mask)):
+            if images and all(abs(width - height * w / h) > _SAME_ASPECT for h, w in images):
+                return f"masks of {width}x{height} and images of {images[0][1]}x{images[0][0]}"
+    return None
+
+
+_SAME_ASPECT = 2.0
+"""Pixels by which the width of a mask may differ from that of its image at the same height: sides are rounded."""
 
 
 def trace_masks(
@@ -377,11 +394,20 @@ def draw_all(reader: ChartedReader, labels: Sequence[Value], most: int) -> Chart
     return charted
 
 
+_WITHOUT_MASK = 3
+"""One in this many samples must have a mask: what is unlabelled, or has no defect, may lack it."""
+
+
 def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], IsMask | None]:
     """Samples without charts, with the input images of the first source that has an image and a mask, or a pair."""
     for _ in reader.sources():
         originals = [sample for sample in reader.originals() if sample.inputs]
-        rule = mask_rule([sample.inputs for sample in originals]) or pair_rule(reader, originals)
+        masked = [sample for sample in originals if len(sample.inputs) > 1]
+        enough = len(masked) == len(originals) or (len(masked) > 1 and _WITHOUT_MASK * len(masked) >= len(originals))
+        rule = mask_rule([sample.inputs for sample in masked]) if enough else None
+        if rule is not None:
+            return masked, rule
+        rule = pair_rule(reader, originals)
         if rule is not None:
             return originals, rule
     return [], None
