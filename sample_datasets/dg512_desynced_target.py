@@ -65,11 +65,26 @@ def bad_crop() -> DataLoader[Any]:
     return DataLoader(Inspected(lambda image, mask: (crop(image), crop(mask))), batch_size=4)  # culprit
 
 
+class Halved(Scenes):
+    """Masks are stored at half the size of their photographs, as a network predicts them."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        photograph, mask = scenes()[index]
+
+        def write(path: Path) -> None:
+            Image.open(mask).resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.NEAREST).save(path)
+
+        image, small = self.augment(Image.open(photograph), Image.open(stored(HALVES / mask.name, write)))
+        return F.to_tensor(image), torch.from_numpy(np.array(small, np.int64))
+
+
+HALVES = scratch("halves")
+
+
 def bad_image_only() -> DataLoader[Any]:
-    """Only the image is cropped, and both are resized to one size."""
-    crop = transforms.RandomResizedCrop((40, 40), scale=(0.3, 0.8))
-    resize = transforms.Resize((40, 40), InterpolationMode.NEAREST)
-    return loader(lambda image, mask: (crop(image), resize(mask)))  # culprit
+    """Only the image is cropped; both have the sizes of their files."""
+    crop = transforms.RandomResizedCrop((HEIGHT, WIDTH), scale=(0.2, 0.5))
+    return DataLoader(Halved(lambda image, mask: (crop(image), mask)), batch_size=4)  # culprit
 
 
 def bad_angle() -> DataLoader[Any]:

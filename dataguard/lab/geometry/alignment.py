@@ -203,7 +203,7 @@ class ChartedDraws:
         ]
         for sample, leaf, other in leaves:
             sizes = {image.size for image in sample.inputs}
-            if other is None or leaf.shape[-2:] not in sizes or leaf.shape[-2:] == other.shape[-2:]:
+            if other is None or leaf.shape[-2:] not in sizes or other.shape[-2:] in sizes:
                 return False
         fields = (draw.mask_field(path, labelled=self._labelled) for draw in draws)
         moved = (None if field is None else displacement(field, unmoved()) for field in fields)
