@@ -22,15 +22,22 @@ import numpy as np
 
 from dataguard.core.incident import is_library
 from dataguard.core.model import Location, NotApplicable, Undecided
-from dataguard.lab.core.leaves import describe, iter_leaves
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.culprit.line_trace import MOST_SECONDS
-from dataguard.lab.geometry.alignment import CHARTED_DRAWS, FEWEST_DRAWS, ChartedDraws, MaskLeaf, MaskValues
+from dataguard.lab.geometry.alignment import (
+    CHARTED_DRAWS,
+    FEWEST_DRAWS,
+    ChartedDraws,
+    MaskLeaf,
+    MaskValues,
+    other_aspect,
+)
 from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, made_by_factory, sizes_apart
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_source, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
 from dataguard.lab.geometry.box_lines import line_of_boxes
-from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
+from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
 from dataguard.lab.geometry.charts import (
     CHARTS,
     MASK_RULES,
@@ -307,22 +314,8 @@ def run_masks(
         charted.reads,
         rule.__name__,
         reader.painter.label_pair,
-        _other_aspect(originals, rule),
+        other_aspect(originals, rule),
     )
-
-
-def _other_aspect(originals: Sequence[ChartedSample], is_mask: IsMask) -> str | None:
-    """The sizes of a mask and of images of its sample, if none of them has its ratio of sides."""
-    for sample in originals:
-        images = [image.size for image in sample.inputs if not is_mask(image)]
-        for height, width in (mask.size for mask in sample.inputs if is_mask(mask)):
-            if images and all(abs(width - height * w / h) > _SAME_ASPECT for h, w in images):
-                return f"masks of {width}x{height} and images of {images[0][1]}x{images[0][0]}"
-    return None
-
-
-_SAME_ASPECT = 2.0
-"""Pixels by which the width of a mask may differ from that of its image at the same height: sides are rounded."""
 
 
 def trace_masks(
@@ -404,11 +397,9 @@ def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], I
         originals = [sample for sample in reader.originals() if sample.inputs]
         masked = [sample for sample in originals if len(sample.inputs) > 1]
         enough = len(masked) == len(originals) or (len(masked) > 1 and _WITHOUT_MASK * len(masked) >= len(originals))
-        rule = mask_rule([sample.inputs for sample in masked]) if enough else None
-        if rule is not None:
+        if enough and (rule := mask_rule([sample.inputs for sample in masked])):
             return masked, rule
-        rule = pair_rule(reader, originals)
-        if rule is not None:
+        if rule := pair_rule(reader, originals):
             return originals, rule
     return [], None
 
@@ -489,17 +480,6 @@ def is_second(image: InputImage) -> bool:
 def _standardized(thumbnail: np.ndarray) -> np.ndarray:
     values = thumbnail.ravel() - thumbnail.mean()
     return np.asarray(values / max(float(np.linalg.norm(values)), 1e-12))
-
-
-def is_steady(sample: ChartedSample, again: ChartedSample) -> bool:
-    """Whether two draws of a sample read the same images, and differ in nothing but images."""
-    if [image.thumbnail.tobytes() for image in sample.inputs] != [image.thumbnail.tobytes() for image in again.inputs]:
-        return False
-    values = (
-        {path: leaf for path, leaf in iter_leaves(charted.value) if not is_image(leaf)} for charted in (sample, again)
-    )
-    first, second = ({path: describe(path, leaf).digest for path, leaf in leaves.items()} for leaves in values)
-    return first == second
 
 
 SIDE_RATIO = 1.5
