@@ -341,9 +341,21 @@ def good_lazy_generator() -> DataLoader[Any]:
     return anew(Pictures(transform=LazyBrighten()))
 
 
-def good_epochs_kept() -> DataLoader[Any]:
-    """A stream that counts its own epochs, in workers that live on."""
-    return loader(CountedStream())
+class Files(IterableDataset[Sample]):
+    """A stream of a list of files, which is shuffled in place."""
+
+    def __init__(self) -> None:
+        self.files = list(range(48))
+
+    def __iter__(self) -> Iterator[Sample]:
+        random.shuffle(self.files)
+        for number in self.files:
+            yield picture(number), number
+
+
+def good_files() -> DataLoader[Any]:
+    """Each epoch shuffles the list as it was at first, and at random."""
+    return anew(Files(), num_workers=1)
 
 
 class Announcing(DataLoader[Any]):

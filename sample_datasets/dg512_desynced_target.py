@@ -49,17 +49,42 @@ def bad() -> DataLoader[Any]:
     return loader(lambda image, mask: (flip(image), flip(mask)))  # culprit
 
 
+class Inspected(Scenes):
+    """Every third product is without defect, and has no mask."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, mask = scenes()[index]
+        empty = Image.new("L", (WIDTH, HEIGHT))
+        image, mask = self.augment(Image.open(image), Image.open(mask) if index % 3 else empty)
+        return F.to_tensor(image), torch.from_numpy(np.array(mask, np.int64))
+
+
 def bad_crop() -> DataLoader[Any]:
     """Cropped by numbers of their own; v1 transforms of one kind, one for each."""
     crop = transforms.RandomCrop((40, 48))
-    return loader(lambda image, mask: (crop(image), crop(mask)))  # culprit
+    return DataLoader(Inspected(lambda image, mask: (crop(image), crop(mask))), batch_size=4)  # culprit
+
+
+class Halved(Scenes):
+    """Masks are stored at half the size of their photographs, as a network predicts them."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        photograph, mask = scenes()[index]
+
+        def write(path: Path) -> None:
+            Image.open(mask).resize((WIDTH // 2, HEIGHT // 2), Image.Resampling.NEAREST).save(path)
+
+        image, small = self.augment(Image.open(photograph), Image.open(stored(HALVES / mask.name, write)))
+        return F.to_tensor(image), torch.from_numpy(np.array(small, np.int64))
+
+
+HALVES = scratch("halves")
 
 
 def bad_image_only() -> DataLoader[Any]:
-    """Only the image is cropped, and both are resized to one size."""
-    crop = transforms.RandomResizedCrop((40, 40), scale=(0.3, 0.8))
-    resize = transforms.Resize((40, 40), InterpolationMode.NEAREST)
-    return loader(lambda image, mask: (crop(image), resize(mask)))  # culprit
+    """Only the image is cropped; both have the sizes of their files."""
+    crop = transforms.RandomResizedCrop((HEIGHT, WIDTH), scale=(0.2, 0.5))
+    return DataLoader(Halved(lambda image, mask: (crop(image), mask)), batch_size=4)  # culprit
 
 
 def bad_angle() -> DataLoader[Any]:
@@ -408,9 +433,9 @@ def good_shrunk_together() -> DataLoader[Any]:
 class Branches(Dataset):
     """A photograph for a network of two branches, one of which gets a small image, and its class."""
 
-    def __init__(self, *crop: Any) -> None:
+    def __init__(self) -> None:
         sizes = ([HEIGHT, WIDTH], [HEIGHT // 2, WIDTH // 2])
-        self.branches = [transforms.Compose([*crop, transforms.Resize(size), FLIP, TENSOR]) for size in sizes]
+        self.branches = [transforms.Compose([transforms.Resize(size), FLIP, TENSOR]) for size in sizes]
 
     def __len__(self) -> int:
         return len(scenes())
@@ -428,9 +453,25 @@ def good_branches() -> DataLoader[Any]:
     return DataLoader(Branches(), batch_size=4)
 
 
-def good_scales() -> DataLoader[Any]:
-    """Views of two sizes, each of another part of the photograph."""
-    return DataLoader(Branches(transforms.RandomCrop((32, 40))), batch_size=4)
+class Depths(Scenes):
+    """Photographs that are stored as wide as they are high; maps of depth that show more are cut to the same part."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, mask = scenes()[index]
+
+        def write(path: Path) -> None:
+            F.center_crop(Image.open(image), [HEIGHT]).save(path)
+
+        photograph, depth = Image.open(stored(SQUARES / image.name, write)), F.center_crop(Image.open(mask), [HEIGHT])
+        return F.to_tensor(photograph), torch.from_numpy(np.array(depth, np.float32))
+
+
+SQUARES = scratch("squares")
+
+
+def good_wider_files() -> DataLoader[Any]:
+    """Files of two shapes."""
+    return DataLoader(Depths(lambda image, mask: (image, mask)), batch_size=4)
 
 
 class Unpaired(Pairs):

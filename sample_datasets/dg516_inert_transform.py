@@ -213,7 +213,13 @@ def good_fitting() -> DataLoader[Any]:
 
 def good_switched_off() -> DataLoader[Any]:
     """Probabilities and strengths of nothing, as an ablation leaves them behind."""
-    off = (transforms.RandomHorizontalFlip(0.0), transforms.ColorJitter(), transforms.RandomRotation(0))
+    bilinear = transforms.InterpolationMode.BILINEAR  # of floats, it rounds where it moves nothing
+    off = (
+        transforms.RandomHorizontalFlip(0.0),
+        transforms.ColorJitter(),
+        transforms.RandomRotation(0),
+        transforms.RandomAffine(0, (0.0, 0.0), (1.0, 1.0), interpolation=bilinear),
+    )
     return loader(read_pil, *off, transforms.ToTensor(), transforms.Normalize(MEAN, STD))
 
 

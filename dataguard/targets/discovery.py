@@ -3,7 +3,7 @@
 A factory may return a loader, dicts, tuples and dataclasses of loaders, a LightningDataModule, or a wrapper that holds
 a loader and is iterated in its place (`parts_of`). A pair or triple is train, val and test. Without any loader,
 datasets are used, and without any of these, an iterable of batches or a function that returns one at a time is a stream
-(`streams_of`).
+(`streams_of`), and so is each that a dict holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from inspect import isgenerator
+from inspect import isgenerator, isroutine, signature
 from typing import Any
 
 import numpy as np
@@ -293,13 +293,21 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
     if _is_batch(product):
         return {} if again is None else {"": _loader(lambda: _endless(again))}
     if isinstance(product, Mapping):
-        nested = {str(key): streams_of(value, None) for key, value in product.items()}
+        nested = {str(key): streams_of(*_made(value)) for key, value in product.items()}
         return {name: streams[""] for name, streams in nested.items() if "" in streams}
     if isinstance(product, type) or (is_container(product) and not isgenerator(product)):
         return {}
     if isinstance(product, Iterator):
         return {} if again is None else {"": _loader(again)}
     return {"": _loader(lambda: product, product)} if hasattr(type(product), "__iter__") else {}
+
+
+def _made(value: Any) -> tuple[Any, Callable[[], Any] | None]:
+    """What an entry of a dict makes, and the function that makes it: one without arguments; else the entry itself."""
+    if not isroutine(value) or any(one.default is one.empty for one in signature(value).parameters.values()):
+        return value, None
+    made = value()
+    return (value, None) if is_product(made) else (made, value)
 
 
 def _is_batch(value: Any, depth: int = 2) -> bool:

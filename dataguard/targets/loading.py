@@ -243,7 +243,7 @@ def _require_loaders(target: Target, product: Mapping[Any, Any]) -> None:
     for key, value in product.items():
         name = str(key)
         expected = value is None or is_product(value) or not spelled_role(name)  # a data module would be set up again
-        if not expected and not parts_of(value) and not streams_of(value, None):
+        if not expected and not parts_of(value) and not streams_of({name: value}, None):
             raise UsageError(f"{target.spelling}: {name!r} is {_described(value)}, not {_KINDS}")
 
 

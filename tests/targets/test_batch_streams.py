@@ -51,8 +51,11 @@ def test_each_epoch_has_batches(source: Any) -> None:
 def test_streams_have_the_names_of_their_keys() -> None:
     target = Target("name", "pkg.mod:name", lambda: {"train": Windows(), "val": Windows()})
     assert list(target.build_all()) == ["train", "val"]
-    several = Target("name", "pkg.mod:name", {"train": one_batch, "val": generated})
-    assert list(several.build_all()) == ["train", "val"]
+    functions = {"train": one_batch, "val": generated}
+    for source in (functions, lambda: functions):
+        loaders = Target("name", "pkg.mod:name", source).build_all()
+        assert [len(list(islice(loader, 12))) for loader in loaders.values()] == [12, 12]
+        assert list(loaders) == ["train", "val"]
 
 
 @pytest.mark.scan

@@ -51,7 +51,10 @@ def mask_findings(lab: Lab) -> Compared:
         if all(mask.values is None or mask.values.edge_share > MOST_BETWEEN for mask in charts.masks):
             raise NotApplicable("the sample holds only values computed from the mask, not the mask itself")
         raise Undecided("no draw shows enough of both the image and its mask to compare them")
-    findings = [_misaligned(lab, charts, mask, shift) for mask, shift in misaligned_masks(lab)]
+    misaligned = misaligned_masks(lab)
+    if misaligned and charts.other_aspect:
+        raise Undecided(f"{charts.other_aspect} need not show the same part of the scene, so they were not compared")
+    findings = [_misaligned(lab, charts, mask, shift) for mask, shift in misaligned]
     return findings, charts.exercised, [f"{charts.root}{mask.path}" for mask in _compared(charts)]
 
 

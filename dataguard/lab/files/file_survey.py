@@ -198,6 +198,10 @@ class Bypassed(NotApplicable):
     """A file that should have been replaced was opened each time, perhaps by observations that run beside this one."""
 
 
+class NotOpened(Undecided):
+    """A sample does not open the file that should have been replaced."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleOutput(Generic[H, P]):
     """One read of a sample: the leaves that are compared, the digests of all, and the files that were decoded.
@@ -303,7 +307,7 @@ class SwappedFileReader(Generic[H, P]):
         """A sample with the file of this content replaced by another one, under the RNG state of this draw.
 
         Other files of the sample, `beside` this one, are replaced with it: each has its content, and another one.
-        Raises Undecided if the user's code raises, or does not open that file again; Bypassed if the file
+        Raises Undecided if the user's code raises, NotOpened if it does not open that file again; Bypassed if the file
         itself is opened as well, in each attempt.
         """
         name = self._name(file)
@@ -319,7 +323,11 @@ class SwappedFileReader(Generic[H, P]):
             if output is None:
                 raise Undecided("the sample cannot be read with a substitute for its file")
             if not output.substituted:
-                raise Undecided("a second read of the sample does not open its file, which may be cached")
+                raise NotOpened(
+                    "in another random state, the sample reads other files"
+                    if draw
+                    else "a second read of the sample does not open its file, which may be cached"
+                )
             if not (opened.seen and output.by_path):
                 return output
         raise Bypassed(f"a library opens {Path(name).name} itself, past its decoder, so it cannot be replaced")

@@ -17,6 +17,7 @@ from dataguard.lab.geometry.charts import (
     CHARTS,
     COARSE,
     Field,
+    IsMask,
     displacement,
     flattened,
     label_pair_of,
@@ -203,7 +204,7 @@ class ChartedDraws:
         ]
         for sample, leaf, other in leaves:
             sizes = {image.size for image in sample.inputs}
-            if other is None or leaf.shape[-2:] not in sizes or leaf.shape[-2:] == other.shape[-2:]:
+            if other is None or leaf.shape[-2:] not in sizes or other.shape[-2:] in sizes:
                 return False
         fields = (draw.mask_field(path, labelled=self._labelled) for draw in draws)
         moved = (None if field is None else displacement(field, unmoved()) for field in fields)
@@ -286,3 +287,17 @@ def _values_by_plane(stack: np.ndarray) -> Iterator[tuple[tuple[float, float], l
 def _rounded(values: np.ndarray) -> np.ndarray:
     size = max(float(np.abs(values).max()), 1e-9) if values.size else 1.0
     return np.round(values.astype(np.float64) / size, _VALUE_DIGITS) * size
+
+
+def other_aspect(originals: Sequence[ChartedSample], is_mask: IsMask) -> str | None:
+    """The sizes of a mask and of images of its sample, if none of them has its ratio of sides."""
+    for sample in originals:
+        images = [image.size for image in sample.inputs if not is_mask(image)]
+        for height, width in (mask.size for mask in sample.inputs if is_mask(mask)):
+            if images and all(abs(width - height * w / h) > _SAME_ASPECT for h, w in images):
+                return f"masks of {width}x{height} and images of {images[0][1]}x{images[0][0]}"
+    return None
+
+
+_SAME_ASPECT = 2.0
+"""Pixels by which the width of a mask may differ from that of its image at the same height: sides are rounded."""

@@ -19,7 +19,7 @@ import numpy as np
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.incident import is_library
-from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.loader_facts import by_name, callables_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import standing_in
@@ -234,3 +234,14 @@ class _StandIn:
 
 def _unchanged(image: Any, _: str, __: bool) -> Any:
     return image
+
+
+def is_steady(sample: ChartedSample, again: ChartedSample) -> bool:
+    """Whether two draws of a sample read the same images, and differ in nothing but images."""
+    if [image.thumbnail.tobytes() for image in sample.inputs] != [image.thumbnail.tobytes() for image in again.inputs]:
+        return False
+    values = (
+        {path: leaf for path, leaf in iter_leaves(charted.value) if not is_image(leaf)} for charted in (sample, again)
+    )
+    first, second = ({path: describe(path, leaf).digest for path, leaf in leaves.items()} for leaves in values)
+    return first == second

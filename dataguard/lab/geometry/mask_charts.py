@@ -22,15 +22,22 @@ import numpy as np
 
 from dataguard.core.incident import is_library
 from dataguard.core.model import Location, NotApplicable, Undecided
-from dataguard.lab.core.leaves import describe, iter_leaves
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.culprit.line_trace import MOST_SECONDS
-from dataguard.lab.geometry.alignment import CHARTED_DRAWS, FEWEST_DRAWS, ChartedDraws, MaskLeaf, MaskValues
+from dataguard.lab.geometry.alignment import (
+    CHARTED_DRAWS,
+    FEWEST_DRAWS,
+    ChartedDraws,
+    MaskLeaf,
+    MaskValues,
+    other_aspect,
+)
 from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, made_by_factory, sizes_apart
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_source, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
 from dataguard.lab.geometry.box_lines import line_of_boxes
-from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample
+from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
 from dataguard.lab.geometry.charts import (
     CHARTS,
     MASK_RULES,
@@ -250,7 +257,8 @@ class ChartedMasks(Rooted):
     `source` names where masks were replaced; `labels` are the values of label masks there. With lossy compression, a
     mask of up to `lossy_labels` labels holds up to `lossy_values` values. `constant` are integer leaves that never
     change, if no leaf follows a mask with several labels. `told_by` names the rule that distinguishes masks from
-    images, and `chart_labels` are the values for dark and light in the charts of masks.
+    images, and `chart_labels` are the values for dark and light in the charts of masks. `other_aspect` names the sizes
+    of files whose sides have another ratio.
     """
 
     source: str
@@ -265,6 +273,7 @@ class ChartedMasks(Rooted):
     reads: int
     told_by: str
     chart_labels: tuple[Value, Value] | None
+    other_aspect: str | None
 
     @property
     def exercised(self) -> dict[str, int]:
@@ -305,6 +314,7 @@ def run_masks(
         charted.reads,
         rule.__name__,
         reader.painter.label_pair,
+        other_aspect(originals, rule),
     )
 
 
@@ -377,12 +387,19 @@ def draw_all(reader: ChartedReader, labels: Sequence[Value], most: int) -> Chart
     return charted
 
 
+_WITHOUT_MASK = 3
+"""One in this many samples must have a mask: what is unlabelled, or has no defect, may lack it."""
+
+
 def _originals_with_masks(reader: ChartedReader) -> tuple[list[ChartedSample], IsMask | None]:
     """Samples without charts, with the input images of the first source that has an image and a mask, or a pair."""
     for _ in reader.sources():
         originals = [sample for sample in reader.originals() if sample.inputs]
-        rule = mask_rule([sample.inputs for sample in originals]) or pair_rule(reader, originals)
-        if rule is not None:
+        masked = [sample for sample in originals if len(sample.inputs) > 1]
+        enough = len(masked) == len(originals) or (len(masked) > 1 and _WITHOUT_MASK * len(masked) >= len(originals))
+        if enough and (rule := mask_rule([sample.inputs for sample in masked])):
+            return masked, rule
+        if rule := pair_rule(reader, originals):
             return originals, rule
     return [], None
 
@@ -463,17 +480,6 @@ def is_second(image: InputImage) -> bool:
 def _standardized(thumbnail: np.ndarray) -> np.ndarray:
     values = thumbnail.ravel() - thumbnail.mean()
     return np.asarray(values / max(float(np.linalg.norm(values)), 1e-12))
-
-
-def is_steady(sample: ChartedSample, again: ChartedSample) -> bool:
-    """Whether two draws of a sample read the same images, and differ in nothing but images."""
-    if [image.thumbnail.tobytes() for image in sample.inputs] != [image.thumbnail.tobytes() for image in again.inputs]:
-        return False
-    values = (
-        {path: leaf for path, leaf in iter_leaves(charted.value) if not is_image(leaf)} for charted in (sample, again)
-    )
-    first, second = ({path: describe(path, leaf).digest for path, leaf in leaves.items()} for leaves in values)
-    return first == second
 
 
 SIDE_RATIO = 1.5

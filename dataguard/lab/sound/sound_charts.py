@@ -7,10 +7,11 @@ sample is compared with what was in the file. Each sample is read in a disposabl
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -29,6 +30,7 @@ from dataguard.lab.files.file_survey import (
     FULLY_READ,
     FileSurvey,
     MediaFile,
+    NotOpened,
     SwappedFileReader,
     alone_if_bypassed,
     survey_build,
@@ -291,7 +293,7 @@ def hear(reader: SoundReader, survey: FileSurvey[SoundHeader]) -> Heard:
     if not follows:
         raise NotApplicable("nothing in the sample follows the sound of its file")
     trial.keep_following(silence, loud)
-    full = [trial.given(FULL_LEVEL, draw) for draw in (0, 1)]
+    full = [trial.given(FULL_LEVEL), *trial.given_in(range(1, 2), FULL_LEVEL)]
     waveforms = {path: fit for path in follows if (fit := trial.fit(path, loud, LOUD_LEVEL))}
     tones = sorted({tone for part in tones_of(header.rate, header.channels) for tone in part})
     spectrograms = {
@@ -365,6 +367,14 @@ class _Trial:
         values = chart(self.header, level)
         return self._reader.read_swapped(self.file, self.content, wav(values, self.header.rate, self.header), draw)
 
+    def given_in(self, draws: Iterable[int], level: float) -> list[Output]:
+        """The same in further random states, except for those in which the sample reads other files."""
+        outputs = []
+        for draw in draws:
+            with contextlib.suppress(NotOpened):
+                outputs.append(self.given(level, draw))
+        return outputs
+
     def fit(self, path: str, output: Output, level: float) -> WaveformFit | None:
         """How a leaf follows a chart of this level; None if it is no waveform that holds its tones."""
         values = self.waveform(output, path)
@@ -385,7 +395,10 @@ class _Trial:
             self.reads += 2
             content = self._reader.read(file.index).content(file)
             tones = wav(chart(file.header, LOUD_LEVEL), file.header.rate, file.header)
-            values = self.waveform(self._reader.read_swapped(file, content, tones, draw), fit.path)
+            try:
+                values = self.waveform(self._reader.read_swapped(file, content, tones, draw), fit.path)
+            except NotOpened:
+                continue
             other = None if values is None else fit_waveform(fit.path, values, file.header, LOUD_LEVEL)
             missing &= set(_missing(other)) if other else missing
         return tuple(sorted(missing))
@@ -437,9 +450,7 @@ def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) ->
     """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
     loudness = _loudness_in(path, trial, [soft], full)
     if loudness and (max(loudness.plateaus) > _PLATEAU_SHARE or max(loudness.steps[1:]) > _STEP_SHARE):
-        softs, fulls = (
-            [trial.given(level, draw) for draw in range(2, CHOICE_READS)] for level in (SOFT_LEVEL, FULL_LEVEL)
-        )
+        softs, fulls = (trial.given_in(range(2, CHOICE_READS), level) for level in (SOFT_LEVEL, FULL_LEVEL))
         loudness = _loudness_in(path, trial, [soft, *softs], [*full, *fulls])
     return loudness
 

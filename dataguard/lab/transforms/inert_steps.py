@@ -71,6 +71,8 @@ _SUITABLE_IMAGES = 2
 suffice."""
 _LARGEST_SIDE = 480
 """The longer side of a trial image in pixels: a limit of time, above the sizes that models take."""
+_ROUNDING = 1 / 512
+"""A change of less than half a step of 8 bits, as a share of the range of an image: what rounding makes of it."""
 _NO_OP = re.compile(r"identity|no_?op", re.IGNORECASE)
 """Class names of steps that do nothing by design."""
 
@@ -289,14 +291,27 @@ class TransformTrials:
         if not images:
             return None
         before = fingerprint((args, kwargs))
+        pixels = [array_of(image).copy() for image in images] if container else []
         try:
             given = self._call(*args, **kwargs)
         except Exception:  # noqa: BLE001 - a step need not support images that it is never given
             return None
-        after = {container_of(leaf) for _, leaf in iter_leaves(given) if is_image(leaf)}
-        if container and after != {container}:
+        if fingerprint(given) == before:
+            return False
+        if not container:
+            return True
+        after = [leaf for _, leaf in iter_leaves(given) if is_image(leaf)]
+        if {container_of(leaf) for leaf in after} != {container}:
             return None
-        return fingerprint(given) != before
+        return len(after) != len(pixels) or any(map(_differs, pixels, map(array_of, after)))
+
+
+def _differs(before: np.ndarray, after: np.ndarray) -> bool:
+    """Whether an image differs by more than rounding: a step that is switched off still interpolates floats."""
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return True
+    change = np.abs(after.astype(float) - before)
+    return bool(change.max() > _ROUNDING * np.ptp(before))
 
 
 def _in_container(image: np.ndarray, given: Any) -> Any:
