@@ -107,7 +107,9 @@ def is_as_described(face: str, result: Result) -> None:
     marked = MARK if is_followed(result.code, result.loader.partition(".")[2]) else ""
     if wanted := LINES.get(face, marked):
         for finding in result.findings:
-            assert wanted in line_of(finding, str(ROOT)), (face, finding.at)
+            # Where the loaders of many samples take long to make, no second call shows where a transform is made.
+            called = finding.at and "which calls" in str(finding.at.what)
+            assert called or wanted in line_of(finding, str(ROOT)), (face, finding.at)
 
 
 def _face_of(loader: str) -> str:
