@@ -12,7 +12,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from inspect import isgenerator, isroutine, signature
+from inspect import isfunction, isgenerator, signature
 from typing import Any
 
 import numpy as np
@@ -304,7 +304,7 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
 
 def _made(value: Any) -> tuple[Any, Callable[[], Any] | None]:
     """What an entry of a dict makes, and the function that makes it: one without arguments; else the entry itself."""
-    if not isroutine(value) or any(one.default is one.empty for one in signature(value).parameters.values()):
+    if not isfunction(value) or any(one.default is one.empty for one in signature(value).parameters.values()):
         return value, None
     made = value()
     return (value, None) if is_product(made) else (made, value)

@@ -167,8 +167,8 @@ class Script:
         """Say so if the user's own loop begins its first epoch without a call of `set_epoch` of its sampler."""
         sampler = getattr(loader, "sampler", None)
         shuffles = isinstance(sampler, DistributedSampler) and sampler.shuffle
-        caller = next(frame for frame in frames if frame.f_code.co_filename != __file__)
-        if shuffles and sampler not in self._told and _is_own(caller):
+        caller = next((frame for frame in frames if frame.f_code.co_filename != __file__), None)
+        if shuffles and sampler not in self._told and caller and _is_own(caller):
             name = next((name for name, one in (self._found or {}).items() if one is loader), "the loader")
             self.notes.append(
                 f"{self.path} had not called set_epoch of the {type(sampler).__name__} of {name} before its first "

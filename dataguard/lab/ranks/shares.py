@@ -198,7 +198,8 @@ def draw_shares(build: Callable[..., Loader], facts: LoaderFacts) -> DealtIndice
 
 
 def _whole_numbers(loader: Loader) -> Numbers:
-    return frozenset((name, value) for name, value in vars(iterated(loader)).items() if type(value) is int)
+    held = getattr(iterated(loader), "__dict__", {})
+    return frozenset((name, value) for name, value in held.items() if type(value) is int)
 
 
 def _set_since(before: Numbers, loader: Loader) -> Numbers:
