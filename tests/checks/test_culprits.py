@@ -15,7 +15,7 @@ from dataguard.checks import CATALOGUE
 from dataguard.core.model import Check
 from dataguard.lab.culprit.construction import Blamed, place_of_part, selects
 from dataguard.lab.culprit.drawing_part import line_of_own_part, steps_that_draw
-from dataguard.lab.culprit.source_flow import left_over, selection
+from dataguard.lab.culprit.source_flow import endless_loop, left_over, selection
 from tests.support.culprits import MARK, is_followed, line_of, source_at
 from tests.support.recordings import Recording, recordings, verdict_of
 
@@ -95,6 +95,30 @@ def test_a_stream_loses_samples_where_it_selects(stream: IterableDataset[int]) -
     place = selection(stream)
     assert place
     assert MARK in source_at(Path(place[0]), place[1])
+
+
+class Forever(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        while True:  # culprit
+            for number in range(4):
+                if number == 3:
+                    break
+                yield number
+
+
+class Until(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            yield from range(4)
+            if random.random() < 0.5:
+                return
+
+
+def test_a_loop_that_nothing_leaves_never_ends() -> None:
+    place = endless_loop(Forever())
+    assert place
+    assert MARK in source_at(Path(place[0]), place[1])
+    assert endless_loop(Until()) is endless_loop(Whole()) is None
 
 
 def test_a_buffer_is_left_over_unless_it_is_drained() -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.rewrites import cut, rewritten
+from dataguard.checks.streams.sources import not_ended
 from dataguard.core.incident import observed_or_none
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.core.loader_facts import LoaderFacts
@@ -38,7 +39,7 @@ def dg403_singleton_batch(lab: Lab) -> Judgement:
         raise NotApplicable("len(dataset) is too large: see DG301")
     sizes = epoch.sizes or (tuple(batch.size for batch in epoch.batches) if epoch.whole else None)
     if sizes is None:
-        raise Undecided("the stream was not read to its end, so its last batches are unknown: use --all")
+        raise not_ended(lab, "the stream was not read to its end, so its last batches are unknown: use --all")
     single = _first_single(sizes)
     ranks = () if single is not None else _ranks(lab)
     coverage = Coverage({"batches": len(sizes)} | ({"ranks": len(ranks)} if ranks else {}))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.rewrites import even_parts, rewritten
-from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, Undecided
+from dataguard.checks.streams.sources import not_ended
+from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def dg203_uneven_ranks(lab: Lab) -> Judgement:
     shards = lab.ranks.shards()
     batches = [share.batches for share in shards.ranks]
     if not all(share.finished for share in shards.ranks):
-        raise Undecided(f"the ranks yield more than {max(batches)} batches: use --all to read them to the end")
+        raise not_ended(lab, f"the ranks yield more than {max(batches)} batches: use --all to read them to the end")
     least, most = min(batches), max(batches)
     if least < most:
         first, last = batches.index(least), batches.index(most)

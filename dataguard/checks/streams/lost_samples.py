@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, repeat, starmap
 from typing import TYPE_CHECKING, Any
 
-from dataguard.checks.streams.sources import read_from
+from dataguard.checks.streams.sources import not_ended, read_from
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Location, NotApplicable, Undecided
 from dataguard.stats.coincidence import CERTAIN
@@ -46,8 +46,19 @@ class Loss:
     alone: int = 0
 
 
+class NotEnded(Undecided):
+    """A stream was not read to its end."""
+
+
 def streamed_losses(lab: Lab, exercised: dict[str, int]) -> Iterator[tuple[Loss, str]]:
     """What the workers of one process lose, and then what ranks do."""
+    try:
+        yield from _streamed_losses(lab, exercised)
+    except NotEnded as reason:
+        raise not_ended(lab, str(reason)) from None
+
+
+def _streamed_losses(lab: Lab, exercised: dict[str, int]) -> Iterator[tuple[Loss, str]]:
     shares, workers, ranks = lab.streams.shares, lab.facts.num_workers, lab.ranks.declared
     own = lab.streams.own_reads if lab.facts.own else None
     if own:
@@ -320,7 +331,7 @@ def _loss_before_the_end(several: Callable[..., StreamTrace], single_process: Ca
             lost = [position for position in range(horizon) if position not in read_positions]
             first = single.shown(lost[0], order[lost[0]]) if lost else None
             return Loss(len(lost), horizon, bool(lost), first)
-    raise Undecided(f"the stream has more than {shared.total} samples: raise --samples or use --all")
+    raise NotEnded(f"the stream has more than {shared.total} samples: raise --samples or use --all")
 
 
 def _by_each_means(

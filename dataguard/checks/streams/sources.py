@@ -1,11 +1,14 @@
-"""Samples of a stream whose content is random, recognised by what they are read from. Standard library only."""
+"""Where the samples of a stream come from, if their content is random, and whether they end. Standard library only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dataguard.core.model import DataguardError, NotApplicable, Undecided
+
 if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
     from dataguard.lab.streams.stream_trace import StreamTrace
 
 RANDOM_SHARE = 0.5
@@ -29,3 +32,9 @@ def read_from(
         return None
     shared = several(seeded=False, sources=True, **asked)
     return (shared, known) if shared.known >= KNOWN_SHARE else None
+
+
+def not_ended(lab: Lab, reason: str) -> DataguardError:
+    """Why nothing can be said of the end of a stream that was not read so far: it has none, or the reason."""
+    loop = lab.places.endless_loop
+    return NotApplicable(f"the stream never ends: `while True` in {loop}") if loop else Undecided(reason)

@@ -97,6 +97,27 @@ def left_over(thing: Any) -> Place | None:
     return None
 
 
+def endless_loop(thing: Any) -> Place | None:
+    """The `while True` of an object's own `__iter__` that nothing leaves, after which no code is reached."""
+    method = method_of(type(thing).__mro__, "__iter__")
+    loops = (node for node in method.tree.body if isinstance(node, ast.While)) if method else ()
+    for loop in loops:
+        constant = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
+        if constant and method and not any(map(_leaves, loop.body)):
+            return method.at(loop)
+    return None
+
+
+def _leaves(statement: ast.AST, *, inside: bool = False) -> bool:
+    """Whether a statement of a loop may end it: `break`, unless it is `inside` another loop, or `return`."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return False
+    if isinstance(statement, ast.Return) or (isinstance(statement, ast.Break) and not inside):
+        return True
+    inside = inside or isinstance(statement, ast.For | ast.While)
+    return any(_leaves(node, inside=inside) for node in ast.iter_child_nodes(statement))
+
+
 def iteration(thing: Any) -> Place | None:
     """The loop of an object's own `__iter__`, or else where it yields or returns."""
     method = method_of(type(thing).__mro__, "__iter__")

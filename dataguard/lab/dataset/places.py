@@ -149,6 +149,11 @@ class CulpritPlaces:
         return self._in_source("left over", [source_flow.left_over], self._order_of)
 
     @property
+    def endless_loop(self) -> Location | None:
+        """The loop of a stream that never ends, if its source says so."""
+        return self._in_source("endless loop", [source_flow.endless_loop], self._order_of)
+
+    @property
     def order(self) -> Location | None:
         """The loop of the sampler's own `__iter__`, or its `set_epoch`, if it has only that."""
         finds: list[FindPlace] = [source_flow.iteration, partial(source_flow.defined, name="set_epoch")]
