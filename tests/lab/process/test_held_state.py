@@ -22,6 +22,7 @@ from dataguard.engine import scan
 from dataguard.settings.settings import Settings
 from tests.loaders.held import known
 from tests.loaders.held.kinds import Kind
+from tests.support.faces import todays
 
 pytestmark = [
     pytest.mark.scan,
@@ -73,7 +74,7 @@ def _installed(names: tuple[str, ...]) -> tuple[str, ...]:
     return there
 
 
-@pytest.mark.parametrize("names", GROUPS, ids=" ".join)
+@pytest.mark.parametrize("names", todays(GROUPS, turns=2), ids=" ".join)
 def test_it_works_in_plain_torch_and_no_observation_says_otherwise(names: tuple[str, ...], place: Path) -> None:
     names = _installed(names)
     plain = _in_plain_torch(names, place.parent / "plain")

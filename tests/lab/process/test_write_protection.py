@@ -25,6 +25,7 @@ from dataguard.core.model import Status
 from dataguard.lab.process import write_protection
 from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.process.write_protection import allow_writes, forbid_writes
+from tests.support.faces import todays
 
 PIXELS = np.zeros((4, 4, 3), np.uint8)
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -232,7 +233,7 @@ USES: dict[str, tuple[Callable[[Any, int, np.ndarray], object], Status]] = {
 
 
 @pytest.mark.scan
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", todays(USES, turns=2))
 def test_what_samples_store_at_each_read_stays_as_it_was(use: str, tmp_path: Path) -> None:
     if not in_fork(lambda: write_protection._restricted([tmp_path])):
         pytest.skip("this kernel has no Landlock")
