@@ -30,13 +30,6 @@ pytestmark = pytest.mark.scan
 GONE_WITHIN = 8.0
 """Seconds within which everything is gone after the reporting process was killed."""
 
-KILLED = [
-    (signal.SIGINT, os.kill),
-    (signal.SIGINT, os.killpg),
-    (signal.SIGTERM, os.killpg),
-    (signal.SIGKILL, os.kill),
-]
-
 
 class TestInterruptions:
     """The reporting process is interrupted or killed while a loader with daemons hangs."""

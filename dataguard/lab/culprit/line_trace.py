@@ -345,7 +345,8 @@ class LineTrace:
 
 def _is_transform(value: Any) -> bool:
     """Whether this is a library's object that is called with samples."""
-    return not isinstance(value, type) and callable(value) and _is_of_library(type(value))  # type: ignore[arg-type] # classes can be hashed
+    kind: Any = type(value)
+    return not isinstance(value, type) and callable(value) and _is_of_library(kind)
 
 
 @cache

@@ -105,7 +105,7 @@ def test_files_of_every_kind_are_observed() -> None:
 def test_photographs_of_other_packages_are_observed() -> None:
     for package in ("skimage", "sklearn"):
         pytest.importorskip(package)
-    report = scan("tests.loaders.photographs:loaders", Settings(select=("DG001", "DG505", "DG506", "DG508", "DG510")))
+    report = scan("tests.loaders.photographs:loaders", Settings(select=("DG001", "DG5")))
     failed = {(result.loader, result.code) for result in report.results if result.findings}
     assert failed == {("orientation_ignored", "DG508"), ("bgr", "DG505"), ("divided_twice", "DG506")}
     found = {result.code: result for result in report.results if result.loader == "orientation_applied"}

@@ -22,7 +22,7 @@ from dataguard.engine import scan
 from dataguard.settings.settings import Settings
 from tests.loaders.held import known
 from tests.loaders.held.kinds import Kind
-from tests.support.faces import todays
+from tests.support.faces import EVERY_FACE, todays
 
 pytestmark = [
     pytest.mark.scan,
@@ -30,7 +30,6 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).parents[3]
-EVERY_FACE = "DATAGUARD_EVERY_FACE" in os.environ
 SPREAD = (
     *("relative_seek", "duplicated_descriptor", "named_temporary_file", "cache_file", "flocked", "flocked_shared"),
     *("named_folder", "sqlite_file", "zip_file", "finalizer", "destructor", "file_in_circle"),
