@@ -23,9 +23,9 @@ _CLEANUP_SECONDS = 3.0
 does not return."""
 
 
-def adopt_orphans() -> None:
-    """Make this process the parent of every orphaned descendant, so that none escapes (Linux)."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+def adopt_orphans(adopt: bool = True) -> None:
+    """Make this process the parent of every orphaned descendant, so that none escapes, or no longer (Linux)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
 
 
 def die_with_parent(parent: int) -> None:
@@ -173,6 +173,16 @@ def end_fork(pid: int) -> None:
                 with contextlib.suppress(OSError):
                     kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def reap_children() -> None:
+    """Take the exit status of every child that has ended, orphans that were adopted too.
+
+    They would be left to process 1, which in a container often waits for nobody: then they stay in its table.
+    """
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def end_cleanup_processes() -> None:

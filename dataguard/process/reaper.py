@@ -22,7 +22,13 @@ from typing import Protocol
 
 from dataguard.process import shm_cleanup
 from dataguard.process.launcher import command
-from dataguard.process.process_tree import adopt_orphans, end_cleanup_processes, end_descendants, wait_for_children
+from dataguard.process.process_tree import (
+    adopt_orphans,
+    end_cleanup_processes,
+    end_descendants,
+    reap_children,
+    wait_for_children,
+)
 from dataguard.process.shm_cleanup import SharedTensors
 
 LOG = "host.log"
@@ -108,6 +114,7 @@ def _observe(folder: Path, start: Callable[[], Process], tensors: SharedTensors,
     shm_cleanup.remove_created(folder / CREATIONS, tensors.before)
     with contextlib.suppress(OSError):
         status = str(host.wait())  # 0 when it was stopped from here
+        reap_children()
         os.write(sys.stdout.fileno(), "".join(f"{line}\n" for line in (status, *shm_cleanup.left_in(folder))).encode())
     while not _dismissed(reporter, _GLANCE):  # the reporting process may want to read the log
         pass

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from xml.etree import ElementTree
 
 import psutil
@@ -15,6 +16,7 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.core.model import PREVENTED, Check, Result, Status
 from dataguard.process.launcher import ADDRESS
+from dataguard.process.process_tree import adopt_orphans
 from dataguard.process.session import Session
 from dataguard.settings.settings import Settings
 from tests.support.pytest_runs import LOADED, OWN_TESTS, PLUGIN, hosts, ids, run
@@ -22,10 +24,18 @@ from tests.support.pytest_runs import LOADED, OWN_TESTS, PLUGIN, hosts, ids, run
 pytest_plugins = ["pytester"]
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _orphans_are_kept() -> Iterator[None]:
+    """Keep orphans that have ended, as process 1 of many a container does: nobody waits for them."""
+    adopt_orphans()
+    yield
+    adopt_orphans(False)
+
+
 def assert_nothing_is_left(place: pytest.Pytester) -> None:
-    deadline = time.monotonic() + 5  # one that observed is killed with the process above it, a moment later
-    while any(psutil.pid_exists(pid) for pid, _ in hosts(place)):
-        assert time.monotonic() < deadline
+    deadline = time.monotonic() + 20  # one that observed is killed with the process above it, a moment later
+    while left := [psutil.Process(pid) for pid, _ in hosts(place) if psutil.pid_exists(pid)]:
+        assert time.monotonic() < deadline, left
         time.sleep(0.05)
 
 
