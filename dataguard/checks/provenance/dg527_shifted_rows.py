@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dataguard.lab.lab import Lab
-    from dataguard.lab.provenance.origins import LeafRows, RowOrigins
+    from dataguard.lab.rows.origins import LeafRows, RowOrigins
 
 FEWEST_SAMPLES = 3
 """Samples that show a constant offset; all but one must, since the first or last sample may be padded."""

@@ -9,7 +9,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, No
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.provenance.window_rows import InputRows, Window
+    from dataguard.lab.rows.window_rows import InputRows, Window
 
 FEWEST_INPUT_ROWS = 2
 """Rows of an input below which it is no window: then the target may be another column of the same row."""

@@ -21,7 +21,7 @@ from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.provenance.origins import Refit
+    from dataguard.lab.rows.origins import Refit
     from dataguard.lab.splits.tables import Column, Table
     from dataguard.lab.subject import Subject
 

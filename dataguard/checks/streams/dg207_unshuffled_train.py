@@ -18,12 +18,12 @@ from dataguard.core.model import (
     Undecided,
     without_empty,
 )
-from dataguard.lab.provenance.origins import FILES
+from dataguard.lab.rows.origins import FILES
 from dataguard.stats.coincidence import ORDERED
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.provenance.origins import OwnOrder
+    from dataguard.lab.rows.origins import OwnOrder
 
 
 @check("DG207", "unshuffled-train", Severity.WARNING)

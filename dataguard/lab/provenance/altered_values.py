@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.leaves import array_of, is_pillow
-from dataguard.lab.provenance.row_changes import range_of
-from dataguard.lab.provenance.stores import MOST_BYTES
+from dataguard.lab.rows.row_changes import range_of
+from dataguard.lab.rows.stores import MOST_BYTES
 
 CELLS = 4
 """Into how many parts each of the two longest axes of an array or image is divided: 16 parts distinguish halves,

@@ -20,12 +20,12 @@ import numpy as np
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import Index, key_of
 from dataguard.lab.process.write_protection import forbid_writes
-from dataguard.lab.provenance.origins import SEVERAL_ROWS, LeafRows
 from dataguard.lab.provenance.reads_seen import ReadLog, trace_reads
-from dataguard.lab.provenance.row_groups import GroupStore, RowGroups, find_groups, median_length, words_of
-from dataguard.lab.provenance.rows_changed import RowTracer, Values, differs, values_of
-from dataguard.lab.provenance.stores import FIRST_AXES, Axes
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import SEVERAL_ROWS, LeafRows
+from dataguard.lab.rows.row_groups import GroupStore, RowGroups, find_groups, median_length, words_of
+from dataguard.lab.rows.rows_changed import RowTracer, Values, differs, values_of
+from dataguard.lab.rows.stores import FIRST_AXES, Axes
 
 SPREAD = 16
 """Samples that say how many groups an ordinary one holds."""

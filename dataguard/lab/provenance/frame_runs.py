@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.file_names import FileName, is_number, listed, words_of
-from dataguard.lab.provenance.origins import SampleReads
+from dataguard.lab.rows.origins import SampleReads
 
 FEWEST_POSITIONS = 3
 """Two files are in one of two orders anyway."""

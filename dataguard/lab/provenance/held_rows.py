@@ -18,17 +18,17 @@ from dataguard.core.model import DataguardError, Undecided
 from dataguard.lab.core.records import Index, plain_index
 from dataguard.lab.process.write_protection import WriteRefused
 from dataguard.lab.provenance.boundaries import GroupSearch, find_crossings
-from dataguard.lab.provenance.column_shifts import find_shifts
-from dataguard.lab.provenance.origins import LabelLookup, RowOrigins, SampleRows
-from dataguard.lab.provenance.row_axes import find_axes
-from dataguard.lab.provenance.row_changes import Store
-from dataguard.lab.provenance.rows_changed import RowTracer, inner_index
-from dataguard.lab.provenance.stores import FIRST_AXES, Axes, held_values, labels_of
 from dataguard.lab.provenance.unread import Reached, find_reached
-from dataguard.lab.provenance.window_rows import Windows, find_windows
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.column_shifts import find_shifts
+from dataguard.lab.rows.origins import LabelLookup, RowOrigins, SampleRows
+from dataguard.lab.rows.row_axes import find_axes
+from dataguard.lab.rows.row_changes import Store
+from dataguard.lab.rows.rows_changed import RowTracer, inner_index
+from dataguard.lab.rows.stores import FIRST_AXES, Axes, held_values, labels_of
+from dataguard.lab.rows.window_rows import Windows, find_windows
 from dataguard.targets.variants import Loader
 
 T = TypeVar("T")

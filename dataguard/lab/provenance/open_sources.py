@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.provenance.origins import Read
+from dataguard.lab.rows.origins import Read
 from dataguard.process.originals import os
 
 MOST_PASSED, MOST_PASSED_BYTES = 4096, 1 << 28

@@ -9,12 +9,12 @@ from typing import Any
 
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.file_names import FileName, shown
-from dataguard.lab.provenance.origins import FILES, OwnOrder, Read
 from dataguard.lab.provenance.reads_seen import ReadLog, merged
-from dataguard.lab.provenance.row_axes import find_axes
-from dataguard.lab.provenance.rows_changed import RowTracer, values_of
-from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import FILES, OwnOrder, Read
+from dataguard.lab.rows.row_axes import find_axes
+from dataguard.lab.rows.rows_changed import RowTracer, values_of
+from dataguard.lab.rows.stores import held_stores
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.targets.variants import Loader
 

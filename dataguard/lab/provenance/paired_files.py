@@ -14,7 +14,7 @@ from itertools import combinations
 
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.file_names import FileName, Words, is_number, listed
-from dataguard.lab.provenance.origins import SampleReads
+from dataguard.lab.rows.origins import SampleReads
 
 FEWEST_KEYS = 4
 """Files of a role: fewer correspond by chance."""

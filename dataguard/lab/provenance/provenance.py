@@ -17,15 +17,15 @@ from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
 from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
-from dataguard.lab.provenance.origins import OwnOrder, Read, Refit, RowOrigins, SampleReads
 from dataguard.lab.provenance.own_order import find_own_order
 from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
 from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknown
 from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
 from dataguard.lab.provenance.unread import READ_SAMPLES, Reached
-from dataguard.lab.provenance.window_rows import WINDOW_READS, WINDOW_SAMPLES, Windows
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import OwnOrder, Read, Refit, RowOrigins, SampleReads
+from dataguard.lab.rows.window_rows import WINDOW_READS, WINDOW_SAMPLES, Windows
 from dataguard.lab.subject import Subject
 from dataguard.settings.contract import names_in
 from dataguard.targets.variants import Loader

@@ -16,7 +16,7 @@ import numpy as np
 
 from dataguard.lab.decoding.decoders import DECODERS, Gives
 from dataguard.lab.provenance.open_sources import OpenSources, path_of
-from dataguard.lab.provenance.origins import Read
+from dataguard.lab.rows.origins import Read
 
 MOST_ROWS = 4096
 """Rows of one read that are named; of more, such as a piece of sound or the bytes of a packed image, the first is."""

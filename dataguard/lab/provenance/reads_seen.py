@@ -24,10 +24,10 @@ from dataguard.lab.core.source_location import caller
 from dataguard.lab.decoding.decoders import Patched, redirect, redirect_method
 from dataguard.lab.provenance.altered_values import Cell, altered
 from dataguard.lab.provenance.open_sources import OpenSources, Passed, path_of
-from dataguard.lab.provenance.origins import LeafReads, LeafRows, Read
 from dataguard.lab.provenance.readers import READERS, Call, KnownFunction, Returns, function_of, piece_of
-from dataguard.lab.provenance.rows_changed import RowTracer, Values, values_of
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import LeafReads, LeafRows, Read
+from dataguard.lab.rows.rows_changed import RowTracer, Values, values_of
 from dataguard.process.originals import os
 
 MOST_READS = 4096

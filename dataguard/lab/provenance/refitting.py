@@ -29,12 +29,12 @@ from dataguard.lab.core.leaves import array_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.altered_values import altered
-from dataguard.lab.provenance.origins import Read, Refit
 from dataguard.lab.provenance.reads_seen import ReadLog
-from dataguard.lab.provenance.row_changes import Store
-from dataguard.lab.provenance.rows_changed import RowTracer, Values, inner_index, values_of
-from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import Read, Refit
+from dataguard.lab.rows.row_changes import Store
+from dataguard.lab.rows.rows_changed import RowTracer, Values, inner_index, values_of
+from dataguard.lab.rows.stores import held_stores
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 

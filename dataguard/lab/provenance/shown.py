@@ -9,12 +9,12 @@ from typing import Any
 
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.provenance.origins import LeafReads, LeafRows, Read, SampleRows
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
-from dataguard.lab.provenance.row_axes import find_axes
-from dataguard.lab.provenance.rows_changed import RowTracer
-from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import LeafReads, LeafRows, Read, SampleRows
+from dataguard.lab.rows.row_axes import find_axes
+from dataguard.lab.rows.rows_changed import RowTracer
+from dataguard.lab.rows.stores import held_stores
 from dataguard.machine.units import counted
 from dataguard.process.originals import os, time
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from dataguard.lab.core.instrument import Fetch, Hooks, Process
 from dataguard.lab.provenance.file_names import shown
-from dataguard.lab.provenance.origins import Read
 from dataguard.lab.provenance.reads_seen import ReadLog, merged
+from dataguard.lab.rows.origins import Read
 from dataguard.lab.spy.recording import RecordHooks, Records
 
 SOURCE = "source"

@@ -25,10 +25,10 @@ from dataguard.lab.core.object_graph import attributes_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.open_sources import path_of
 from dataguard.lab.provenance.reads_seen import ReadLog
-from dataguard.lab.provenance.row_changes import Store
-from dataguard.lab.provenance.rows_changed import RowTracer, values_of
-from dataguard.lab.provenance.stores import Axes, held_stores
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.row_changes import Store
+from dataguard.lab.rows.rows_changed import RowTracer, values_of
+from dataguard.lab.rows.stores import Axes, held_stores
 from dataguard.process.originals import os
 
 FEWEST_SAMPLES = 8

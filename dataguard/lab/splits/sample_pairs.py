@@ -29,10 +29,10 @@ from dataguard.lab.core.loader_facts import by_type, callables_of
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.decoding.image_files import small_grey
 from dataguard.lab.provenance.altered_values import CELLS, Cell
-from dataguard.lab.provenance.origins import Read
 from dataguard.lab.provenance.reads_seen import ReadLog, merged
-from dataguard.lab.provenance.rows_changed import values_of
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import Read
+from dataguard.lab.rows.rows_changed import values_of
 from dataguard.lab.spy.sample_ledger import FEWEST_TOKENS, bytes_of, is_rich, largest_of, shingles_of
 from dataguard.lab.subject import Subject
 from dataguard.process.originals import os, time

@@ -23,11 +23,11 @@ from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.loader_facts import asked_columns
 from dataguard.lab.core.records import Index
-from dataguard.lab.provenance.origins import Read, RowOrigins, SampleReads
 from dataguard.lab.provenance.reads_seen import ReadLog, merged
-from dataguard.lab.provenance.row_changes import Entry, Store
-from dataguard.lab.provenance.stores import held_stores
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.origins import Read, RowOrigins, SampleReads
+from dataguard.lab.rows.row_changes import Entry, Store
+from dataguard.lab.rows.stores import held_stores
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT_SHARE, NAMES, ColumnFinder, Columns
 from dataguard.lab.splits.sample_pairs import content_of, digest_of, inputs_of_transforms, unit_of
 from dataguard.lab.spy.sample_ledger import hash_of, is_rich

@@ -15,9 +15,9 @@ from dataguard.checks import CATALOGUE
 from dataguard.checks.provenance.dg527_shifted_rows import offset_of
 from dataguard.core.model import Finding, NotApplicable, NotTested, Undecided
 from dataguard.lab.provenance.held_rows import find_rows
-from dataguard.lab.provenance.origins import NO_ROW, LeafRows, RowOrigins, SampleRows
 from dataguard.lab.reading.sample_reader import Reader
-from tests.lab.provenance.test_stores import Held
+from dataguard.lab.rows.origins import NO_ROW, LeafRows, RowOrigins, SampleRows
+from tests.lab.rows.test_stores import Held
 
 (CHECK,) = (check for check in CATALOGUE if check.code == "DG527")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dataguard.lab.provenance.frame_runs import find_frame_runs
-from dataguard.lab.provenance.origins import LeafReads, Read, SampleReads
 from dataguard.lab.provenance.paired_files import find_paired_roles
+from dataguard.lab.rows.origins import LeafReads, Read, SampleReads
 
 COUNT = 12
 

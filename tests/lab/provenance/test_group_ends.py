@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler
 
 from dataguard.lab.process.isolation import isolated
 from dataguard.lab.provenance.boundaries import GroupSearch, find_crossings
-from dataguard.lab.provenance.row_axes import find_axes
-from dataguard.lab.provenance.row_groups import find_groups, names_group
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.row_axes import find_axes
+from dataguard.lab.rows.row_groups import find_groups, names_group
 
 GROUPS, LENGTH, WINDOW = 9, 50, 6
 ROWS = GROUPS * LENGTH

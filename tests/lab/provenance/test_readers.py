@@ -30,10 +30,10 @@ from scipy.io import wavfile
 from torch.utils.data import DataLoader, Dataset
 
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.provenance.origins import SampleReads
 from dataguard.lab.provenance.provenance import find_reads
 from dataguard.lab.provenance.readers import READERS, function_of
 from dataguard.lab.provenance.reads_seen import ReadLog
+from dataguard.lab.rows.origins import SampleReads
 from tests.lab.sound.test_decoders import importable
 
 COUNT, INDEX = 12, 5

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.provenance.origins import Read, SampleReads
+from dataguard.lab.rows.origins import Read, SampleReads
 from dataguard.lab.splits.file_groups import file_groups
 from dataguard.lab.splits.sample_sources import PARTS, SampleSources, find_sources
 from dataguard.settings.settings import Settings

@@ -25,8 +25,8 @@ from torch.utils.data import Subset
 from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.core.records import Index, plain_index
 from dataguard.lab.process.write_protection import forbid_writes
-from dataguard.lab.provenance.origins import NO_ROW, SEVERAL_ROWS, LeafRows, SampleRows
-from dataguard.lab.provenance.row_changes import Changeable
+from dataguard.lab.rows.origins import NO_ROW, SEVERAL_ROWS, LeafRows, SampleRows
+from dataguard.lab.rows.row_changes import Changeable
 
 NARROW_ROWS, NARROW_BYTES = 1 << 12, 1 << 23
 """From so many rows or bytes on, the rows that matter are first narrowed down: to change half of all rows once takes a

@@ -12,9 +12,9 @@ import torch
 from torch.utils.data import DataLoader
 
 from dataguard.lab.provenance.held_rows import find_rows
-from dataguard.lab.provenance.row_axes import find_axes
 from dataguard.lab.reading.sample_reader import Reader
-from tests.lab.provenance.test_stores import Held
+from dataguard.lab.rows.row_axes import find_axes
+from tests.lab.rows.test_stores import Held
 
 RANDOM = np.random.default_rng(0)
 SIGNALS = RANDOM.random((16, 400), np.float32)

@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader
 
 from dataguard.checks.provenance.dg528_look_ahead import computed_late, held_by
 from dataguard.lab.process.isolation import isolated
-from dataguard.lab.provenance.row_axes import find_axes
-from dataguard.lab.provenance.window_rows import Windows, find_windows, inputs_of, target_of
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.row_axes import find_axes
+from dataguard.lab.rows.window_rows import Windows, find_windows, inputs_of, target_of
 from tests.lab.provenance.test_group_ends import Held
 
 ROWS, PAST, NEXT = 300, 16, 8

@@ -20,10 +20,10 @@ from torch.utils.data import ConcatDataset, Dataset, Subset
 
 from dataguard.lab.core.object_graph import attributes_of
 from dataguard.lab.core.source_location import is_own
-from dataguard.lab.provenance.arrow_rows import rows_of_table
-from dataguard.lab.provenance.memory import forget_regions, own_memory
-from dataguard.lab.provenance.origins import along
-from dataguard.lab.provenance.row_changes import Columns, Entries, Exchanged, NamedRows, Numbers, Rows, Store, rows_in
+from dataguard.lab.rows.arrow_rows import rows_of_table
+from dataguard.lab.rows.memory import forget_regions, own_memory
+from dataguard.lab.rows.origins import along
+from dataguard.lab.rows.row_changes import Columns, Entries, Exchanged, NamedRows, Numbers, Rows, Store, rows_in
 
 FEWEST_ROWS = 8
 """Rows of an array that may be data; shorter ones are, for example, the mean and deviation of a transform."""

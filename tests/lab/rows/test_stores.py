@@ -16,10 +16,10 @@ import torch
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from dataguard.lab.provenance.altered_values import altered
-from dataguard.lab.provenance.origins import SampleRows
-from dataguard.lab.provenance.row_changes import range_of
-from dataguard.lab.provenance.rows_changed import RowTracer, values_of
-from dataguard.lab.provenance.stores import held_stores, store_of
+from dataguard.lab.rows.origins import SampleRows
+from dataguard.lab.rows.row_changes import range_of
+from dataguard.lab.rows.rows_changed import RowTracer, values_of
+from dataguard.lab.rows.stores import held_stores, store_of
 
 COUNT, INDEX, WIDTH = 40, 7, 4
 WINDOW = tuple(range(INDEX, INDEX + WIDTH))

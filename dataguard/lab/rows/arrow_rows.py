@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dataguard.lab.provenance.memory import own_memory
-from dataguard.lab.provenance.row_changes import Columns, Rows, rows_in
+from dataguard.lab.rows.memory import own_memory
+from dataguard.lab.rows.row_changes import Columns, Rows, rows_in
 
 MOST_CHUNKS = 4096
 """Chunks of a column."""

@@ -17,11 +17,11 @@ import torch
 
 from dataguard.lab.core.records import Index, key_of, plain_index
 from dataguard.lab.process.write_protection import forbid_writes
-from dataguard.lab.provenance.row_changes import Changeable
-from dataguard.lab.provenance.row_groups import words_of
-from dataguard.lab.provenance.rows_changed import MOST_TESTED_COLUMNS, RowTracer, Values, differs, values_of
-from dataguard.lab.provenance.stores import FIRST_AXES, Axes, held_values
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.rows.row_changes import Changeable
+from dataguard.lab.rows.row_groups import words_of
+from dataguard.lab.rows.rows_changed import MOST_TESTED_COLUMNS, RowTracer, Values, differs, values_of
+from dataguard.lab.rows.stores import FIRST_AXES, Axes, held_values
 
 WINDOW_SAMPLES = 3
 """Samples that are looked at: what holds for one by chance, as by an equal value, does not hold for all."""

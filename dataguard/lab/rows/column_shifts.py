@@ -11,8 +11,8 @@ from itertools import combinations
 import numpy as np
 
 from dataguard.lab.core.records import key_of
-from dataguard.lab.provenance.origins import SampleRows
-from dataguard.lab.provenance.row_changes import Store
+from dataguard.lab.rows.origins import SampleRows
+from dataguard.lab.rows.row_changes import Store
 
 MOST_SHIFT = 8
 """Rows by which values may be late."""

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.records import key_of
-from dataguard.lab.provenance.row_changes import Changeable
-from dataguard.lab.provenance.stores import FEWEST_ROWS, FIRST_AXES, MOST_ENTRIES, Axes, held_values
+from dataguard.lab.rows.row_changes import Changeable
+from dataguard.lab.rows.stores import FEWEST_ROWS, FIRST_AXES, MOST_ENTRIES, Axes, held_values
 
 GROUP_WORDS = frozenset(
     [

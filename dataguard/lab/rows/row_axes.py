@@ -18,9 +18,9 @@ import torch
 
 from dataguard.lab.core.records import Index
 from dataguard.lab.process.write_protection import forbid_writes
-from dataguard.lab.provenance.row_changes import Store
-from dataguard.lab.provenance.rows_changed import BLOCKS, Values, differs, is_large, values_of
-from dataguard.lab.provenance.stores import FEWEST_ROWS, Axes, held_values, store_of
+from dataguard.lab.rows.row_changes import Store
+from dataguard.lab.rows.rows_changed import BLOCKS, Values, differs, is_large, values_of
+from dataguard.lab.rows.stores import FEWEST_ROWS, Axes, held_values, store_of
 
 MOST_PARTS = 8
 """Arrays of a list that are looked at until one of them is read."""
