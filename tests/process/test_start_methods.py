@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from dataguard.core.model import Result, Severity, Status
 from dataguard.engine import scan
 from dataguard.settings.settings import Settings
+from tests.support.faces import EVERY_FACE
 
 pytestmark = pytest.mark.scan
 
@@ -24,7 +23,7 @@ def judged(target: str, *codes: str) -> dict[str, Result]:
     return {result.code: result for result in report.results}
 
 
-@pytest.mark.parametrize(("target", "code"), ONLY_SPAWNED if "DATAGUARD_EVERY_FACE" in os.environ else ONLY_SPAWNED[:1])
+@pytest.mark.parametrize(("target", "code"), ONLY_SPAWNED if EVERY_FACE else ONLY_SPAWNED[:1])
 def test_what_fails_only_when_spawned_is_said_to(target: str, code: str) -> None:
     found = judged(target, code)[code]
     assert found.status is Status.FAILED

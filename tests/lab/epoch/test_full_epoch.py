@@ -27,6 +27,7 @@ from dataguard.process.torchrun import clear_torchrun_variables, team_of
 from dataguard.report import Report
 from dataguard.settings.settings import Settings
 from tests.loaders import whole
+from tests.support.faces import EVERY_FACE
 
 LAUNCHED = {
     "RANK": "1",
@@ -191,7 +192,7 @@ def launched(
     return json.loads(output), subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
-RANKS = (1, 2, 4) if "DATAGUARD_EVERY_FACE" in os.environ else (2,)
+RANKS = (1, 2, 4) if EVERY_FACE else (2,)
 
 
 @pytest.mark.scan
