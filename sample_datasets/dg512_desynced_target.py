@@ -525,8 +525,16 @@ def good() -> DataLoader[Any]:
     return loader(flip)
 
 
+class Clips(Scenes):
+    """Three frames, each augmented by itself."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        images, masks = zip(*(super(Clips, self).__getitem__(index) for _ in range(3)), strict=True)
+        return torch.stack(images), torch.stack(masks)
+
+
 def good_params() -> DataLoader[Any]:
-    """One set of parameters for both; jitter and grey for the image alone."""
+    """One set of parameters for both, another for each frame; jitter and grey for the image alone."""
     jitter = transforms.Compose([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1), transforms.RandomGrayscale(0.3)])
 
     def crop(image: Image.Image, mask: Image.Image) -> Pair:
@@ -534,7 +542,7 @@ def good_params() -> DataLoader[Any]:
         small = F.resized_crop(mask, *box, [40, 40], InterpolationMode.NEAREST)
         return jitter(F.resized_crop(image, *box, [40, 40])), small
 
-    return loader(crop)
+    return DataLoader(Clips(crop), batch_size=4)
 
 
 class Wrapped(Dataset):
@@ -919,7 +927,7 @@ def polygon(number: int) -> Tensor:
     left, top = 3 + number % 7, 4 + number % 11
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     cv2.fillPoly(mask, [np.array([[left, top], [left + 20, top + 3], [left + 4, top + 22]], np.int32)], 1)
-    return torch.from_numpy(mask).long()
+    return torch.from_numpy(mask) > 0
 
 
 def heatmap(number: int) -> Tensor:

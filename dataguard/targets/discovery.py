@@ -1,26 +1,29 @@
 """Find the loaders in what a factory returns, and name them.
 
-A factory may return a loader, dicts, tuples and dataclasses of loaders, a LightningDataModule, or a wrapper that holds
-a loader and is iterated in its place (`parts_of`). A pair or triple is train, val and test. Without any loader,
-datasets are used, and without any of these, an iterable of batches or a function that returns one at a time is a stream
-(`streams_of`), and so is each that a dict holds.
+A factory may return a loader, dicts, tuples and dataclasses of loaders, a LightningDataModule, a wrapper that holds a
+loader and is iterated in its place, or a generator that passes the batches of a loader on (`parts_of`). A pair or
+triple is train, val and test. Without any loader, datasets are used, and without any of these, an iterable of batches
+or a function that returns one at a time is a stream (`streams_of`), and so is each that a dict holds.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from enum import Enum
 from inspect import isfunction, isgenerator, signature
+from types import CodeType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler
 
 from dataguard.settings.target_spelling import spelled_role
-from dataguard.targets.variants import Loader
+from dataguard.targets.variants import Loader, replaced
 
 _STAGES = ("train", "val", "test", "predict")
 _CONTAINERS = frozenset({"builtins", "collections", "array", "numpy", "pandas", "torch"})
@@ -161,6 +164,9 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     elif (entries := _entries(product)) is not None:
         for step, value in entries:
             yield from _walk(value, (*path, step))
+    elif isgenerator(product):
+        loader = _passed_on_by(product)
+        yield from [] if loader is None else [(path, loader)]
     elif _is_map_dataset(product) or is_own_loader(product):
         yield path, product
     else:  # a plain object, whose attributes are named like the keys of a dict
@@ -240,6 +246,37 @@ def _loaders_in(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
                 if id(loader) not in seen:
                     seen.add(id(loader))
                     yield (_Attribute(name), *steps, *further), loader
+
+
+_PASSED_ON: WeakKeyDictionary[Generator[Any, Any, Any], Loader] = WeakKeyDictionary()
+"""What `_passed_on_by` has found: it starts the generator, which can be done once."""
+_MAKE_BATCHES: set[CodeType] = set()
+"""Generators that pass no loader's batches on: they are not started again, as they may take long."""
+
+
+def _passed_on_by(generator: Generator[Any, Any, Any]) -> Loader | None:
+    """The loader whose batches a generator yields as they are, as `while True: yield from loader` does; else None.
+
+    The generator runs until it asks the loader for an iterator, and gets one of two batches, which it must yield. No
+    sample is read.
+    """
+    if generator not in _PASSED_ON and generator.gi_code not in _MAKE_BATCHES:
+        asked: list[Loader] = []
+        batches = [object(), object()]
+
+        def iterate(loader: Loader) -> Iterator[Any]:
+            asked.append(loader)
+            return iter(batches)
+
+        passed = False
+        with replaced("__iter__", lambda _: iterate), suppress(Exception):  # they are no batches that it can work on
+            passed = all(next(generator) is batch for batch in batches)
+            generator.close()
+        if passed and len(asked) == 1:
+            _PASSED_ON[generator] = asked[0]
+        else:
+            _MAKE_BATCHES.add(generator.gi_code)
+    return _PASSED_ON.get(generator)
 
 
 def _hooks(module: Any) -> dict[str, Callable[[], Any]]:

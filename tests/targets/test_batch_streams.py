@@ -58,6 +58,40 @@ def test_streams_have_the_names_of_their_keys() -> None:
         assert list(loaders) == ["train", "val"]
 
 
+def loader() -> torch.utils.data.DataLoader[Any]:
+    return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.arange(8.0)), 4)
+
+
+def endless() -> Iterator[Any]:
+    batches = loader()
+    while True:
+        yield from batches
+
+
+def cycled(batches: Any) -> Iterator[Any]:
+    while True:
+        for batch in batches:  # noqa: UP028
+            yield batch
+
+
+def doubled() -> Iterator[Any]:
+    for (batch,) in loader():
+        yield 2 * batch
+
+
+def warmed_up() -> Iterator[Any]:
+    yield next(iter(loader()))
+    yield from loader()
+
+
+def test_the_loader_whose_batches_a_generator_passes_on_is_scanned() -> None:
+    for source in (endless, lambda: cycled(loader()), lambda: {"train": cycled(loader()), "val": endless()}):
+        loaders = Target("name", "pkg.mod:name", source).build_all(num_workers=1)
+        assert [(len(found), found.num_workers) for found in loaders.values()] == [(2, 1)] * len(loaders)
+    for source in (doubled, warmed_up):  # these batches are no loader's, or not only
+        assert Target("name", "pkg.mod:name", source).build().batch_size is None
+
+
 @pytest.mark.scan
 def test_a_function_that_returns_one_batch_is_scanned() -> None:
     report = dataguard.check(one_batch, select=["DG001", "DG501", "DG104"])

@@ -6,7 +6,7 @@ image and those that follow its mask. `mask_values_of` finds which values a mask
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,8 +135,8 @@ class ChartedDraws:
         paths = [path for path in taken[0].leaves if all(path in view.leaves for view in taken)]
         paths = [path for path in paths if len({view.leaves[path].shape for view in taken}) == 1]
         sizes = {path: taken[0].leaves[path].shape[-2:] for path in paths}
-        stacks = {path: [sampled(view.leaves[path]) for view in taken] for path in paths}
-        self.draws.append(Draw(draw, taken[0].index, stacks, sizes))
+        views = {path: np.stack([sampled(view.leaves[path]) for view in taken]) for path in paths}
+        self.draws.append(Draw(draw, taken[0].index, _of_one_frame(views, taken[0].stacked), sizes))
 
     def _read(self, number: int, draw: int, chart: int, **negative: bool) -> ChartedSample | None:
         self.reads += 1
@@ -209,6 +209,22 @@ class ChartedDraws:
         fields = (draw.mask_field(path, labelled=self._labelled) for draw in draws)
         moved = (None if field is None else displacement(field, unmoved()) for field in fields)
         return bool(leaves) and all(length is not None and length < _UNMOVED_DISTANCE for length in moved)
+
+
+def _of_one_frame(views: Mapping[str, np.ndarray], stacked: Mapping[str, int]) -> dict[str, list[np.ndarray]]:
+    """The views of one image of each stack, the first that charts change in all leaves: others may be moved elsewhere.
+
+    Views are (charts, planes, points, points). As many planes as another leaf has images are a mask for each of them.
+    """
+    count = max(stacked.values(), default=1)
+    split = {
+        path: view.reshape(len(view), count, -1, *view.shape[-2:])
+        for path, view in views.items()
+        if count > 1 and count in (stacked[path], view.shape[1])
+    }
+    changed = np.array([np.ptp(view, axis=0).any(axis=(1, 2, 3)) for view in split.values()])
+    frame = int(changed.all(axis=0).argmax()) if split else 0
+    return {path: list(split[path][:, frame] if path in split else view) for path, view in views.items()}
 
 
 def _excess(shift: Shift) -> float:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.incident import is_library
-from dataguard.lab.core.leaves import describe, iter_leaves
+from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.loader_facts import by_name, callables_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import standing_in
@@ -46,13 +47,19 @@ _QUICK_SECONDS = 0.1
 class ChartedSample:
     """One sample: its index, the input images seen while it was read, and its image leaves by path.
 
-    Leaves are (planes, height, width); `value` is the sample itself.
+    Leaves are (planes, height, width), with the planes of all images of a stack; `value` is the sample itself.
     """
 
     index: Index
     inputs: tuple[InputImage, ...]
     leaves: Mapping[str, np.ndarray]
     value: Any
+
+    @property
+    def stacked(self) -> Mapping[str, int]:
+        """The number of images in each leaf: a clip of (frames, planes, height, width) has several."""
+        shapes = {path: array_of(leaf).shape for path, leaf in iter_leaves(self.value) if path in self.leaves}
+        return {path: prod(shape[:-3]) for path, shape in shapes.items()}
 
 
 class ChartedReader:

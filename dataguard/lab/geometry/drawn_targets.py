@@ -252,10 +252,10 @@ def _compared(draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> Itera
 
 
 def _kept(views: Sequence[ChartedSample]) -> dict[str, np.ndarray]:
-    """The leaves that no chart changes."""
+    """The leaves that no chart changes; masks of booleans as numbers."""
     first, *others = views
     return {
-        path: leaf
+        path: leaf.astype(np.uint8) if leaf.dtype == bool else leaf
         for path, leaf in first.leaves.items()
         if all(path in other.leaves and np.array_equal(leaf, other.leaves[path]) for other in others)
     }
