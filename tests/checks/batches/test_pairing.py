@@ -44,6 +44,7 @@ def test_a_second_copy_in_another_order_is_on_purpose() -> None:
 
 def test_leaves_of_different_length_are_not_compared() -> None:
     assert mispaired(collation((IMAGE, [ONE, TWO, THREE]), (LABEL, [THREE, ONE]))) is None
+    assert mispaired(collation((IMAGE, [ONE]), (LABEL, [THREE]))) is None
 
 
 def test_a_mispair_that_comes_and_goes_with_the_seed_is_none() -> None:
