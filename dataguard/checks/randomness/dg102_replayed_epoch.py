@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.randomness.repeat_evidence import advised, message_of, place_of
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
@@ -23,6 +24,8 @@ def dg102_replayed_epoch(lab: Lab) -> Judgement:
         with `persistent_workers=True`, if the generators also differ between workers.
     Links: https://docs.pytorch.org/docs/stable/data.html#randomness-in-multi-process-data-loading
     """
+    if lab.facts.role in EVALUATION:
+        raise NotApplicable("evaluation may be the same in every epoch")
     if lab.facts.num_workers == 0:
         raise NotApplicable("num_workers=0: the RNG state of the main process carries over between epochs")
     shared = lab.randomness.shared_draws("epochs")
