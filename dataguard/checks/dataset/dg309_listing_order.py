@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -16,7 +17,7 @@ from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dataguard.lab.core.records import Index
     from dataguard.lab.dataset.listing_order import Listing
@@ -114,13 +115,28 @@ def _changed_pair(lab: Lab, others: Iterable[Rebuilt]) -> _ChangedPair | None:
 
 
 def _changed_pairs(forward: Rebuilt, other: Rebuilt) -> Iterator[_ChangedPair]:
-    beside = {file: files for files in _own_files(other) if len(files) > 1 for file in files}
+    """What is beside a file in another order, and not in this one.
+
+    A sample with files of the same names in another folder is left out: its index chooses files of one listing.
+    """
+    beside = {
+        file: files
+        for before, files in zip(_own_files(forward), _own_files(other), strict=True)
+        if len(files) > 1 and (_names_in_folder(files) is None or _names_in_folder(files) != _names_in_folder(before))
+        for file in files
+    }
     for answer, files in zip(forward.answers, _own_files(forward), strict=True):
         for file in files if len(files) > 1 else ():
             before = [each for each in files if each not in beside.get(file, files)]
             after = [each for each in beside.get(file, ()) if each not in files]
             if before and after:
                 yield _ChangedPair(answer.index, (file, before[0], after[0]))
+
+
+def _names_in_folder(files: Sequence[str]) -> list[str] | None:
+    """The names of files in one folder; None if they are in several."""
+    paths = [PurePath(file) for file in files]
+    return sorted(path.name for path in paths) if len({path.parent for path in paths}) == 1 else None
 
 
 def _own_files(rebuilt: Rebuilt) -> list[tuple[str, ...]]:

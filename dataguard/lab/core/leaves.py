@@ -108,7 +108,7 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
     if isinstance(value, np.ndarray):
         return _array_children(value)
     if isinstance(value, Mapping):
-        return [(f"[{key!r}]", item) for key, item in value.items()]
+        return [(f"[{_shown_key(key, place)}]", item) for place, (key, item) in enumerate(value.items())]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return [(f".{name}", item) for name, item in zip(value._fields, value, strict=False)]
     if isinstance(value, list | tuple | deque):
@@ -121,6 +121,11 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
         return None
     state = _state(value)
     return [(f".{name}", item) for name, item in state.items()] if state else None
+
+
+def _shown_key(key: Any, place: int) -> str:
+    """The key; an object whose repr is its address, another one in each process, by its type and its place."""
+    return f"<{type(key).__name__} {place}>" if type(key).__repr__ is object.__repr__ else repr(key)
 
 
 def _array_children(value: np.ndarray) -> list[tuple[str, Any]] | None:

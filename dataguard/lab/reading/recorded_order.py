@@ -102,6 +102,10 @@ MOST_RECORDED = 100_000
 """Indices of an epoch that are drawn at most, unless the dataset has as many."""
 
 
+NOMINAL_LENGTH = 100_000_000
+"""A dataset of so many samples has no end that training sees, as one of length `int(1e10)`: an epoch takes minutes."""
+
+
 def most_recorded(length: int | None) -> int:
     """How many indices show that a sampler of a dataset of this length never ends."""
-    return max(MOST_RECORDED, 2 * (length or 0))
+    return max(MOST_RECORDED, 2 * (length or 0)) if (length or 0) < NOMINAL_LENGTH else MOST_RECORDED

@@ -61,6 +61,7 @@ STRUCTURES: dict[str, tuple[Any, list[str]]] = {
     "namespace": (SimpleNamespace(image=image()), [".image"]),
     "nested lists": ([[image(), [1]], "a"], ["[0][0]", "[0][1][0]", "[1]"]),
     "queue": (deque([image(), 1]), ["[0]", "[1]"]),
+    "keys without a repr": ({object(): 1, object(): [2]}, ["[<object 0>]", "[<object 1>][0]"]),
     "token numbers": ({"ids": list(range(40))}, ["['ids']"]),
     "array": (np.zeros((2, 2), dtype=np.float32), [""]),
     "array of objects": (np.array([image().numpy(), None], dtype=object), ["[0]", "[1]"]),

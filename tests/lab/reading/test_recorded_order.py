@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from torch.utils.data import DataLoader
 
-from dataguard.lab.reading.recorded_order import Recorded, draw_epoch
+from dataguard.lab.reading.recorded_order import MOST_RECORDED, Recorded, draw_epoch, recorder
 from tests.support.targets import Ten
 
 
@@ -37,3 +37,9 @@ def test_a_loader_that_fails_before_it_draws_has_none() -> None:
     begun: list[Recorded] = []
     with pytest.raises(RuntimeError, match="no epoch"):
         draw_epoch(Failing(Ten(), batch_sampler=Recorded([], 10, begun, batched=True)), begun, 0)
+
+
+def test_an_epoch_of_a_nominal_length_is_not_drawn_to_its_end() -> None:
+    recorded, schedule = recorder(10**10)
+    draw_epoch(DataLoader(Ten(), batch_sampler=schedule([[0]] * (MOST_RECORDED + 9), True)), recorded, 0)
+    assert [(one.whole, one.count) for one in recorded] == [(False, MOST_RECORDED)]
