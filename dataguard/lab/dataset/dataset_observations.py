@@ -44,6 +44,7 @@ from dataguard.lab.dataset.places import CulpritPlaces
 from dataguard.lab.dataset.repeated_reads import Amount, Change, Overwrite, Readings, Run
 from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
+from dataguard.lab.labels.numberings import NUMBERED_READS, Numbering, find_numbered_leaves, find_numberings
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading import fresh_import
@@ -298,6 +299,21 @@ class DatasetObservations:
         build = self._subject.build
         return self._subject.observe(
             "class_names", lambda _: find_class_names(build), lambda _, class_names: class_names or ()
+        )
+
+    @property
+    def numberings(self) -> tuple[Numbering, ...]:
+        """The tables by which the dataset and collate_fn number names."""
+        build = self._subject.build
+        return self._subject.observe("numberings", lambda _: find_numberings(build(num_workers=0)))
+
+    def numbered_leaves(self, where: str) -> tuple[str, ...]:
+        """The leaves of batches whose integers come from one of these tables."""
+        self._afford_reads(("numbered leaves", where), 2 * NUMBERED_READS)
+        indices, build = self._subject.epoch.asked(NUMBERED_READS), self._subject.build
+        return self._subject.observe(
+            ("numbered leaves", where),
+            lambda folder: find_numbered_leaves(Reader(build(num_workers=0), folder), where, indices),
         )
 
     @property
