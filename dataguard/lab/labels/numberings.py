@@ -1,7 +1,7 @@
 """Tables by which a dataset or its collate_fn numbers names, whatever they are called, and where numbers come out.
 
-A table may number what no sample shows, such as rows of the dataset. So it is changed for a moment, and samples are read
-again: integers that follow come from it.
+A table may number what no sample shows, such as rows of the dataset. So it is changed for a moment, and samples are
+read again: integers that follow come from it.
 """
 
 from __future__ import annotations
