@@ -26,7 +26,7 @@ from dataguard.lab.core.loader_facts import by_type, length_of, wrapped_by
 from dataguard.lab.core.records import GeneratorState, Index, Numbers, blank_of, streamed
 from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
 from dataguard.lab.culprit.line_trace import line_of_change
-from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads
+from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, shared_names
 from dataguard.lab.dataset.crossed_reads import CrossedReads, find_crossed
 from dataguard.lab.dataset.index_semantics import Ends, IndexSemantics, find_ends, hints_of, probe_semantics
 from dataguard.lab.dataset.listing_order import Listing, listed
@@ -42,6 +42,7 @@ from dataguard.lab.dataset.missing_file import (
 )
 from dataguard.lab.dataset.places import CulpritPlaces
 from dataguard.lab.dataset.repeated_reads import Amount, Change, Overwrite, Readings, Run
+from dataguard.lab.dataset.shared_names import SharedNames, find_shared_names
 from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
 from dataguard.lab.labels.numberings import NUMBERED_READS, Numbering, find_numbered_leaves, find_numberings
@@ -285,6 +286,13 @@ class DatasetObservations:
     def crossed_with(self, other: Subject) -> CrossedReads:
         """Which samples are those of another loader of the target, after that was read."""
         return find_crossed(self._subject, other)
+
+    @property
+    def shared_names(self) -> SharedNames:
+        """Whether samples of different files with one name are equal."""
+        self._afford_reads("shared names", 2 * shared_names.PAIRS)
+        build = self._subject.build
+        return self._subject.observe("shared names", lambda folder: find_shared_names(build(num_workers=0), folder))
 
     @property
     def folders(self) -> tuple[SampleFolders, ...]:
