@@ -39,6 +39,7 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     lab.facts.need_role("train", otherwise="evaluation data should not vary")
     draws = varied_draws(lab)
     if draws is not None:
+        yield from by_draw(lab)
         return Coverage({"draws": draws.draws * draws.items, "items": draws.items})
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
