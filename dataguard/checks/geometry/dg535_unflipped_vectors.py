@@ -11,29 +11,29 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Se
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
-    from dataguard.lab.geometry.turned_clouds import TurnedCloud
+    from dataguard.lab.geometry.rotated_clouds import RotatedCloud
     from dataguard.lab.lab import Lab
 
 
 @check("DG535", "unflipped-vectors", Severity.WARNING, since="2026.4")
 def dg535_unflipped_vectors(lab: Lab) -> Judgement:
-    """A flip moves the pixels of a flow or normal map, or turns a point cloud, and its vectors keep their direction.
+    """A flip moves the pixels of a flow or normal map, or rotates a point cloud, and its vectors keep their direction.
 
     Symptom: the loss stays high where things move or face sideways; predictions are drawn towards zero there.
     Cause: a flip is applied to the map as to an image. In the flipped image, what moved to the right moves to the left,
         and what faced left faces right: the x component changes its sign; after a vertical flip, the y component.
         A rotation of points, too, is applied to the columns of their coordinates alone.
-    Fix: negate the component in the same step: `flow = flow.flip(-1); flow[0] = -flow[0]`. Rotate and mirror normals
+    Fix: negate the component in the same step: `flow = flow.flip(-1); flow[0] = -flow[0]`. Rotate and flip normals
         with their points.
     Links: https://docs.pytorch.org/vision/stable/models.html#optical-flow
     """
     lab.need_map("a stream has no indices to read again")
-    clouds = lab.geometry.turned_clouds
+    clouds = lab.geometry.rotated_clouds
     for cloud in clouds:
-        if cloud.kept and not cloud.turned:
+        if cloud.kept and not cloud.rotated:
             yield _of_cloud(lab, cloud)
     if clouds:
-        return Coverage({"leaves": len(clouds), "turns": sum(one.kept + one.turned for one in clouds)})
+        return Coverage({"leaves": len(clouds), "turns": sum(one.kept + one.rotated for one in clouds)})
     vectors = lab.geometry.flipped_vectors
     if not vectors:
         raise NotApplicable("no flow or map of normals is flipped in any of several reads")
@@ -55,10 +55,10 @@ def dg535_unflipped_vectors(lab: Lab) -> Judgement:
     return Coverage({"leaves": len(vectors), "flips": sum(one.kept + one.negated for one in vectors)})
 
 
-def _of_cloud(lab: Lab, cloud: TurnedCloud) -> Finding:
+def _of_cloud(lab: Lab, cloud: RotatedCloud) -> Finding:
     name = f"columns {cloud.first} to {cloud.first + 2} of sample{cloud.path}"
     return Finding(
-        message=f"the points of sample{cloud.path} are turned or mirrored, but their normals, {name}, are not",
+        message=f"the points of sample{cloud.path} are rotated or flipped, but their normals, {name}, are not",
         evidence={
             "fix here": "multiply normals by the same matrix as points",
             "compared": f"{counted(cloud.kept, 'pairs')} of reads whose points differ by a rotation or reflection",

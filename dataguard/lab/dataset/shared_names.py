@@ -1,4 +1,4 @@
-"""Whether samples of different files come out equal because the files have one name: a cache knows them by that alone.
+"""Whether samples of different files are equal because the files have one name: a cache knows them by that alone.
 
 Pairs of indices are read whose files have the same name in different folders, and different contents. If the second one
 yields what the first one does, and its own file is not read, something was kept under the name.

@@ -63,7 +63,7 @@ from dataguard.lab.geometry.keypoint_flips import (
     line_of_flip,
     names_sides,
 )
-from dataguard.lab.geometry.turned_clouds import TurnedCloud, line_of_turn, turned_clouds_of
+from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
 from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
@@ -180,12 +180,12 @@ class Geometry:
         return flipped_vectors_of(self._subject)
 
     @property
-    def turned_clouds(self) -> tuple[TurnedCloud, ...]:
-        """Normals of point clouds whose points are turned in several random states of a few samples."""
-        return turned_clouds_of(self._subject)
+    def rotated_clouds(self) -> tuple[RotatedCloud, ...]:
+        """Normals of point clouds whose points are rotated in several random states of a few samples."""
+        return rotated_clouds_of(self._subject)
 
-    def line_of_turn(self, cloud: TurnedCloud) -> Location | None:
-        """The line of the user's code after which points are turned, and their normals are not."""
+    def line_of_turn(self, cloud: RotatedCloud) -> Location | None:
+        """The line of the user's code after which points are rotated, and their normals are not."""
         return line_of_turn(self._subject, cloud)
 
     def line_of_unflipped(self, vectors: FlippedVectors) -> Location | None:

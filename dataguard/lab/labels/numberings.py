@@ -1,4 +1,4 @@
-"""Tables by which a dataset or its collate_fn numbers names, whatever they are called, and where numbers come out.
+"""Tables by which a dataset or its collate_fn numbers names, whatever they are called, and where numbers are returned.
 
 A table may number what no sample shows, such as rows of the dataset. So it is changed for a moment, and samples are
 read again: integers that follow come from it.

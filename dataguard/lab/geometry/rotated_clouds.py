@@ -1,8 +1,8 @@
-"""Whether the normals of a point cloud are turned or mirrored with its points.
+"""Whether the normals of a point cloud are rotated or flipped with its points.
 
 A sample is read in several random states. Points of two states that differ by a rotation or reflection show what their
 normals have to do. Points may be drawn and shuffled: rows whose normals are equal in both states belong together if
-normals are kept, and rows in the same place do if they are turned.
+normals are kept, and rows in the same place do if they are rotated.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ EXPLAINED = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class TurnedCloud:
-    """Normals at a path, in columns from `first` on, and how often they were `turned` with their points, or `kept`."""
+class RotatedCloud:
+    """Normals at a path, in columns from `first` on, and how often they were `rotated` with their points, or `kept`."""
 
     path: str
     first: int
-    turned: int
+    rotated: int
     kept: int
     index: Index
 
 
-def turned_clouds_of(subject: Subject) -> tuple[TurnedCloud, ...]:
+def rotated_clouds_of(subject: Subject) -> tuple[RotatedCloud, ...]:
     """What is found for a loader; nothing if no sample may hold a cloud."""
     if not any(_may_be_cloud(leaf) for sample in subject.epoch.samples for leaf in sample.leaves):
         return ()
     indices, build = subject.epoch.asked(SAMPLES), subject.build
-    subject.afford_reads("turned clouds", READS)
-    return subject.observe("turned clouds", lambda folder: _find(Reader(build(num_workers=0), folder, DRAWS), indices))
+    subject.afford_reads("rotated clouds", READS)
+    return subject.observe("rotated clouds", lambda folder: _find(Reader(build(num_workers=0), folder, DRAWS), indices))
 
 
-def line_of_turn(subject: Subject, cloud: TurnedCloud) -> Location | None:
-    """The line of the user's code after which the points of an array are turned, and the normals in it are not."""
+def line_of_turn(subject: Subject, cloud: RotatedCloud) -> Location | None:
+    """The line of the user's code after which the points of an array are rotated, and the normals in it are not."""
     build = subject.build
     return subject.observe(("line of turn", cloud.path), lambda folder: _line(build(num_workers=0), folder, cloud))
 
@@ -72,7 +72,7 @@ def _may_be_cloud(leaf: LeafRecord) -> bool:
     )
 
 
-def _find(reader: Reader, indices: Sequence[Index]) -> tuple[TurnedCloud, ...]:
+def _find(reader: Reader, indices: Sequence[Index]) -> tuple[RotatedCloud, ...]:
     """Read samples in several random states, and compare their points and normals."""
     seen: dict[tuple[str, int], list[tuple[bool, Index]]] = {}
     for index in indices[:SAMPLES]:
@@ -85,14 +85,14 @@ def _find(reader: Reader, indices: Sequence[Index]) -> tuple[TurnedCloud, ...]:
                     kept = _kept(*clouds[0], *clouds[1])
                     found += [] if kept is None else [(kept, index)]
     return tuple(
-        TurnedCloud(path, first, sum(not kept for kept, _ in found), len(kept_in), (kept_in or [found[0][1]])[0])
+        RotatedCloud(path, first, sum(not kept for kept, _ in found), len(kept_in), (kept_in or [found[0][1]])[0])
         for (path, first), found in seen.items()
         for kept_in in [[index for kept, index in found if kept]]
         if found
     )
 
 
-def _line(loader: Loader, folder: Path, cloud: TurnedCloud) -> Location | None:
+def _line(loader: Loader, folder: Path, cloud: RotatedCloud) -> Location | None:
     reader = Reader(loader, folder, DRAWS)
     columns = slice(cloud.first, cloud.first + 3)
     for draw in range(DRAWS):
@@ -149,7 +149,7 @@ def _are_normals(vectors: np.ndarray) -> bool:
 
 
 def _kept(points: np.ndarray, normals: np.ndarray, others: np.ndarray, beside: np.ndarray) -> bool | None:
-    """Whether points are turned between two states, and normals are not; None if points are not, or both differ."""
+    """Whether points are rotated between two states, and normals are not; None if points are not, or both differ."""
     rows = {normal.tobytes(): row for row, normal in enumerate(beside)}
     pairs = [(row, rows[normal.tobytes()]) for row, normal in enumerate(normals) if normal.tobytes() in rows]
     if len(pairs) >= FEWEST_POINTS:
@@ -172,5 +172,5 @@ def _turn(points: np.ndarray, others: np.ndarray) -> np.ndarray | None:
     scale = sizes.sum() / (one**2).sum()
     rest = np.linalg.norm(scale * one @ turn - other)
     straight = np.linalg.norm(scale * one - other)
-    turned = np.linalg.norm(turn - np.eye(3)) >= LEAST_TURN and rest < EXPLAINED * straight
-    return turn if turned else None
+    rotated = np.linalg.norm(turn - np.eye(3)) >= LEAST_TURN and rest < EXPLAINED * straight
+    return turn if rotated else None

@@ -1,4 +1,4 @@
-"""Normals of point clouds are turned with the points, or kept."""
+"""Normals of point clouds are rotated with the points, or kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.geometry.turned_clouds import DRAWS, _find
+from dataguard.lab.geometry.rotated_clouds import DRAWS, _find
 from dataguard.lab.reading.sample_reader import Reader
 
 Cloud = tuple[Tensor, Tensor]
@@ -46,7 +46,7 @@ def kept(cloud: Cloud) -> Tensor:
     return torch.cat([cloud[0] @ turn(), cloud[1]], 1)
 
 
-def turned(cloud: Cloud) -> Tensor:
+def rotated(cloud: Cloud) -> Tensor:
     matrix = turn()
     return torch.cat([cloud[0] @ matrix, cloud[1] @ matrix], 1)
 
@@ -83,7 +83,7 @@ def coloured(cloud: Cloud) -> Tensor:
         (kept, 80, [True]),
         (kept_beside, 120, [True]),
         (kept_mirrored, 120, [True]),
-        (turned, 120, [False]),
+        (rotated, 120, [False]),
         (stretched, 120, []),
         (classes, 120, []),
         (coloured, 120, []),
@@ -91,4 +91,4 @@ def coloured(cloud: Cloud) -> Tensor:
 )
 def test_clouds(tmp_path: Path, change: Callable[[Cloud], Any], most: int, found: list[bool]) -> None:
     clouds = _find(Reader(DataLoader(Shapes(change, most)), tmp_path, DRAWS), [0, 3])
-    assert [one.kept > 0 and not one.turned for one in clouds] == found
+    assert [one.kept > 0 and not one.rotated for one in clouds] == found
