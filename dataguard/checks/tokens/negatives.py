@@ -50,15 +50,14 @@ def negatives_of(samples: Sequence[SampleRecord], summaries: Sequence[ValueSumma
         values = numbers.get((sample.worker, sample.batch, sample.position), {})
         leaves = {leaf.path: leaf for leaf in sample.leaves}
         for positive, negative in _named(leaves):
-            examples = _examples(leaves[positive], leaves[negative], values)
-            pairs[positive, negative] += [(one, other, sample.index) for one, other in examples]
+            for one, other in _examples(leaves[positive], leaves[negative], values):
+                pairs[positive, negative].append((one, other, sample.index))
     found = []
     for (positive, negative), examples in pairs.items():
         equal = [index for one, other, index in examples if one == other]
-        excess = len(equal) >= FEWEST_EQUAL and _exceeds(len(equal), examples)
-        found.append(
-            Negatives(positive, negative, len(examples), len(equal) if excess else 0, equal[0] if excess else None)
-        )
+        if len(equal) < FEWEST_EQUAL or not _exceeds(len(equal), examples):
+            equal = []
+        found.append(Negatives(positive, negative, len(examples), len(equal), equal[0] if equal else None))
     return found
 
 
