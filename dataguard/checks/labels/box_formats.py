@@ -116,8 +116,9 @@ def boxes_of(lab: Lab) -> list[Boxes]:
         ]
         wider = [numbers for numbers in sample.numbers if _has_classes(numbers)]
         image = _size(record) if record and (tables or wider) else None
-        for numbers in wider if image else ():
-            wide[ENTRY.sub("[*]", numbers.path)].append((sample, numbers, image))
+        for numbers in wider:
+            if image:
+                wide[ENTRY.sub("[*]", numbers.path)].append((sample, numbers, image))
         for numbers in tables:
             size = numbers.canvas or image
             if size:

@@ -40,12 +40,12 @@ from dataguard.lab.dataset.missing_file import (
     find_substituting_line,
     read_without,
 )
+from dataguard.lab.dataset.numberings import NUMBERED_READS, Numbering, find_numbered_leaves, find_numberings
 from dataguard.lab.dataset.places import CulpritPlaces
 from dataguard.lab.dataset.repeated_reads import Amount, Change, Overwrite, Readings, Run
 from dataguard.lab.dataset.shared_names import SharedNames, find_shared_names
 from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
-from dataguard.lab.labels.numberings import NUMBERED_READS, Numbering, find_numbered_leaves, find_numberings
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading import fresh_import

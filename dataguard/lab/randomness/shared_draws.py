@@ -276,8 +276,8 @@ class CachedDraws:
     """
 
     leaves: tuple[str, ...] = ()
-    once: tuple[str, ...] = ()
     changed: tuple[Location, ...] = ()
+    once: tuple[str, ...] = ()
 
 
 def find_cached_draws(subject: Subject) -> CachedDraws:
@@ -316,7 +316,7 @@ def find_cached_draws(subject: Subject) -> CachedDraws:
     if drawn:
         reverse, _ = values(FIRST_SEED, CACHE_ITEMS[::-1])
         drawn = [path for path in drawn if reverse.get(path) == first[path]]
-    return CachedDraws(tuple(drawn), tuple(once), find_changed(subject) if drawn or once else ())
+    return CachedDraws(tuple(drawn), find_changed(subject) if drawn or once else (), tuple(once))
 
 
 def _values(order: Sequence[int], series: Sequence[bytes]) -> Values | None:

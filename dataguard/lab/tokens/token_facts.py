@@ -127,12 +127,12 @@ def padding_labels(
         spot = spot_in("labels", bad[0][0], bad[0][1][1:]) if bad else None
         return PaddingLabels(len(padded), len(bad), fills.pop(), ignores, shown=shown, masked=masked, spot=spot)
     if drawn := _drawn_padding(rows):
-        fill, places = drawn
+        padding, places = drawn
         found = [(row, columns) for row, columns in places if len(columns)]
         shown = excerpt(found[0][0], found[0][1].tolist(), word) if found else None
         spot = spot_in("labels", *found[0]) if found else None
         count = len(found) or len(places)
-        return PaddingLabels(count, len(found), fill, ignores, drawn=True, shown=shown, spot=spot)
+        return PaddingLabels(count, len(found), padding, ignores, drawn=True, shown=shown, spot=spot)
     fill = only(int(row.tokens[column]) for row in rows if row.masked for column in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     apart = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from dataguard.lab.labels.numberings import find_numbered_leaves, find_numberings
+from dataguard.lab.dataset.numberings import find_numbered_leaves, find_numberings
 from dataguard.lab.reading.sample_reader import Reader
 
 VOICES = {"anna": 0, "bert": 1, "carl": 2}
