@@ -163,8 +163,10 @@ def _with_classes(path: str, tables: Sequence[Table]) -> Iterator[Boxes]:
         else:
             found = _judged(path, _unpadded(seen), None)
             valid = len(found.seen) - len(found.wrong)
-            shares = any(form.endswith("normalized") for form in found.formats) and valid >= INSIDE_FORMAT * len(seen)
-            if len(seen) >= FEWEST_ORDERED and (shares or any(fault == REVERSED for _, fault in found.wrong)):
+            shares = any(form.endswith("normalized") for form in found.formats) and valid >= INSIDE_FORMAT * len(
+                found.seen
+            )
+            if len(found.seen) >= FEWEST_ORDERED and (shares or any(fault == REVERSED for _, fault in found.wrong)):
                 yield found
                 return
 

@@ -137,6 +137,7 @@ SHARES = torch.tensor([200.0, 100.0, 200.0, 100.0, 1.0])
         ("", [table + torch.tensor([0, 0, 0, 0, 0.5]) for table in flipped(20, exchanged=True)], None),  # no classes
         ("", flipped(20), None),
         ("", [table / SHARES for table in flipped(20)], 0),
+        ("", [torch.cat([table / SHARES, torch.zeros(3, 5)]) for table in flipped(20)], 0),  # rows that pad
         ("boxes", flipped(6, exchanged=True), None),
     ],
 )
