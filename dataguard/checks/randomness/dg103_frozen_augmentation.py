@@ -39,7 +39,7 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     lab.facts.need_role("train", otherwise="evaluation data should not vary")
     draws = varied_draws(lab)
     if draws is not None:
-        yield from by_draw(lab)
+        yield from by_draw(lab, varied=True)
         return Coverage({"draws": draws.draws * draws.items, "items": draws.items})
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
@@ -205,9 +205,9 @@ def _at_first(lab: Lab, leaves: Sequence[str]) -> Iterator[Finding]:
         )
 
 
-def by_draw(lab: Lab) -> Iterator[Finding]:
+def by_draw(lab: Lab, *, varied: bool = False) -> Iterator[Finding]:
     """Integers that the user's code draws for each sample, such as the offset of a crop, and that change nothing."""
-    for draw in observed_or_none(lambda: lab.randomness.unused_draws) or ():
+    for draw in observed_or_none(lambda: lab.randomness.unused_draws(varied=varied)) or ():
         yield Finding(
             message=f"{draw.function} draws an integer from {draw.low} to {draw.high}, and no sample depends on it",
             evidence={

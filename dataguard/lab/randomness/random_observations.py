@@ -90,11 +90,15 @@ class Randomness:
         self._subject.afford_reads("cache", shared_draws.CACHE_READS)
         return shared_draws.find_cached_draws(self._subject)
 
-    @property
-    def unused_draws(self) -> tuple[UnusedDraw, ...]:
-        """The lines of the user's code that draw integers on which no sample depends (map-style only)."""
+    def unused_draws(self, *, varied: bool) -> tuple[UnusedDraw, ...]:
+        """The lines of the user's code that draw integers on which no sample depends (map-style only).
+
+        None are looked for if samples are `varied` by something, and reading them often takes long.
+        """
         subject = self._subject
         subject.need_map("the samples of a stream cannot be read again individually")
+        if varied and not subject.reads_take_little(READS_AMONG_OTHERS):
+            return ()
         subject.afford_reads("unused draws", ITEMS * (DRAWS + 1))
         indices = subject.epoch.asked(ITEMS)
         return subject.observe("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
@@ -296,6 +300,8 @@ ITEMS, DRAWS = 8, 8
 """How many items are read, and how often each."""
 FROZEN_DRAWS = 4
 """Random states in which each item is read with other integers, if samples vary for other reasons."""
+READS_AMONG_OTHERS = ITEMS * (DRAWS + 8 * FROZEN_DRAWS)
+"""So many reads are needed then, with two such lines."""
 LARGEST = 1 << 16
 """A range of more numbers is that of a seed."""
 
