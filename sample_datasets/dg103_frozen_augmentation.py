@@ -494,15 +494,15 @@ def bad_unused() -> DataLoader[Any]:
 
 
 class Turned(Cut):
-    """Pictures that are turned, which returns another picture."""
+    """Pictures with noise that are turned, which returns another picture."""
 
     def cut(self, image: Tensor) -> Tensor:
-        torch.rot90(image, np.random.randint(1, 4), (1, 2))  # culprit
-        return image
+        torch.rot90(image, 4 - np.random.randint(1, 4), (1, 2))  # culprit
+        return image + 0.1 * torch.rand_like(image)
 
 
 def bad_unused_result() -> DataLoader[Any]:
-    """The result of what a random number was drawn for is thrown away."""
+    """The result of what a random number was drawn for is thrown away, and samples vary for other reasons."""
     return cut(Turned())
 
 
@@ -534,13 +534,14 @@ def good_copies() -> DataLoader[Any]:
 
 
 class Rejected(Cut):
-    """Draws where to cut, and then whether: never, as it is configured."""
+    """Draws where to cut, and then whether: never, as it is configured; and adds noise."""
 
     probability = 0.0
 
     def cut(self, image: Tensor) -> Tensor:
         top = random.randint(0, 4)
-        return image[:, top : top + 4] if random.random() < self.probability else image
+        part = image[:, top : top + 4] if random.random() < self.probability else image
+        return part + 0.1 * torch.rand_like(part)
 
 
 def good_rejected() -> DataLoader[Any]:

@@ -54,7 +54,9 @@ def lab(
         epoch=epoch(samples, size, collate),
         settings=SimpleNamespace(contract=contract or {}),
         facts=SimpleNamespace(kind="map", batched=True, collate="default_collate"),
-        dataset=SimpleNamespace(**{"location": None, "class_names": (), "table": lambda _: None, **dataset}),
+        dataset=SimpleNamespace(
+            **{"location": None, "class_names": (), "numberings": (), "table": lambda _: None, **dataset}
+        ),
         places=SimpleNamespace(value=lambda *_: None, departure=lambda *_: None, dataset=None),
         batches=SimpleNamespace(lines=SimpleNamespace(of_row=lambda *_: None)),
         repro=Repro("pkg:make", "make"),

@@ -26,8 +26,9 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
 
     Symptom: a loss that falls slowly or not at all, or metrics at chance level: inputs are paired with wrong labels.
     Cause: collate_fn, or `__getitems__`, sorts or filters one part of the samples and not the others, drops samples,
-        fills one field with another, truncates fractions, or writes into samples that the dataset stores. Torch
-        Geometric adds node offsets to every attribute whose name holds `index` or `face`.
+        fills one field with another, truncates fractions, or writes into samples that the dataset stores. Edges of
+        graphs are joined without the offsets of their nodes. Torch Geometric adds these to every attribute whose name
+        holds `index` or `face`, and to no other.
     Fix: sort and filter whole samples before unpacking them; copy before writing; return database rows in the order of
         the indices.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
@@ -140,6 +141,14 @@ def _changed(lab: Lab, collation: Collation) -> Iterator[_Fault]:
         )
         line = partial(lab.batches.lines.of_leaf, path, collation.indices)
         yield _Fault(message, {"fix here": f"join sample{path} without an offset, or under another name"}, line)
+
+    for path, unmoved in collation.unmoved.items():
+        message = (
+            f"batch{path} joins the indices of rows of sample{unmoved.other} without offsets: the {unmoved.rows} rows "
+            f"of the second sample begin at row {unmoved.before} of batch{unmoved.other}"
+        )
+        line = partial(lab.batches.lines.of_leaf, path, collation.indices)
+        yield _Fault(message, {"fix here": f"add the rows of batch{unmoved.other} before each sample"}, line)
 
 
 def _line_of_cast(lab: Lab, path: str, collation: Collation) -> Traced | None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord, Numbers, SampleRecord, ValueSummary
     from dataguard.lab.lab import Lab
 
+    Table = tuple[ValueSummary, Numbers, tuple[int, int]]
+    """A leaf of a sample, and the height and width of its image."""
+
 FORMATS = ("xyxy", "xywh", "cxcywh", "xyxy-normalized", "xywh-normalized", "cxcywh-normalized")
 ALIASES = {
     "pascal_voc": "xyxy",
@@ -38,7 +41,9 @@ FEWEST_ORDERED, FEWEST_SEEN = 16, 0.5
 them lies in the image if a crop moved the others outside."""
 MOST_NORMALIZED = 1.5
 """The largest number in a box with normalized coordinates: 1, and what a box may reach beyond its image."""
-NO_AREA, OUTSIDE = "has no area in", "lies outside"
+FEWEST_REVERSED = 4
+"""Samples whose boxes all have their corners exchanged along one axis, as a flip leaves them, and as many others."""
+NO_AREA, OUTSIDE, REVERSED = "has no area in", "lies outside", "has its corners exchanged in"
 """What is wrong with a box, to be followed by its image."""
 _BOX = re.compile(r"box|roi|rect", re.IGNORECASE)
 
@@ -102,13 +107,18 @@ def boxes_of(lab: Lab) -> list[Boxes]:
     declared = lab.settings.contract.get("bbox_format")
     records = records_of(lab)
     by_path: dict[str, list[Box]] = defaultdict(list)
+    wide: dict[str, list[Table]] = defaultdict(list)
     layouts: dict[str, str] = {}
     for sample in samples_of(lab.epoch.value_summaries):
         record = records.get(sample.place)
         tables = [
             numbers for numbers in sample.numbers if _may_be_boxes(numbers, sample.numbers, declared=bool(declared))
         ]
-        image = _size(record) if record and tables else None
+        wider = [numbers for numbers in sample.numbers if _has_classes(numbers)]
+        image = _size(record) if record and (tables or wider) else None
+        for numbers in wider:
+            if image:
+                wide[ENTRY.sub("[*]", numbers.path)].append((sample, numbers, image))
         for numbers in tables:
             size = numbers.canvas or image
             if size:
@@ -117,13 +127,48 @@ def boxes_of(lab: Lab) -> list[Boxes]:
                 if numbers.layout:
                     layouts[path] = numbers.layout
     layout_of = {path: ALIASES.get(declared, declared) if declared else layouts.get(path) for path in by_path}
-    return [
+    plain = [
         _judged(
             path, _unpadded(boxes), layout_of[path], conventional=_follows_torchvision(path, boxes[0].sample.numbers)
         )
         for path, boxes in by_path.items()
         if boxes
     ]
+    return plain + [found for path, tables in wide.items() for found in _with_classes(path, tables)]
+
+
+def _has_classes(numbers: Numbers) -> bool:
+    """Whether a leaf has the shape of a table of boxes with one or two more columns, as of their classes."""
+    return len(numbers.shape) == 2 and numbers.shape[1] in (5, 6) and bool(numbers.values)
+
+
+def _with_classes(path: str, tables: Sequence[Table]) -> Iterator[Boxes]:
+    """The boxes of a table in the columns behind or before the classes, if their numbers can be nothing else.
+
+    Coordinates that are shares of the image, or a flip that left corners exchanged, are no coincidence in many rows.
+    """
+    for at_end in (False, True):
+        seen: list[Box] = []
+        for sample, numbers, size in tables:
+            width = numbers.shape[1]
+            first = width - 4 if at_end else 0
+            others = range(first) if at_end else range(4, width)
+            if not all(
+                numbers.values[row + column].is_integer()
+                for row in range(0, len(numbers.values), width)
+                for column in others
+            ):
+                break
+            seen += [Box(sample, row, four, *size) for row, four in _fours(numbers, first)]
+        else:
+            found = _judged(path, _unpadded(seen), None)
+            valid = len(found.seen) - len(found.wrong)
+            shares = any(form.endswith("normalized") for form in found.formats) and valid >= INSIDE_FORMAT * len(
+                found.seen
+            )
+            if len(found.seen) >= FEWEST_ORDERED and (shares or any(fault == REVERSED for _, fault in found.wrong)):
+                yield found
+                return
 
 
 def _may_be_boxes(numbers: Numbers, beside: Sequence[Numbers], *, declared: bool) -> bool:
@@ -142,10 +187,11 @@ def _is_named(numbers: Numbers) -> bool:
     return bool(_BOX.search(numbers.path))
 
 
-def _fours(numbers: Numbers) -> Iterator[tuple[int, Four]]:
-    values = numbers.values
-    for row in range(len(values) // 4):
-        x, y, third, fourth = values[4 * row : 4 * row + 4]
+def _fours(numbers: Numbers, first: int = 0) -> Iterator[tuple[int, Four]]:
+    """The numbers of each box, in the four columns from `first` on."""
+    values, width = numbers.values, numbers.shape[-1]
+    for row in range(len(values) // width):
+        x, y, third, fourth = values[width * row + first : width * row + first + 4]
         yield row, (x, y, third, fourth)
 
 
@@ -187,6 +233,8 @@ def _judged(path: str, boxes: Sequence[Box], layout: str | None, *, conventional
     formats = tuple(
         form for form, count in valid.items() if count >= max(FEWEST_VALID_SHARE * len(boxes), FEWEST_VALID)
     )
+    if not formats and (reversed_boxes := _reversed(path, boxes, possible[0])):
+        return Boxes(path, boxes, (possible[0],), tuple((box, REVERSED) for box in reversed_boxes))
     if not formats and _are_corners(boxes, possible[0]):
         outside = [(box, OUTSIDE) for box in boxes if min(box.numbers[2:]) <= 0]
         return Boxes(path, boxes, (possible[0],) if outside else (), tuple(outside))
@@ -212,6 +260,38 @@ def _are_corners(boxes: Sequence[Box], layout: str) -> bool:
         and len(boxes) >= FEWEST_ORDERED
         and sum(box.fault(layout) is None for box in boxes) >= FEWEST_SEEN * len(boxes)
     )
+
+
+def _reversed(path: str, boxes: Sequence[Box], layout: str) -> list[Box]:
+    """The boxes of samples in which all corners are exchanged along one axis, if those of as many others are not.
+
+    A flip that moves both corners of a box has to exchange them. All corners lie in their images. Without the name of
+    boxes, numbers may be the ends of lines, which agree by chance in samples with several.
+    """
+    by_sample: dict[int, list[Box]] = defaultdict(list)
+    for box in boxes:
+        by_sample[id(box.sample)].append(box)
+    if len(boxes) - (0 if _BOX.search(path) else len(by_sample)) < FEWEST_ORDERED:
+        return []
+    for axis in (0, 1):
+        signs = {name: {_direction(box, layout, axis) for box in own} for name, own in by_sample.items()}
+        across = {_direction(box, layout, 1 - axis) for box in boxes}
+        exchanged = [name for name, own in signs.items() if own == {-1}]
+        kept = [name for name, own in signs.items() if own == {1}]
+        if (
+            min(len(exchanged), len(kept)) >= FEWEST_REVERSED
+            and len(exchanged) + len(kept) == len(signs)
+            and across == {1}
+        ):
+            return [box for name in exchanged for box in by_sample[name]]
+    return []
+
+
+def _direction(box: Box, layout: str, axis: int) -> int:
+    """1 if the second corner is behind the first one along an axis, -1 if before it, 0 if one is outside the image."""
+    first, second = (_corners(box.numbers, layout, box.height, box.width)[axis + corner] for corner in (0, 2))
+    inside = min(first, second) >= 0 and max(first, second) <= (box.height if axis else box.width)
+    return ((second > first) - (second < first)) if inside else 0
 
 
 def _are_ordered(boxes: Sequence[Box]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, Undecided, without_empty
-from dataguard.stats.coincidence import Groups, is_random
+from dataguard.stats.coincidence import Groups, is_random, is_varied
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord, Seeding
@@ -28,8 +28,9 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     Symptom: no error; the augmentation runs but never varies, so training gains nothing from it.
     Cause: a generator is seeded with a constant in `__getitem__`, a transform or `collate_fn`, so it restarts for every
         sample; or it is seeded with the index alone before a library transform draws from it. Or a cache holds samples
-        that are already augmented: a dict or `functools.lru_cache` in a long-lived process, or shared memory. Or an
-        offset, an angle or a frame is drawn and never applied to what is returned.
+        that are already augmented: a dict or `functools.lru_cache` in a long-lived process, or shared memory; or what
+        it holds is returned without augmentation. Or an offset, an angle or a frame is drawn and never applied to what
+        is returned.
     Fix: seed once, not for every sample: remove the seed, or use `torch.initial_seed()` in the worker; for reproducible
         draws, seed from epoch and index, as `numpy.random.default_rng((epoch, index))`. Cache decoded samples, and
         augment what you read from the cache.
@@ -38,6 +39,7 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
     lab.facts.need_role("train", otherwise="evaluation data should not vary")
     draws = varied_draws(lab)
     if draws is not None:
+        yield from by_draw(lab, varied=True)
         return Coverage({"draws": draws.draws * draws.items, "items": draws.items})
     trace = lab.randomness.seeds()
     leaves = [path for path in trace.dependent if path.startswith("sample")] or list(trace.dependent)
@@ -90,7 +92,8 @@ _SHARED = ("random.seed", "random.setstate", "numpy.random.seed", "numpy.random.
 def varied_draws(lab: Lab) -> WorkerDraws | None:
     """Draws of the same items in which a sample varies: then nothing is frozen (map-style only).
 
-    Its labels, and what all samples share, need not vary. None where another value is the same in all draws of an item.
+    Its labels, and what all samples share, need not vary. None where another value is the same in all draws of an item,
+    or in all but the first one.
     """
     draws = observed_or_none(lambda: lab.randomness.few_items)
     if draws is None:
@@ -98,7 +101,7 @@ def varied_draws(lab: Lab) -> WorkerDraws | None:
     labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
     drawn = {path: by.values() for path, by in draws.as_is.items() if path.startswith("sample") and path not in labels}
     unshared = [by for by in drawn.values() if not _is_shared(by)]
-    varied = all(any(len(set(group)) > 1 for groups in by for group in groups) or _differ(by) for by in unshared)
+    varied = all(any(map(is_varied, by)) or _differ(by) for by in unshared)
     return draws if unshared and varied else None
 
 
@@ -163,6 +166,7 @@ def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
     plain = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if not leaf.shape}
     leaves = [path for path in lab.randomness.cached.leaves if path not in plain]
     if not leaves:  # a label that is drawn once is rightly kept
+        yield from _at_first(lab, [path for path in lab.randomness.cached.once if path not in plain])
         return None
     if len(leaves) < len(lab.randomness.cached.leaves):
         raise Undecided(f"{leaves[0]} is drawn once per index, and so is a label: they may have to match")
@@ -183,9 +187,27 @@ def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:
     return None
 
 
-def by_draw(lab: Lab) -> Iterator[Finding]:
+def _at_first(lab: Lab, leaves: Sequence[str]) -> Iterator[Finding]:
+    """Samples that are augmented when a cache does not hold them yet, and no more when it does."""
+    if leaves and _lasts(lab, leaves[0]):
+        changed = lab.randomness.cached.changed
+        yield Finding(
+            message=f"{leaves[0]} is augmented when its index is read first, and never again: what a cache holds is "
+            "returned without augmentation",
+            evidence=without_empty(
+                {
+                    "fix here": "augment what is read from the cache, too",
+                    "leaves": leaves,
+                    "changed by reading": [location.what for location in changed],
+                }
+            ),
+            at=changed[0] if changed else None,
+        )
+
+
+def by_draw(lab: Lab, *, varied: bool = False) -> Iterator[Finding]:
     """Integers that the user's code draws for each sample, such as the offset of a crop, and that change nothing."""
-    for draw in observed_or_none(lambda: lab.randomness.unused_draws) or ():
+    for draw in observed_or_none(lambda: lab.randomness.unused_draws(varied=varied)) or ():
         yield Finding(
             message=f"{draw.function} draws an integer from {draw.low} to {draw.high}, and no sample depends on it",
             evidence={

@@ -23,7 +23,7 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
         another.
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
         other by Pillow; sound is resampled in one split only, or has another mel spectrogram there; each split assigns
-        its own class indices, and one of them lacks a class folder; labels start at 1 in one split only. A target in
+        its own class indices, or numbers of speakers or words; labels start at 1 in one split only. A target in
         other units, images with exchanged sides, or a split that is standardized by its own statistics may be meant:
         a warning.
     Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the

@@ -99,7 +99,7 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     """All differences between two loaders that break a model trained on one and evaluated on the other."""
     found = [_colours(lab, other), _sounds(lab, other), _class_indices(lab, other), _structure(lab, other)]
     if not found[2]:
-        found.append(_label_values(lab, other))
+        found.append(_numberings(lab, other) or _label_values(lab, other))
     if not any(found[position] for position in (0, 1, 3)):
         found.append(_depths(lab, other) or _ranges(lab, other) or _standardizations(lab, other))
     return [one for one in found if one is not None]
@@ -166,6 +166,29 @@ def _class_indices(lab: Lab, other: Lab) -> Mismatch | None:
                 count = f"{len(unlike)} of {len(own.keys() & theirs.keys())} shared classes"
                 return Mismatch("classes", fault, {"classes with different indices": count})
             return None
+    return None
+
+
+def _numberings(lab: Lab, other: Lab) -> Mismatch | None:
+    """A name with another number, in a table of any kind from which integers of both loaders come."""
+    own, theirs = observed_or_none(lambda: lab.dataset.numberings), observed_or_none(lambda: other.dataset.numberings)
+    before = {table.where: table.numbers for table in theirs or ()}
+    for table in own or ():
+        numbers, known = table.numbers, before.get(table.where, {})
+        shared = [name for name in numbers if name in known]
+        unlike = [name for name in shared if numbers[name] != known[name]]
+        if not unlike:
+            continue
+        leaves, others = (
+            observed_or_none(lambda: one.dataset.numbered_leaves(table.where)) or ()  # noqa: B023 - called at once
+            for one in (lab, other)
+        )
+        both = [leaf for leaf in leaves if leaf in others]
+        if both:
+            name = unlike[0]
+            fault = f"assigns {numbers[name]} to {name!r} in {both[0]}, {other.facts.name} assigns {known[name]}"
+            count = f"{len(unlike)} of {len(shared)} shared names"
+            return Mismatch("classes", fault, {"numbered by": table.where, "names with different numbers": count})
     return None
 
 

@@ -43,8 +43,9 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
             )
         masked = "carry labels where the mask is 0: padding," if seen.masked else "carry labels in their padding:"
         where = "end in" if seen.apart else masked
+        count = f"{seen.rows} rows" if seen.drawn else f"all {seen.rows} padded rows"
         yield Finding(
-            message=f"all {seen.rows} padded rows of {labels} {where} token {seen.token}, which the loss counts",
+            message=f"{count} of {labels} {where} token {seen.token}, which the loss counts",
             evidence=without_empty(
                 {
                     "fix here": f"{labels}[batch{read.names['mask']} == 0] = -100"

@@ -343,6 +343,73 @@ def shifted_numbers(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class UnmovedNumbers:
+    """Pairs or triples of row numbers that are joined as they are, while the rows of `other` are joined as well.
+
+    The second sample has so many `rows` of `other`, and `before` rows of the first one precede them.
+    """
+
+    other: str
+    rows: int
+    before: int
+
+
+FEWEST_ROW_COUNTS = 4
+"""Different numbers of rows of samples whose last row has the largest index: fewer may be labels that happen to fit."""
+
+
+def unmoved_numbers(
+    batch: Mapping[str, Content], samples: Sequence[Mapping[str, Content]]
+) -> dict[str, UnmovedNumbers]:
+    """The leaves of a batch that join edges, faces or other tuples of row numbers without offsets, by path.
+
+    A model cannot add the offsets, unless the batch says which of the tuples belong to which sample.
+    """
+    found: dict[str, UnmovedNumbers] = {}
+    for path, joined in batch.items():
+        parts = [part for sample in samples if isinstance(part := sample.get(path), Tensor)]
+        sizes = _tuples_in(joined, parts)
+        if len(parts) < len(samples) or not sizes or _says_parts(batch, path, sizes):
+            continue
+        ends = [int(part.max()) + 1 for part in parts]
+        for other, rows in batch.items():
+            counts = [_size_of(sample.get(other), 0) or 0 for sample in samples]
+            if other == path or _size_of(rows, 0) != sum(counts):
+                continue
+            reached = [count for end, count in zip(ends, counts, strict=True) if end == count]
+            within = all(end <= count for end, count in zip(ends, counts, strict=True))
+            if within and 2 * len(reached) >= len(ends) and len(set(reached)) >= FEWEST_ROW_COUNTS:
+                found[path] = UnmovedNumbers(other, counts[1], counts[0])
+                break
+    return found
+
+
+def _tuples_in(joined: Content, parts: Sequence[Tensor]) -> list[int]:
+    """How many pairs or triples of integers each part has, if a leaf joins these as they are; empty if not."""
+    if not isinstance(joined, Tensor) or not parts or any(not part.numel() or part.ndim != 2 for part in parts):
+        return []
+    for axis in (0, 1):
+        sizes = [part.shape[axis] for part in parts]
+        whole = {part.shape[1 - axis] for part in parts} <= {2, 3} and joined.dtype in INTEGERS
+        if whole and sum(sizes) == _size_of(joined, axis) and torch.equal(joined, torch.cat(list(parts), axis)):
+            return sizes
+    return []
+
+
+def _says_parts(batch: Mapping[str, Content], path: str, sizes: Sequence[int]) -> bool:
+    """Whether another leaf of a batch holds the sizes of joined parts, their ends, or the number of each part."""
+    lengths = torch.tensor(sizes)
+    ends = lengths.cumsum(0)
+    numbers = torch.arange(len(sizes)).repeat_interleave(lengths)
+    wanted = (lengths, ends, ends[:-1], torch.cat([ends.new_zeros(1), ends]), numbers, ends - lengths)
+    return any(
+        other != path and isinstance(leaf, Tensor) and any(torch.equal(leaf.long().flatten(), one) for one in wanted)
+        for other, leaf in batch.items()
+        if isinstance(leaf, Tensor) and leaf.dtype in INTEGERS
+    )
+
+
 def _size_of(content: Content | None, axis: int) -> int | None:
     return content.shape[axis] if isinstance(content, Tensor) and content.ndim > axis else None
 

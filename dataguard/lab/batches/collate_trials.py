@@ -25,6 +25,7 @@ from dataguard.lab.batches.batch_rows import (
     Column,
     Content,
     ShiftedNumbers,
+    UnmovedNumbers,
     columns,
     holds,
     is_ambiguous,
@@ -34,6 +35,7 @@ from dataguard.lab.batches.batch_rows import (
     replaced_fields,
     sample_contents,
     shifted_numbers,
+    unmoved_numbers,
 )
 from dataguard.lab.core.leaves import bytes_of, iter_leaves, leaves_of
 from dataguard.lab.core.object_graph import is_handle
@@ -270,7 +272,7 @@ class Collation:
     equal in a source. `mutated` are leaves of samples that differ when read again after being collated. `truncated` are
     leaves whose values differ until the batch casts them to integers, all of them equal; `overflowed` are leaves whose
     integers do not fit the dtype of the batch. `replaced` are leaves that hold another leaf of their sample, and
-    `shifted` are those whose numbers grow as indices do, and are none.
+    `shifted` are those whose numbers grow as indices do, and are none; those of `unmoved` are indices, and do not grow.
     """
 
     indices: tuple[Index, ...]
@@ -283,6 +285,7 @@ class Collation:
     overflowed: Mapping[str, str] = field(default_factory=dict)
     replaced: Mapping[str, str] = field(default_factory=dict)
     shifted: Mapping[str, ShiftedNumbers] = field(default_factory=dict)
+    unmoved: Mapping[str, UnmovedNumbers] = field(default_factory=dict)
 
 
 def read_samples(inputs: CollateInputs) -> None:
@@ -342,6 +345,7 @@ def collate_forms(inputs: CollateInputs, single_columns: Sequence[Mapping[str, C
         for form, candidate in forms.items()
     }
     truncated, overflowed = lossy_casts(columns_of[0, "in order"], contents)
+    joined = _joined(inputs, order) if may_be_joined(contents) else {}
     return Collation(
         tuple(inputs.indices[:count]),
         tuple(map(str, inputs.indices[:count])),
@@ -352,17 +356,14 @@ def collate_forms(inputs: CollateInputs, single_columns: Sequence[Mapping[str, C
         truncated,
         overflowed,
         replaced=replaced_fields(columns_of[0, "in order"], contents),
-        shifted=_shifted(inputs, order, contents),
+        shifted=shifted_numbers(joined, contents),
+        unmoved=unmoved_numbers(joined, contents),
     )
 
 
-def _shifted(
-    inputs: CollateInputs, order: Sequence[int], contents: Sequence[Mapping[str, Content]]
-) -> dict[str, ShiftedNumbers]:
-    if not may_be_joined(contents):
-        return {}
+def _joined(inputs: CollateInputs, order: Sequence[int]) -> dict[str, Content]:
     try:
-        return shifted_numbers(sample_contents(inputs.collate(order)), contents)
+        return sample_contents(inputs.collate(order))
     except Refused:
         return {}
 

@@ -26,7 +26,7 @@ from dataguard.lab.core.loader_facts import by_type, length_of, wrapped_by
 from dataguard.lab.core.records import GeneratorState, Index, Numbers, blank_of, streamed
 from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
 from dataguard.lab.culprit.line_trace import line_of_change
-from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads
+from dataguard.lab.dataset import index_semantics, missing_file, repeated_reads, shared_names
 from dataguard.lab.dataset.crossed_reads import CrossedReads, find_crossed
 from dataguard.lab.dataset.index_semantics import Ends, IndexSemantics, find_ends, hints_of, probe_semantics
 from dataguard.lab.dataset.listing_order import Listing, listed
@@ -40,8 +40,10 @@ from dataguard.lab.dataset.missing_file import (
     find_substituting_line,
     read_without,
 )
+from dataguard.lab.dataset.numberings import NUMBERED_READS, Numbering, find_numbered_leaves, find_numberings
 from dataguard.lab.dataset.places import CulpritPlaces
 from dataguard.lab.dataset.repeated_reads import Amount, Change, Overwrite, Readings, Run
+from dataguard.lab.dataset.shared_names import SharedNames, find_shared_names
 from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
 from dataguard.lab.process.incidents import FlightRecorder
@@ -286,6 +288,13 @@ class DatasetObservations:
         return find_crossed(self._subject, other)
 
     @property
+    def shared_names(self) -> SharedNames:
+        """Whether samples of different files with one name are equal."""
+        self._afford_reads("shared names", 2 * shared_names.PAIRS)
+        build = self._subject.build
+        return self._subject.observe("shared names", lambda folder: find_shared_names(build(num_workers=0), folder))
+
+    @property
     def folders(self) -> tuple[SampleFolders, ...]:
         """Some samples, with the folders of the files that only they use."""
         self._afford_reads("folders", split_overlap.FOLDER_READS)
@@ -298,6 +307,21 @@ class DatasetObservations:
         build = self._subject.build
         return self._subject.observe(
             "class_names", lambda _: find_class_names(build), lambda _, class_names: class_names or ()
+        )
+
+    @property
+    def numberings(self) -> tuple[Numbering, ...]:
+        """The tables by which the dataset and collate_fn number names."""
+        build = self._subject.build
+        return self._subject.observe("numberings", lambda _: find_numberings(build(num_workers=0)))
+
+    def numbered_leaves(self, where: str) -> tuple[str, ...]:
+        """The leaves of batches whose integers come from one of these tables."""
+        self._afford_reads(("numbered leaves", where), 2 * NUMBERED_READS)
+        indices, build = self._subject.epoch.asked(NUMBERED_READS), self._subject.build
+        return self._subject.observe(
+            ("numbered leaves", where),
+            lambda folder: find_numbered_leaves(Reader(build(num_workers=0), folder), where, indices),
         )
 
     @property

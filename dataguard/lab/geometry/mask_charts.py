@@ -63,15 +63,8 @@ from dataguard.lab.geometry.keypoint_flips import (
     line_of_flip,
     names_sides,
 )
-from dataguard.lab.geometry.vector_flips import (
-    READS,
-    SAMPLES,
-    FlippedVectors,
-    find_flipped_vectors,
-    find_maps,
-    line_of_unflipped,
-    may_be_vectors,
-)
+from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
+from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -184,27 +177,20 @@ class Geometry:
     @property
     def flipped_vectors(self) -> tuple[FlippedVectors, ...]:
         """Maps of vectors in several random states of a few samples. Raises NotApplicable if there are none."""
-        subject = self._subject
-        samples = [
-            [leaf for leaf in sample.leaves if _is_image(leaf) or may_be_vectors(leaf)]
-            for sample in subject.epoch.samples
-        ]
-        if not any(len(leaves) > 1 and any(map(may_be_vectors, leaves)) for leaves in samples):
-            raise NotApplicable("no sample holds an image with a flow or a map of normals")
-        indices, build = subject.epoch.asked(SAMPLES), partial(subject.build, num_workers=0)
-        subject.afford_reads("vector maps", 1)
-        kinds = subject.observe("vector maps", lambda folder: find_maps(build(), folder, indices[0]))
-        if not kinds:
-            raise NotApplicable("no leaf is a flow or a map of normals")
-        subject.afford_reads("flipped vectors", READS)
-        return subject.observe("flipped vectors", lambda folder: find_flipped_vectors(build(), folder, indices, kinds))
+        return flipped_vectors_of(self._subject)
+
+    @property
+    def rotated_clouds(self) -> tuple[RotatedCloud, ...]:
+        """Normals of point clouds whose points are rotated in several random states of a few samples."""
+        return rotated_clouds_of(self._subject)
+
+    def line_of_turn(self, cloud: RotatedCloud) -> Location | None:
+        """The line of the user's code after which points are rotated, and their normals are not."""
+        return line_of_turn(self._subject, cloud)
 
     def line_of_unflipped(self, vectors: FlippedVectors) -> Location | None:
         """The line of the user's code after which a map of vectors is flipped like an image."""
-        build = self._subject.build
-        return self._subject.observe(
-            ("line of unflipped", vectors.path), lambda folder: line_of_unflipped(build(num_workers=0), folder, vectors)
-        )
+        return line_of_unflipped(self._subject, vectors)
 
     def line_of_flip(self, flipped: FlippedKeypoints) -> Location | None:
         """The line of the user's code after which keypoints or classes are flipped."""

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.core.model import Location
+from dataguard.core.model import Location, NotApplicable
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.culprit.line_trace import LineTrace
 from dataguard.lab.geometry.keypoint_flips import ENOUGH_SAMPLES, FLIP_DRAWS
 from dataguard.lab.images.painter import is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
 SAMPLES = 4
@@ -57,12 +58,37 @@ class FlippedVectors:
     index: Index
 
 
-def find_maps(loader: Loader, folder: Path, index: Index) -> dict[str, str]:
+def flipped_vectors_of(subject: Subject) -> tuple[FlippedVectors, ...]:
+    """What is found in a few samples. Raises NotApplicable if there are no maps of vectors beside images."""
+    samples = [
+        [leaf for leaf in sample.leaves if leaf.kind == "PIL.Image" or len(leaf.shape or ()) > 1]
+        for sample in subject.epoch.samples
+    ]
+    if not any(len(leaves) > 1 and any(map(_may_be_vectors, leaves)) for leaves in samples):
+        raise NotApplicable("no sample holds an image with a flow or a map of normals")
+    indices, build = subject.epoch.asked(SAMPLES), partial(subject.build, num_workers=0)
+    subject.afford_reads("vector maps", 1)
+    kinds = subject.observe("vector maps", lambda folder: _find_maps(build(), folder, indices[0]))
+    if not kinds:
+        raise NotApplicable("no leaf is a flow or a map of normals")
+    subject.afford_reads("flipped vectors", READS)
+    return subject.observe("flipped vectors", lambda folder: _find_flipped(build(), folder, indices, kinds))
+
+
+def line_of_unflipped(subject: Subject, vectors: FlippedVectors) -> Location | None:
+    """The line of the user's code after which the map is flipped, and the sign of its vectors is kept."""
+    build = subject.build
+    return subject.observe(
+        ("line of unflipped", vectors.path), lambda folder: _line(build(num_workers=0), folder, vectors)
+    )
+
+
+def _find_maps(loader: Loader, folder: Path, index: Index) -> dict[str, str]:
     """What the leaves of vectors in a sample are, "flow" or "normals", by path."""
     return _maps(_images(Reader(loader, folder).read(index)))
 
 
-def find_flipped_vectors(
+def _find_flipped(
     loader: Loader, folder: Path, indices: Sequence[Index], kinds: Mapping[str, str]
 ) -> tuple[FlippedVectors, ...]:
     """Read samples in several random states, until flips of these maps are seen."""
@@ -79,8 +105,7 @@ def find_flipped_vectors(
     return tuple(_counted(path, kinds[path], flips) for path, flips in seen.items() if flips)
 
 
-def line_of_unflipped(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | None:
-    """The line of the user's code after which the map is flipped, and the sign of its vectors is kept."""
+def _line(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | None:
     reader = Reader(loader, folder, FLIP_DRAWS)
     for draw in range(FLIP_DRAWS):
         trace = LineTrace(partial(_state_of, kind=vectors.kind), {"dataset": loader.dataset})
@@ -106,7 +131,7 @@ def _state_of(array: np.ndarray, kind: str) -> Hashable | None:
     return planes.shape, planes.astype(np.float64).tobytes()
 
 
-def may_be_vectors(leaf: LeafRecord) -> bool:
+def _may_be_vectors(leaf: LeafRecord) -> bool:
     """Whether a leaf has two or three planes of floats."""
     shape = leaf.shape or ()
     return len(shape) == 3 and (leaf.dtype or "").startswith("float") and bool({shape[0], shape[-1]} & {2, 3})

@@ -8,7 +8,7 @@ Integers that the user's code draws at random, and on which no sample depends: s
 are. `randint` and `randrange` give the user's code a number that notices when it is compared, printed or hashed: it
 decides something then, perhaps outside the sample. Others are the offset of a crop, the number of a frame, the angle of
 a rotation. Reads in which they are out of range confirm that nothing depends on them: a number that chooses among equal
-things would raise.
+things would raise. Where samples vary for other reasons, each is read in one random state with other integers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain, groupby
+from itertools import chain, groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +90,15 @@ class Randomness:
         self._subject.afford_reads("cache", shared_draws.CACHE_READS)
         return shared_draws.find_cached_draws(self._subject)
 
-    @property
-    def unused_draws(self) -> tuple[UnusedDraw, ...]:
-        """The lines of the user's code that draw integers on which no sample depends (map-style only)."""
+    def unused_draws(self, *, varied: bool) -> tuple[UnusedDraw, ...]:
+        """The lines of the user's code that draw integers on which no sample depends (map-style only).
+
+        None are looked for if samples are `varied` by something, and reading them often takes long.
+        """
         subject = self._subject
         subject.need_map("the samples of a stream cannot be read again individually")
+        if varied and not subject.reads_take_little(READS_AMONG_OTHERS):
+            return ()
         subject.afford_reads("unused draws", ITEMS * (DRAWS + 1))
         indices = subject.epoch.asked(ITEMS)
         return subject.observe("unused draws", lambda folder: find_unused_draws(subject.build, folder, indices))
@@ -294,6 +298,10 @@ def _loses(
 
 ITEMS, DRAWS = 8, 8
 """How many items are read, and how often each."""
+FROZEN_DRAWS = 4
+"""Random states in which each item is read with other integers, if samples vary for other reasons."""
+READS_AMONG_OTHERS = ITEMS * (DRAWS + 8 * FROZEN_DRAWS)
+"""So many reads are needed then, with two such lines."""
 LARGEST = 1 << 16
 """A range of more numbers is that of a seed."""
 
@@ -322,28 +330,65 @@ def find_unused_draws(build: Callable[..., Loader], folder: Path, indices: Seque
         finally:
             watch.index = None
 
+    def frozen(index: Index, draw: int) -> tuple[LeafRecord, ...]:
+        watch.index = index
+        try:
+            return leaves_of(reader.read(index, draw))
+        finally:
+            watch.index = None
+
     try:
         reader.read_as_is(indices[0])  # what is created late
         before = torch.get_rng_state()
-        samples = [{read(index) for _ in range(DRAWS)} for index in indices]
+        samples = [{read(index)} for index in indices]
+        if not watch.draws:
+            return ()
+        for seen, index in zip(samples, indices, strict=True):
+            seen.update(read(index) for _ in range(DRAWS - 1))
+        if watch.others or not torch.equal(before, torch.get_rng_state()):
+            return _unused_among_others(watch, frozen, indices, len(reader.dataset))
         watch.beyond = True
         again = [{read(index)} for index in indices]
     except LoaderRaised:  # a number out of range chooses nothing
         return ()
-    drawn_otherwise = watch.others or not torch.equal(before, torch.get_rng_state())
-    if drawn_otherwise or samples != again or len(set(map(frozenset, samples))) < len(indices):
+    if samples != again or len(set(map(frozenset, samples))) < len(indices):
         return ()
     if any(map(_is_opaque, chain.from_iterable(chain.from_iterable(samples)))):
         return ()
-    size = len(reader.dataset)
     return tuple(
         UnusedDraw(draw.function, Location(*line), draw.low, draw.high, len(indices), DRAWS)
         for line, draw in watch.draws.items()
-        if len(draw.values) == len(indices)
-        and all(len(values) > 1 for values in draw.values.values())
-        and not draw.decides
-        and draw.high - draw.low < LARGEST
-        and draw.high - draw.low + 1 != size  # the index of a sample, in place of one that cannot be read
+        if draw.may_be_unused(len(indices), len(reader.dataset))
+    )
+
+
+def _unused_among_others(
+    watch: _DrawWatch, frozen: Callable[[Index, int], tuple[LeafRecord, ...]], indices: Sequence[Index], size: int
+) -> tuple[UnusedDraw, ...]:
+    """The same, where samples vary for other reasons: each item is read in one random state with other integers.
+
+    These are calculated with, so that they were meant for something; a number that a condition skips is not.
+    """
+    lines = {line for line, draw in watch.draws.items() if draw.may_be_unused(len(indices), size) and draw.used}
+    for index, draw in product(indices, range(FROZEN_DRAWS)):
+        usual = frozen(index, draw) if lines else ()
+        for line in sorted(lines):
+            for watch.instead in ((line, 1), (line, 2), (line, BEYOND)):
+                try:
+                    changed = frozen(index, draw) != usual
+                except LoaderRaised:
+                    changed = True
+                if changed or any(map(_is_opaque, usual)):
+                    lines.discard(line)
+                    break
+            watch.instead = None
+        if lines and frozen(index, draw) != usual:  # by something that is no generator
+            return ()
+    drawn = [(line, watch.draws[line]) for line in sorted(lines)]
+    return tuple(
+        UnusedDraw(draw.function, Location(*line), draw.low, draw.high, len(indices), FROZEN_DRAWS)
+        for line, draw in drawn
+        if not draw.decides
     )
 
 
@@ -365,6 +410,12 @@ _OTHERS = {
 """Functions that may decide what becomes of an integer; or that wait for as long as it says."""
 
 
+_Line = tuple[str, int, str]
+"""The file, line and function of a call."""
+BEYOND = -1
+"""Stands for numbers out of range."""
+
+
 class _DrawWatch:
     """Records the random numbers that the user's code draws in this disposable process."""
 
@@ -372,8 +423,10 @@ class _DrawWatch:
         self.index: Any = None
         self.beyond = False
         """Whether numbers are out of range."""
+        self.instead: tuple[_Line, int] | None = None
+        """A line that gets other numbers, and how far from those that are drawn; `BEYOND` for those out of range."""
         self.others = False
-        self.draws: dict[tuple[str, int, str], _Draw] = {}
+        self.draws: dict[_Line, _Draw] = {}
         replacements = {}
         for module, name, beyond in _INTEGERS:
             original = getattr(module, name)
@@ -397,7 +450,12 @@ class _DrawWatch:
             record = self.draws.setdefault(line, _Draw(function, {}, low, high))
             record.low, record.high = min(low, record.low), max(high, record.high)
             record.values.setdefault(self.index, set()).add(value)
-            drawn = _Drawn(2 * high - low + 1 if self.beyond else value)
+            away = self.instead[1] if self.instead and self.instead[0] == line else 0
+            if self.beyond or away == BEYOND:
+                value = 2 * high - low + 1
+            elif away:
+                value = low + (value - low + away * (1 + (high - low) // 3)) % (high - low + 1)
+            drawn = _Drawn(value)
             drawn.source = record
             return drawn
 
@@ -420,8 +478,22 @@ class _Draw:
     low: int = 0
     high: int = 0
     decides: bool = False
+    used: bool = False
+
+    def may_be_unused(self, items: int, size: int) -> bool:
+        """Whether it varies for each of so many items, decides nothing, and is no seed or index of `size` samples."""
+        return (
+            len(self.values) == items
+            and all(len(values) > 1 for values in self.values.values())
+            and not self.decides
+            and self.high - self.low < LARGEST
+            and self.high - self.low + 1 != size  # the index of a sample, in place of one that cannot be read
+        )
 
 
+_CALCULATING = tuple(
+    f"__{side}{name}__" for name in ("add", "sub", "mul", "floordiv", "truediv", "mod") for side in ("", "r")
+)
 _DECIDING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__hash__", "__str__", "__repr__")
 
 
@@ -435,15 +507,17 @@ class _Drawn(int):
         return format(int(self), spec)
 
 
-def _noticing(name: str) -> Callable[..., Any]:
+def _noticing(name: str, what: str) -> Callable[..., Any]:
     plain = getattr(int, name)
 
     def method(self: _Drawn, *args: Any) -> Any:
-        self.source.decides = True
+        setattr(self.source, what, True)
         return plain(int(self), *args)
 
     return method
 
 
 for _name in _DECIDING:
-    setattr(_Drawn, _name, _noticing(_name))
+    setattr(_Drawn, _name, _noticing(_name, "decides"))
+for _name in _CALCULATING:
+    setattr(_Drawn, _name, _noticing(_name, "used"))

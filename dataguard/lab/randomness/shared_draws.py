@@ -270,17 +270,21 @@ Values = Mapping[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class CachedDraws:
-    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes."""
+    """`leaves` hold numbers drawn at the first read of their index; `changed` are attributes that reading changes.
+
+    Of those in `once`, only the first read of an index holds numbers that are drawn, and all later ones hold others.
+    """
 
     leaves: tuple[str, ...] = ()
     changed: tuple[Location, ...] = ()
+    once: tuple[str, ...] = ()
 
 
 def find_cached_draws(subject: Subject) -> CachedDraws:
     """Read in two processes; in the third one only if those differ."""
     changed = FORKED if subject.facts.num_workers else ()
 
-    def values(seed: int, items: Sequence[int]) -> dict[str, Values]:
+    def values(seed: int, items: Sequence[int]) -> tuple[dict[str, Values], dict[str, tuple[Values, Values]]]:
         order = (0, *items, *CACHE_ITEMS, *CACHE_ITEMS)
         seeds = (
             WARM_UP_SEED,
@@ -289,16 +293,30 @@ def find_cached_draws(subject: Subject) -> CachedDraws:
         )
         readings = perform(subject, Experiment(Script(((order,),)), (FrozenRngs((seeds,)),), changed))
         series = {path: by.get((0, 0), ()) for path, by in readings.leaves.items() if path.startswith("sample")}
-        return {path: item_values for path, draws in series.items() if (item_values := _values(order, draws))}
+        first, later = 1 + len(items), len(order)
+        parts = {
+            path: (_values(order[:first], draws[:first]), _values(order[first:later], draws[first:later]))
+            for path, draws in series.items()
+        }
+        known = {path: (one, other) for path, (one, other) in parts.items() if one and other}
+        return {path: one for path, (one, other) in known.items() if one == other}, known
 
-    first, second = values(FIRST_SEED, CACHE_ITEMS), values(OTHER_SEED, CACHE_ITEMS)
+    (first, parts), (second, other_parts) = values(FIRST_SEED, CACHE_ITEMS), values(OTHER_SEED, CACHE_ITEMS)
+    once = [
+        path
+        for path, (one, later) in parts.items()
+        if path in other_parts
+        and later == other_parts[path][1]
+        and all(len({one[item], other_parts[path][0][item], later[item]}) == 3 for item in CACHE_ITEMS)
+        and not _is_synthetic(one)
+    ]
     drawn = [
         path for path in first if path in second and first[path] != second[path] and not _is_synthetic(first[path])
     ]
     if drawn:
-        reverse = values(FIRST_SEED, CACHE_ITEMS[::-1])
+        reverse, _ = values(FIRST_SEED, CACHE_ITEMS[::-1])
         drawn = [path for path in drawn if reverse.get(path) == first[path]]
-    return CachedDraws(tuple(drawn), find_changed(subject) if drawn else ())
+    return CachedDraws(tuple(drawn), find_changed(subject) if drawn or once else (), tuple(once))
 
 
 def _values(order: Sequence[int], series: Sequence[bytes]) -> Values | None:

@@ -103,7 +103,7 @@ def find_generators(roots: Mapping[str, Any]) -> list[Source]:
 def with_shared(roots: Mapping[str, Any]) -> dict[str, Any]:
     """The global generators of Python, numpy and torch, then the roots."""
     return {
-        "global random": random.random.__self__,  # type: ignore[attr-defined]
+        "global random": random.getstate.__self__,  # type: ignore[attr-defined]
         "global torch": torch.default_generator,
         "global numpy.random": np.random.mtrand._rand,
         **roots,

@@ -43,7 +43,9 @@ class PaddingLabels:
     """Rows that end in two padding tokens or more, and those of them in which all of that carries a label.
 
     `token` is the padding; `ignores`: some label is the ignored index; `apart`: labels have a width of their own, as
-    those of a decoder; `masked`: a mask says where the padding is, and not the run of one id that ends rows.
+    those of a decoder; `masked`: a mask says where the padding is, and not the run of one id that ends rows. `drawn`:
+    places to restore are drawn, so that only some of the padding carries labels; `rows` are the rows where it does, or
+    all padded ones.
     """
 
     rows: int
@@ -51,6 +53,7 @@ class PaddingLabels:
     token: int | None
     ignores: bool
     apart: bool = False
+    drawn: bool = False
     shown: str | None = None
     masked: bool = True
     spot: Spot | None = None
@@ -123,6 +126,13 @@ def padding_labels(
         shown = excerpt(bad[0][0], bad[0][1].tolist(), word) if bad else None
         spot = spot_in("labels", bad[0][0], bad[0][1][1:]) if bad else None
         return PaddingLabels(len(padded), len(bad), fills.pop(), ignores, shown=shown, masked=masked, spot=spot)
+    if drawn := _drawn_padding(rows):
+        padding, places = drawn
+        found = [(row, columns) for row, columns in places if len(columns)]
+        shown = excerpt(found[0][0], found[0][1].tolist(), word) if found else None
+        spot = spot_in("labels", *found[0]) if found else None
+        count = len(found) or len(places)
+        return PaddingLabels(count, len(found), padding, ignores, drawn=True, shown=shown, spot=spot)
     fill = only(int(row.tokens[column]) for row in rows if row.masked for column in padding_of(row)[:1])
     pad = vocabulary.pad if vocabulary.pad is not None else fill
     apart = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape != row.tokens.shape]
@@ -135,6 +145,30 @@ def padding_labels(
     shown = labels_excerpt(bad_tails[0][1], word) if bad_tails else None
     spot = spot_in("labels", bad_tails[0][0], np.arange(len(bad_tails[0][1]))[-2:]) if bad_tails else None
     return PaddingLabels(len(tails), len(bad_tails), pad, ignores, apart=True, shown=shown, spot=spot)
+
+
+def _drawn_padding(rows: Sequence[TokenRow]) -> tuple[int, list[tuple[TokenRow, np.ndarray]]] | None:
+    """The padding id, and by padded row the places of padding that a model is to restore; None if it restores nothing.
+
+    That places to restore are drawn shows in the token that replaces most of them, and stands nowhere else.
+    """
+    pairs = [(row, row.labels) for row in rows if row.labels is not None and row.labels.shape == row.tokens.shape]
+    if len(pairs) < len(rows) or not pairs or any(row.targets is not None for row in rows):
+        return None
+    seen = [(row.tokens[row.inside], labels[row.inside] != IGNORED) for row, labels in pairs]
+    replaced = Counter(token for tokens, restored in seen for token in tokens[restored].tolist())
+    mask, count = replaced.most_common(1)[0] if replaced else (IGNORED, 0)
+    elsewhere = sum(int((tokens[~restored] == mask).sum()) for tokens, restored in seen)
+    if 2 * count < replaced.total() or not count or elsewhere:
+        return None
+    padded = [(row, labels, columns) for row, labels in pairs if len(columns := padding_of(row))]
+    tokens = Counter(token for row, _, columns in padded for token in row.tokens[columns].tolist())
+    fill = tokens.most_common(1)[0][0] if tokens else IGNORED
+    restored = {int(label) for _, labels, columns in padded for label in labels[columns]} - {IGNORED}
+    learned = any(bool((labels[row.inside] == fill).any()) for row, labels in pairs)
+    if not padded or learned or not restored <= {fill}:
+        return None
+    return fill, [(row, columns[labels[columns] != IGNORED]) for row, labels, columns in padded]
 
 
 def _restore(rows: Sequence[TokenRow]) -> bool:

@@ -108,6 +108,45 @@ def test_torchvision_takes_ordered_numbers_as_corners(numbers: Sequence[Any], wr
     assert not _judged("", boxes(*numbers), None).wrong  # widths and heights, otherwise
 
 
+def flipped(count: int, *, exchanged: bool = False, each: int = 2) -> list[torch.Tensor]:
+    """Tables of boxes and classes of so many samples, flipped in every other one."""
+    tables = []
+    for sample in range(count):
+        left, top = torch.arange(each) * 20.0 + sample, torch.arange(each) * 15.0 + 5
+        right, bottom = left + 30, top + 12
+        if sample % 2:
+            left, right = (200 - left, 200 - right) if exchanged else (200 - right, 200 - left)
+        tables.append(torch.stack([left, top, right, bottom, torch.arange(each) % 3.0], 1))
+    return tables
+
+
+CLASS_FIRST = [4, 0, 1, 2, 3]
+SHARES = torch.tensor([200.0, 100.0, 200.0, 100.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "tables", "wrong"),
+    [
+        ("", flipped(20, exchanged=True), 20),
+        ("", [table[:, CLASS_FIRST] for table in flipped(20, exchanged=True)], 20),
+        ("", [table / SHARES for table in flipped(20, exchanged=True)], 20),
+        ("", [table[:, :4] for table in flipped(20, exchanged=True)], None),  # rows of four are boxes by name
+        ("boxes", [table[:, :4] for table in flipped(20, exchanged=True)], 20),
+        ("", flipped(20, exchanged=True, each=1), None),  # the ends of a line in each image
+        ("boxes", flipped(20, exchanged=True, each=1), 10),
+        ("", [table + torch.tensor([0, 0, 0, 0, 0.5]) for table in flipped(20, exchanged=True)], None),  # no classes
+        ("", flipped(20), None),
+        ("", [table / SHARES for table in flipped(20)], 0),
+        ("", [torch.cat([table / SHARES, torch.zeros(3, 5)]) for table in flipped(20)], 0),  # rows that pad
+        ("boxes", flipped(6, exchanged=True), None),
+    ],
+)
+def test_boxes_beside_their_classes(name: str, tables: Sequence[torch.Tensor], wrong: int | None) -> None:
+    samples = [{"x": torch.rand(1, 100, 200), name or "rows": table} for table in tables]
+    found = [one for one in boxes_of(lab(samples, collate=lambda one: one)) if one.formats]
+    assert [len(one.wrong) for one in found] == ([] if wrong is None else [wrong])
+
+
 class TestBoxesOfSamples:
     """Leaves of four numbers are boxes by their name, their type, or labels beside them."""
 

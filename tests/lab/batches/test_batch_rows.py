@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from dataguard.lab.batches.batch_rows import columns, holds
+from dataguard.lab.batches.batch_rows import UnmovedNumbers, columns, holds, unmoved_numbers
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,38 @@ def test_channels_of_a_listed_image_are_no_rows_of_the_batch() -> None:
     names = [column.name for column in columns({"image": images, "label": torch.arange(4)}, 4)]
     assert names == ["['label']", "['image'][*]"]
     assert "[0]" in [column.name for column in columns((torch.zeros(2, 3), torch.arange(2)), 2)]
+
+
+def graphs(**more: list[Tensor]) -> list[dict[str, Tensor]]:
+    """Rings of 3 to 8 nodes, the first two of which are joined once more, and other leaves of each."""
+    rings = []
+    for place, nodes in enumerate(range(3, 9)):
+        around = torch.arange(nodes)
+        edges = torch.cat([torch.stack([around, around.roll(1)]), torch.tensor([[0], [1]])], 1)
+        others = {name: parts[place] for name, parts in more.items()}
+        rings.append({"x": torch.rand(nodes, 2), "edges": edges, **others})
+    return rings
+
+
+@pytest.mark.parametrize(
+    ("more", "offsets", "found"),
+    [
+        ({}, False, {"edges": UnmovedNumbers("x", 4, 3)}),
+        ({}, True, {}),
+        ({"bonds": [torch.tensor([nodes + 1]) for nodes in range(3, 9)]}, False, {}),
+        ({"order": [torch.arange(nodes) for nodes in range(3, 9)]}, True, {}),
+        ({"kinds": [torch.randint(0, 3, (nodes, 2)) for nodes in range(3, 9)]}, True, {}),
+    ],
+    ids=["no offsets", "offsets", "counted", "positions", "classes"],
+)
+def test_edges_are_joined_with_the_offsets_of_their_nodes(
+    more: dict[str, list[Tensor]], offsets: bool, found: dict[str, UnmovedNumbers]
+) -> None:
+    samples = graphs(**more)
+    starts = accumulate((len(sample["x"]) for sample in samples), initial=0)
+    moved = [
+        sample | {"edges": sample["edges"] + (start if offsets else 0)}
+        for sample, start in zip(samples, starts, strict=False)
+    ]
+    batch = {name: torch.cat([sample[name] for sample in moved], int(name == "edges")) for name in samples[0]}
+    assert unmoved_numbers(batch, samples) == found

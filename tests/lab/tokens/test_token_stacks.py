@@ -40,7 +40,11 @@ def judged(reads: TokenReads, contract: Mapping[str, Any]) -> dict[str, list[Fin
     )
     settings = SimpleNamespace(contract=contract, model=None)
     lab: Any = SimpleNamespace(
-        tokens=tokens, settings=settings, facts=SimpleNamespace(role="train"), model=SimpleNamespace(vocabulary=None)
+        tokens=tokens,
+        settings=settings,
+        facts=SimpleNamespace(role="train"),
+        model=SimpleNamespace(vocabulary=None),
+        epoch=SimpleNamespace(samples=(), value_summaries=()),
     )
     findings: dict[str, list[Finding]] = {}
     for check in CHECKS:
