@@ -23,6 +23,7 @@ from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.core.loader_facts import by_name, callables_of
 from dataguard.lab.core.source_location import Place, caller, standing_in
 from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Patched, giving, patch, redirect
+from dataguard.lab.process.endless_reads import decoder_called
 from dataguard.process.originals import os
 
 SMALLEST_SIDE = 8
@@ -376,6 +377,7 @@ class Painter:
         opened.__init__ = __init__
 
     def _load(self, image: Any, load: Callable[[], Any]) -> Any:
+        decoder_called()
         pixels = load()
         image.__dict__.pop("load", None)  # later changes by the user are kept
         if self.replace is not None:
