@@ -76,7 +76,11 @@ def _scales(lab: Lab, heard: Heard) -> Iterator[tuple[str, float, float]]:
     """
     for fit in heard.waveforms:
         quiet = heard.quiet.get(fit.path)
-        if (fit.is_float or "value_range" in lab.settings.contract) and quiet is not None and abs(quiet / fit.full_scale - 1) < MOST_OFFSET:
+        if (
+            (fit.is_float or "value_range" in lab.settings.contract)
+            and quiet is not None
+            and abs(quiet / fit.full_scale - 1) < MOST_OFFSET
+        ):
             yield fit.path, fit.full_scale, fit.offset
     for spectrogram in heard.spectrograms:
         scale = spectrogram.full_scale(heard.amplitude)
