@@ -1,9 +1,9 @@
 """Ends reads of samples that would never end: the dataset catches what is raised, and tries again.
 
 Observations change what is decoded while a sample is read. Code that rejects it, such as a blank image, may stand in a
-loop: `while True: try: ... except Exception: index = random.randrange(len(self))`. Every decoder that is replaced counts
-its calls here; a read that makes far more of them than others, for seconds, is ended. Code that catches that as well,
-as a bare `except:` does, is ended with its process.
+loop: `while True: try: ... except Exception: index = random.randrange(len(self))`. Every decoder that is replaced
+counts its calls here; a read that makes far more of them than others, for seconds, is ended. Code that catches that as
+well, as a bare `except:` does, is ended with its process.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class EndlessRead(BaseException):
     @property
     def in_words(self) -> str:
         """Why nothing was decided."""
-        return "not decided: where images or other files are replaced, the dataset catches an error and tries again forever"
+        return "not decided: where images or files are replaced, the dataset catches an error and tries again forever"
 
 
 @dataclass(slots=True)
 class _Reads:
-    """The read that goes on, if any: its calls, when it began, and whether it was ended before. And the `usual` calls."""
+    """The read that goes on, if any: its calls, when it began, and whether it was ended before; the `usual` calls."""
 
     going: bool = False
     calls: int = 0

@@ -22,8 +22,8 @@ from dataguard.lab.core.loader_facts import start_method
 from dataguard.lab.core.records import BatchRecord, Index, Refusal, SampleRecord, Stop, ValueSummary
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.line_trace import line_of_change
-from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
 from dataguard.lab.process.endless_reads import EndlessRead
+from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
 from dataguard.lab.process.write_protection import WriteRefused, refused_write
 from dataguard.lab.reading.open_files import overlap, ranges_at
 from dataguard.lab.rng.rng_discovery import seed_global_generators
