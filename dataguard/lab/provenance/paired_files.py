@@ -75,7 +75,8 @@ def find_paired_roles(samples: Sequence[SampleReads]) -> tuple[PairedRoles, ...]
     """The pairs of roles whose names correspond one to one.
 
     Left out are roles of which only one varies with the random state, such as a partner that is drawn. Two that vary in
-    just the same samples are drawn together, such as one of several pairs of a scene.
+    just the same samples are drawn together, such as one of several pairs of a scene; but if their names only count,
+    two frames of a clip may be drawn, and differ on purpose.
     """
     seen = [
         tuple(FileName(source) for source in dict.fromkeys(read.source for read in sample.reads if read.file))
@@ -94,7 +95,7 @@ def find_paired_roles(samples: Sequence[SampleReads]) -> tuple[PairedRoles, ...]
         if drawn[first] != drawn[second]:
             continue
         pair = _paired(indices, (groups[first][0], groups[second][0]), (places[first], places[second]))
-        if pair is not None:
+        if pair is not None and not (pair.numbered and any(drawn[first])):
             found.append(pair)
     return tuple(found)
 
