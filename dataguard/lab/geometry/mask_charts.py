@@ -22,7 +22,7 @@ import numpy as np
 
 from dataguard.core.incident import is_library
 from dataguard.core.model import Location, NotApplicable, Undecided
-from dataguard.lab.core.leaves import iter_leaves
+from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.culprit.line_trace import MOST_SECONDS
 from dataguard.lab.geometry.alignment import (
@@ -285,7 +285,7 @@ def run_masks(
     build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int
 ) -> ChartedMasks:
     """Read samples whose images and masks are replaced by charts, in so many draws, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, max(CHARTED_DRAWS, PAIR_DRAWS), batched=batched)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
         raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
@@ -439,6 +439,9 @@ Those of five unrelated pairs are the most similar of all 45 pairs of ten images
 PAIR_CORRELATION = 0.7
 """The smallest correlation of the two, at a coarse scale: smaller pairs edges and depths with more images, larger fewer
 images that merely share their layout."""
+PAIR_DRAWS, FEWEST_REPEATED = 16, 8
+"""Random states that show whether a sample draws pairs, and how often a first image must come with its second again:
+of images that are drawn from two or more each by itself, so many agree once in 256 times at most."""
 
 
 def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMask | None:
@@ -465,7 +468,27 @@ def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMa
     again = [reader.read(number, 1) for number, _ in distinct]
     if all(is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):
         return is_second
+    if all(len(sample.inputs) == 2 for sample in again):
+        number, _ = distinct[0]
+        return is_second if _are_drawn_together([reader.read(number, draw) for draw in range(PAIR_DRAWS)]) else None
     return None
+
+
+def _are_drawn_together(draws: Sequence[ChartedSample]) -> bool:
+    """Whether a sample draws one of several pairs: a first image always has the same second one.
+
+    Two views that are drawn each by itself, as for contrastive learning, are together by chance, or change places.
+    """
+    partners: dict[bytes, tuple[object, ...]] = {}
+    for sample in draws:
+        if len(sample.inputs) != 2:
+            return False
+        first, second = (image.thumbnail.tobytes() for image in sample.inputs)
+        beside = {path: describe(path, leaf).digest for path, leaf in iter_leaves(sample.value) if not is_image(leaf)}
+        if partners.setdefault(first, (second, beside)) != (second, beside):
+            return False
+    places = {second for second, _ in partners.values()} & partners.keys()
+    return len(draws) - len(partners) >= FEWEST_REPEATED and not places
 
 
 def _lacks_second(samples: Sequence[ChartedSample]) -> bool:
