@@ -53,6 +53,7 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
+from dataguard.lab.geometry.clip_flips import CLIP_READS, FEWEST_FRAMES, ClipFlips, count_frames, may_be_clip, run_clips
 from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets, line_of_drawn_target, run_drawn_targets
 from dataguard.lab.geometry.image_pairs import PAIR_DRAWS, is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import (
@@ -148,6 +149,16 @@ class Geometry:
         if not any(len(shapes) > 1 for shapes in sizes):
             raise NotApplicable("no sample holds images of two sizes")
         return self._observe("sized pairs", run_sized_pairs)
+
+    @property
+    def clips(self) -> tuple[ClipFlips, ...]:
+        """Leaves of frames that are decoded from a video, and which of them are flipped in several random states."""
+        leaves = (leaf for sample in self._subject.epoch.samples for leaf in sample.leaves)
+        if not any(may_be_clip(leaf.shape or ()) for leaf in leaves):
+            raise NotApplicable("no sample holds the frames of a clip")
+        if self._observe("video frames", count_frames, 1) < FEWEST_FRAMES:
+            raise NotApplicable("no frames of a video are decoded while a sample is read")
+        return self._observe("clips", run_clips, CLIP_READS)
 
     def line_of_sizes(self, pair: SizedPair) -> Location | None:
         """The line of the user's code after which two sizes of an image disagree."""
