@@ -95,7 +95,7 @@ def run_clips(
 
 def _clips(sample: ChartedSample) -> dict[str, np.ndarray]:
     """The first channel of each frame of leaves that may be clips, (frames, height, width); of a batch, the first."""
-    clips = {}
+    clips: dict[str, np.ndarray] = {}
     for path, leaf in iter_leaves(sample.value):
         if is_image(leaf):
             frames = _frames(leaf)

@@ -79,7 +79,7 @@ def test_only_frames_with_flips_of_their_own_are_drawn_apart(tmp_path: Path) -> 
         found = {}
         for name, dataset in datasets.items():
             loader: DataLoader[Any] = DataLoader(dataset, batch_size=2)
-            (clip,) = run_clips(lambda loader=loader: loader, tmp_path, (0, 1), batched=True)  # type: ignore[misc]
+            (clip,) = run_clips(lambda loader=loader: loader, tmp_path, (0, 1), batched=True)
             found[name] = clip.draws
         return found
 

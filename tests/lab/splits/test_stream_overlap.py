@@ -28,7 +28,8 @@ class Windows(IterableDataset[Any]):
         while True:
             tokens = np.memmap(self.file, np.uint16, "r")
             at = self.first + (int(torch.randint(self.last - self.first - BLOCK, ())) if self.drawn else 0)
-            yield tuple(torch.from_numpy(tokens[at + by : at + by + BLOCK].astype(np.int64)) for by in (0, 1))
+            x, y = (torch.from_numpy(tokens[at + by : at + by + BLOCK].astype(np.int64)) for by in (0, 1))
+            yield x, y
 
 
 class Generated(IterableDataset[Any]):
