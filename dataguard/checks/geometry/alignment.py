@@ -166,7 +166,7 @@ def pair_findings(lab: Lab) -> Compared:
 
 
 def clip_findings(lab: Lab) -> Compared:
-    """The same about the frames of a clip, of which some are flipped and others are not, anew in each random state."""
+    """The same about the frames of a clip, if each draws its own flip."""
     try:
         clips = lab.geometry.clips
     except NotApplicable:

@@ -29,7 +29,7 @@ CLIP_READS = CLIP_DRAWS * CHARTS + 1
 _CHANNELS = (1, 3)
 
 Flips = tuple[bool, ...]
-"""Whether each frame of a clip is flipped from left to right."""
+"""Whether each frame of a clip is flipped horizontally."""
 
 
 @dataclass(frozen=True, slots=True)

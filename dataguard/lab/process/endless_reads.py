@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dataguard.process.originals import os, time
 
 FEWEST_CALLS, MOST_CALLS = 512, 1 << 14
-"""Calls of decoders in one read that no read makes at least, and that none makes if nothing is known of others."""
+"""Calls of decoders in one read: no read with fewer is ended, nor one with fewer than the most if it is the first."""
 TIMES_USUAL = 10
 """How many times the calls of the reads before a read may make."""
 CPU_SECONDS = 2.0
@@ -33,7 +33,7 @@ class EndlessRead(BaseException):
 
 @dataclass(slots=True)
 class _Reads:
-    """The read that goes on, if any: its calls, when it began, and whether it was ended before; the `usual` calls."""
+    """The current read: its calls, when it began, and whether it was ended before; and the `usual` calls of others."""
 
     going: bool = False
     calls: int = 0
