@@ -132,6 +132,16 @@ NOWHERE = SimpleNamespace(location=None)
             "all 32 labels are the token after theirs",
         ),
         (
+            "DG505",
+            "bad_by_hand",
+            {
+                ".images.charts.fits": lambda fits: [
+                    replace(one, gains=(1 / 127.5,) * 3, offsets=(-1.0,) * 3) for one in fits
+                ]
+            },
+            "is BGR, but values from -1 to 1 are RGB by convention",
+        ),
+        (
             "DG421",
             "bad",
             {".tokens.read.padding": lambda padding: replace(padding, rows=8, labelled=8)},

@@ -158,8 +158,8 @@ ERROR = Incident("sample", "KeyError: 9", changed="num_workers=2")
             "DG505",
             "bad_by_hand",
             {
-                ".images.charts.fits": lambda fits: [
-                    replace(one, gains=tuple(1.5 * gain for gain in one.gains)) for one in fits
+                ".images.charts.fits": lambda fits: [  # nearly -1 to 1, as models from Caffe have it
+                    replace(one, gains=(1 / 128,) * 3, offsets=(-127.5 / 128,) * 3) for one in fits
                 ]
             },
             "channels are BGR, and it is unknown whether the model expects that: "

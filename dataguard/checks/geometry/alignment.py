@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.sample_figures import beside_original
@@ -30,6 +31,10 @@ MOST_BETWEEN = 0.5
 or another computed target. Chosen, not derived."""
 FEWEST_FLIPPED = 2
 """The fewest draws in which two sizes of one image are flipped differently; in other draws they are not."""
+CHANGING_SHARE, FEWEST_CHANGES = 0.25, 4
+"""The share of neighbouring frames of which one is flipped, where it is half on average, and how many of them."""
+MOST_SHOWN_FRAMES = 12
+"""Frames of a finding."""
 FEWEST_FOLLOWING = 0.7
 """The share of boxes that must follow the image; some cover so much of it that they always seem to."""
 
@@ -158,6 +163,49 @@ def pair_findings(lab: Lab) -> Compared:
     ]
     exercised = {"draws": max(pair.draws for pair in pairs), "leaves": 2 * len(pairs)} if pairs else {}
     return findings, exercised, [f"{pair.root}{name}" for pair in pairs for name in (pair.large, pair.small)]
+
+
+def clip_findings(lab: Lab) -> Compared:
+    """The same about the frames of a clip, if each draws its own flip."""
+    try:
+        clips = lab.geometry.clips
+    except NotApplicable:
+        return [], {}, []
+    findings = [
+        Finding(
+            message=f"{clip.root}{clip.path} has frames of one video, {sum(flips)} of {len(flips)} of them flipped: "
+            "each frame draws its own flip",
+            evidence={
+                "fix here": "draw the flip once for all frames of a clip",
+                "flipped frames": [number for number, flip in enumerate(flips) if flip][:MOST_SHOWN_FRAMES],
+                "random states": len(clip.draws),
+                "charted via": clip.source,
+            },
+            at=lab.dataset.location,
+            repro=None if clip.collated or clip.index is None else lab.repro.samples(clip.index),
+            sample=clip.index,
+            ambiguous=True,  # a model may take frames as separate images
+        )
+        for clip in clips
+        if are_drawn_apart(clip.draws)
+        for flips in [max(clip.draws, key=_changes)]
+    ]
+    exercised = {"draws": max(len(clip.draws) for clip in clips), "leaves": len(clips)} if clips else {}
+    return findings, exercised, [f"{clip.root}{clip.path}" for clip in clips]
+
+
+def are_drawn_apart(draws: Sequence[Sequence[bool]]) -> bool:
+    """Whether frames change between flipped and not in each draw, at other places.
+
+    Flips that are the same in all draws are crops for a test, and those of two or three clips in a row change seldom.
+    """
+    changes = sum(map(_changes, draws))
+    often = changes >= max(FEWEST_CHANGES, CHANGING_SHARE * sum(len(flips) - 1 for flips in draws))
+    return often and len({tuple(flips) for flips in draws}) > 1
+
+
+def _changes(flips: Sequence[bool]) -> int:
+    return sum(one != other for one, other in pairwise(flips))
 
 
 def misaligned_masks(lab: Lab) -> list[tuple[MaskLeaf, Shift]]:

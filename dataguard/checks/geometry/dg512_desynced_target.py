@@ -8,6 +8,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.geometry.alignment import (
     aspect_findings,
     box_findings,
+    clip_findings,
     dense_findings,
     pair_findings,
 )
@@ -23,7 +24,7 @@ MOST_NAMED = 6
 
 @check("DG512", "desynced-target", Severity.ERROR)
 def dg512_desynced_target(lab: Lab) -> Judgement:
-    """An image and its mask, boxes, points or second image are transformed differently.
+    """An image and its mask, boxes, points or second image, or the frames of a clip, are transformed differently.
 
     Symptom: training converges to blurred masks and loose boxes, and more augmentation makes it worse; the same model
         learns well without augmentation.
@@ -39,7 +40,7 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
     failed = False
     reasons: list[DataguardError] = []
     dense: Undecided | None = None
-    for find in (dense_findings, box_findings, aspect_findings, pair_findings):
+    for find in (dense_findings, box_findings, aspect_findings, pair_findings, clip_findings):
         try:
             findings, exercised, leaves = find(lab)
         except (NotApplicable, Undecided) as reason:

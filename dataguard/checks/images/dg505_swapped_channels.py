@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from dataguard.lab.images.colour_lines import ColourStep
     from dataguard.lab.lab import Lab
 
-_CONVENTION = ", but values from 0 to 1 without normalization are RGB by convention"
+_UNIT = ", but values from 0 to 1 without normalization are RGB by convention"
+_CENTRED = ", but values from -1 to 1 are RGB by convention"
+_CONVENTIONS = {_UNIT, _CENTRED}
+_EXACT = 1e-3
+"""How far the ends of a range may be off: models from Caffe divide by 128 to get close to 1, and may mean BGR."""
 
 
 @check("DG505", "swapped-channels", Severity.ERROR)
@@ -54,7 +58,7 @@ def dg505_swapped_channels(lab: Lab) -> Judgement:
                 [channels_turned],
                 f"turn the channels once: {fit.order} to {lab.settings.contract.get('channels') or 'RGB'}",
             ),
-            ambiguous={*swapped.values()} == {_CONVENTION},
+            ambiguous={*swapped.values()} <= _CONVENTIONS,
         )
     else:
         _need_clear(lab, images)
@@ -81,9 +85,11 @@ def _why(lab: Lab, fit: Fit) -> str | None:
     reading = read(fit.gains, fit.offsets, lab.images.candidates)
     if reading and not reading.statistics.symmetric:
         return None if reading.bgr else f" but normalized with {reading.statistics.name}'s RGB statistics"
+    if all(abs(low + 1) < _EXACT and abs(high - 1) < _EXACT for low, high in zip(fit.offsets, fit.white, strict=True)):
+        return _CENTRED
     factor = plain_factor(fit.gains, fit.offsets)
     unit = factor is not None and factor <= 1.01
-    return _CONVENTION if unit else None
+    return _UNIT if unit else None
 
 
 def _need_clear(lab: Lab, images: list[Fit]) -> None:

@@ -50,7 +50,7 @@ def dg532_wrong_sound_scale(lab: Lab) -> Judgement:
             evidence = {"largest step": round(max(loudness.steps[1:]), 2), "cut off": round(max(loudness.plateaus), 2)}
             yield sound_finding(lab, [path], words, evidence, _distorting)
             return Coverage(heard.exercised)
-    scales = {path: (scale, offset) for path, scale, offset in _scales(heard)}
+    scales = {path: (scale, offset) for path, scale, offset in _scales(lab, heard)}
     if not scales:
         raise NotApplicable("no leaf holds a waveform or magnitudes of floats: other scales are relative, or set later")
     for path, (scale, offset) in scales.items():
@@ -69,11 +69,18 @@ def _distorting(steps: Sequence[FileStep]) -> FileStep:
     return next(cut, steps[-1])
 
 
-def _scales(heard: Heard) -> Iterator[tuple[str, float, float]]:
-    """What full scale and silence become in each leaf of floats that is not scaled to its own level."""
+def _scales(lab: Lab, heard: Heard) -> Iterator[tuple[str, float, float]]:
+    """What full scale and silence become in each leaf of floats that is not scaled to its own level.
+
+    The scale of integers may be set later, unless the contract says what the model takes.
+    """
     for fit in heard.waveforms:
         quiet = heard.quiet.get(fit.path)
-        if fit.is_float and quiet is not None and abs(quiet / fit.full_scale - 1) < MOST_OFFSET:
+        if (
+            (fit.is_float or "value_range" in lab.settings.contract)
+            and quiet is not None
+            and abs(quiet / fit.full_scale - 1) < MOST_OFFSET
+        ):
             yield fit.path, fit.full_scale, fit.offset
     for spectrogram in heard.spectrograms:
         scale = spectrogram.full_scale(heard.amplitude)

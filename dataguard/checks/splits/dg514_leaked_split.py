@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,16 @@ from dataguard.checks.common.rewrites import cut_at_one_place, rewritten
 from dataguard.checks.common.sample_figures import MOST_SAMPLES
 from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided, without_empty
+from dataguard.core.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    NotApplicable,
+    NotTested,
+    Severity,
+    Undecided,
+    without_empty,
+)
 from dataguard.machine.units import counted
 
 if TYPE_CHECKING:
@@ -43,8 +53,9 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
     Fix: draw the split once, with a seed, and store it; remove duplicates first, by file content and not by name.
     Links: https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
     """
-    lab.need_map("the samples of a stream cannot be read again for a comparison")
     lab.facts.need_role("val", "test", otherwise="val and test splits are compared with it")
+    if lab.facts.kind != "map":
+        return (yield from _leaked_stream(lab))
     beside = [other for other in lab.splits.earlier if min(other.facts.length or 0, lab.facts.length or 0) > 1]
     if not beside or not all(one.epoch.indices for one in (lab, *beside)):
         raise NotApplicable("the target has no other split with several samples that can be requested by index")
@@ -67,6 +78,25 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         raise Undecided("; ".join([*open_ends, *notes]))
     notes += [f"{repeated} of its samples are duplicates of others in it"] if repeated else []
     return Coverage({"samples": compared, "splits": 1 + len(beside)}, note="; ".join(notes) or None)
+
+
+def _leaked_stream(lab: Lab) -> Judgement:
+    """A finding if a stream draws from the rows that an earlier one draws from."""
+    beside = [other for other in lab.splits.earlier if other.facts.kind != "map"]
+    if not beside:
+        raise NotApplicable("the target has no other split that is a stream")
+    for other in beside:
+        shared = observed_or_none(partial(lab.splits.rows_shared_with, other))
+        if shared:
+            one, two = other.facts.name, lab.facts.name
+            yield Finding(
+                message=f"{two} draws from the rows of {Path(shared.files[0]).name} that {one} draws from: under one "
+                f"random state both yield the same first sample, in {shared.states} of {shared.states} states",
+                evidence={"read from": list(shared.files), "fix here": f"read the rows or the file of {two}"},
+                at=lab.places.split_beside(other) or lab.dataset.location,
+            )
+            return Coverage({"samples": shared.states, "splits": 2})
+    raise NotTested("the samples of a stream cannot be read again for a comparison")
 
 
 def leaked_text(lab: Lab, other: Subject) -> Finding | None:

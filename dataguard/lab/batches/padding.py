@@ -72,7 +72,7 @@ def find_padding(inputs: CollateInputs, batch: Any, single_columns: Sequence[Map
         single_tensors = _unequal(column.name, singly) if singly else None
         inside = [*unequal.items(), *([(f"batch{column.name}", single_tensors)] if single_tensors else [])]
         ways = (_padded(path, tensors, column, candidates, batch) for path, tensors in inside)
-        padded += [leaf for leaf in (next(filter(None, ways), None),) if leaf]
+        padded += [leaf for leaf in (next(filter(None, ways), None) or _padded_before(column, candidates),) if leaf]
     marked = [leaf for leaf in padded if leaf.distinct or leaf.lengths_from]
     complete = tuple(leaf if leaf.lengths_from else _with_shared_lengths(leaf, marked) for leaf in padded)
     return Padding(complete, count)
@@ -124,6 +124,31 @@ def _padded(
         tuple(other.name for other in others if _LENGTHS.search(other.name) and _is_count(other)),
         bool(full and _LENGTHS.search(full)),
     )
+
+
+def _padded_before(column: Column, candidates: Sequence[Column]) -> Padded | None:
+    """Tokens that are padded before they reach collate_fn, where an attention mask leaves out none of them.
+
+    Padding is then a run of one token at the end of rows, of several lengths, which occurs nowhere before it.
+    """
+    rows = [row for row in column.rows if isinstance(row, Tensor) and row.ndim == 1 and not row.is_floating_point()]
+    if len(rows) != len(column.rows) or len({len(row) for row in rows}) > 1 or not len(rows[0]):
+        return None
+    full = next((other.name for other in candidates if other is not column and _is_full_mask(other, rows[0], 0)), None)
+    if full is None:
+        return None
+    fill = torch.stack([row[-1] for row in rows]).mode().values
+    contents = [row[: int((row != fill).nonzero().max()) + 1] for row in rows if bool((row != fill).any())]
+    lengths = tuple(map(len, contents))
+    told = len(contents) == len(rows) and len(set(lengths)) >= FEWEST_LENGTHS and min(lengths) + 1 < len(rows[0])
+    if not told or int(fill) < 0 or not _is_distinct(fill, contents) or not all(map(_is_text, contents)):
+        return None
+    return Padded(column.name, column.name, 0, lengths, len(rows[0]), str(fill.item()), True, None, full)
+
+
+def _is_text(tokens: Tensor) -> bool:
+    """Whether most neighbours differ, as in text; numbers of segments or types of tokens are in runs."""
+    return 2 * int((tokens[1:] != tokens[:-1]).sum()) >= len(tokens) - 1
 
 
 def _is_copy(column: Column, other: Column) -> bool:

@@ -22,6 +22,7 @@ from enum import Enum
 from typing import Any
 
 from dataguard.lab.core.source_location import rebind
+from dataguard.lab.process.endless_reads import decoder_called
 
 BRIGHTNESS = (0.299, 0.587, 0.114)
 """The weights of red, green and blue in the grey that decoders compute (ITU-R BT.601)."""
@@ -215,7 +216,16 @@ def patch(decoder: Decoder, patched: Patched, around: Around) -> None:
 
 
 def _around_decoder(decoder: Decoder, around: Around) -> AroundCall:
-    return lambda original: around(original, decoder)
+    def counting(original: Function) -> Function:
+        replaced = around(original, decoder)
+
+        def decode(*args: Any, **kwargs: Any) -> Any:
+            decoder_called()
+            return replaced(*args, **kwargs)
+
+        return decode
+
+    return counting
 
 
 @contextlib.contextmanager

@@ -75,7 +75,8 @@ class FileSubstitution(Generic[H]):
     """Watches the decoders of one kind of files in this disposable process.
 
     `files` lists those decoded since it was last cleared, each once, with their `contents` if `keeps`. After `enough`
-    of them, `EnoughFiles` is raised. `substitute` replaces a file; `substituted` says whether that one was decoded, and
+    of them, `EnoughFiles` is raised; once the user's code catches that and reads on, there is no `enough` any more.
+    `substitute` replaces a file; `substituted` says whether that one was decoded, and
     `by_path` whether the decoder got its path, so that nothing need open the file itself.
     """
 
@@ -85,6 +86,7 @@ class FileSubstitution(Generic[H]):
         self.contents: list[bytes] = []
         self.keeps = False
         self.enough: int | None = None
+        self.stopped = False
         self.substituted = False
         self.by_path = False
         self._originals: dict[str, bytes] = {}
@@ -151,7 +153,11 @@ class FileSubstitution(Generic[H]):
             if self.keeps:
                 self.contents.append(bytes(content))
         if self.enough is not None and len(self.files) >= self.enough:
-            raise EnoughFiles
+            if self.stopped:
+                self.enough = None
+            else:
+                self.stopped = True
+                raise EnoughFiles
         other = self._replacements.get(digest_of(content)) if self._replacements else None
         if other is None:
             return given

@@ -34,6 +34,7 @@ from dataguard.lab.decoding.file_substitution import (
     opens_of,
 )
 from dataguard.lab.decoding.image_files import Header
+from dataguard.lab.process.endless_reads import one_read
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.reading.epoch_trace import gate
@@ -153,6 +154,8 @@ def survey_files(
             if substitution.enough and not samples[-1].decoded:
                 # Stopping a read has ended a generator that the dataset holds: from now on samples are read whole.
                 reader.dataset, whole, substitution.enough = build().dataset, True, None
+            elif substitution.stopped and substitution.enough is None:
+                whole = True
             elif len(samples) >= FULLY_READ and indices and not whole:
                 substitution.enough = max(len(sample.decoded) for sample in samples) or None
             if time.monotonic() - started > seconds:
@@ -173,8 +176,13 @@ def _reads(
         return
     for index in indices:
         substitution.files.clear()
+        substitution.stopped = False
         with suppress(EnoughFiles, Exception):
             reader.dataset[index]
+        if substitution.stopped and substitution.enough is None:  # it was caught, and others were read instead
+            substitution.files.clear()
+            with suppress(Exception):
+                reader.dataset[index]
         yield index
 
 
@@ -385,7 +393,7 @@ class SwappedFileReader(Generic[H, P]):
     def _read(self, index: SampleIndex, draw: int = 0) -> Any:
         """The sample itself. All forks start from the same state, so RNG objects yield the same numbers in each."""
         self._recorder.mark(None, "sample", index)
-        with gate("sample"), seeded(SEED + draw):
+        with gate("sample"), one_read(), seeded(SEED + draw):
             if self.is_stream:
                 return next(islice(streamed(self.loader.dataset), index, None))
             return self.loader.dataset[index]

@@ -25,7 +25,7 @@ from dataguard.lab.core.loader_facts import by_name, callables_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import standing_in
 from dataguard.lab.culprit.line_trace import LineTrace, Measure
-from dataguard.lab.decoding.decoders import Gives, giving
+from dataguard.lab.decoding.decoders import Decoder, Gives, giving
 from dataguard.lab.geometry.charts import ChartPainter, InputImage
 from dataguard.lab.images.cached_images import copy_cached_images, replaced_in_cache
 from dataguard.lab.images.painter import Painter, is_image, planes_of, replace_images
@@ -41,6 +41,9 @@ _LONG_SECONDS = 2.5
 """Seconds after which the fewest of them are enough: a limit of time."""
 _QUICK_SECONDS = 0.1
 """A loader that is built in fewer seconds may be rebuilt for every read: for up to ten draws of nine, 9 s."""
+
+IMAGES_AND_ARRAYS = giving(Gives.PIXELS, Gives.ARRAY, Gives.STORED)
+"""What decodes or reads single images. Frames of videos are none: two of them are no image and its mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +66,24 @@ class ChartedSample:
 
 
 class ChartedReader:
-    """Reads samples of one loader while a chart painter replaces their images.
+    """Reads samples of one loader while a chart painter replaces their images, those that these `decoders` decode.
 
     With `bypass`, the dataset's transforms return their arguments.
     """
 
     def __init__(
-        self, build: Callable[..., Loader], folder: Path, indices: Sequence[Index], draws: int, *, batched: bool
+        self,
+        build: Callable[..., Loader],
+        folder: Path,
+        indices: Sequence[Index],
+        draws: int,
+        *,
+        batched: bool,
+        decoders: Sequence[Decoder] = IMAGES_AND_ARRAYS,
     ) -> None:
         self.painter = ChartPainter()
         self.bypass = False
-        self._patches = Painter(self.painter.paint, giving(Gives.PIXELS, Gives.ARRAY, Gives.STORED))
+        self._patches = Painter(self.painter.paint, decoders)
         self._patches.install()
         self._build = build
         self._folder = folder

@@ -53,7 +53,9 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
+from dataguard.lab.geometry.clip_flips import CLIP_READS, FEWEST_FRAMES, ClipFlips, count_frames, may_be_clip, run_clips
 from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets, line_of_drawn_target, run_drawn_targets
+from dataguard.lab.geometry.image_pairs import PAIR_DRAWS, is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import (
     FLIP_READS,
     FLIP_SAMPLES,
@@ -140,6 +142,16 @@ class Geometry:
         if not any(len(shapes) > 1 for shapes in sizes):
             raise NotApplicable("no sample holds images of two sizes")
         return self._observe("sized pairs", run_sized_pairs)
+
+    @property
+    def clips(self) -> tuple[ClipFlips, ...]:
+        """Leaves of frames that are decoded from a video, and which of them are flipped in several random states."""
+        leaves = (leaf for sample in self._subject.epoch.samples for leaf in sample.leaves)
+        if not any(may_be_clip(leaf.shape or ()) for leaf in leaves):
+            raise NotApplicable("no sample holds the frames of a clip")
+        if self._observe("video frames", count_frames, 1) < FEWEST_FRAMES:
+            raise NotApplicable("no frames of a video are decoded while a sample is read")
+        return self._observe("clips", run_clips, CLIP_READS)
 
     def line_of_sizes(self, pair: SizedPair) -> Location | None:
         """The line of the user's code after which two sizes of an image disagree."""
@@ -271,7 +283,7 @@ def run_masks(
     build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int
 ) -> ChartedMasks:
     """Read samples whose images and masks are replaced by charts, in so many draws, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, max(CHARTED_DRAWS, PAIR_DRAWS), batched=batched)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
         raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
@@ -415,57 +427,6 @@ def _constant(originals: Sequence[ChartedSample], images: set[str]) -> Iterator[
         are_integers = all(leaf.dtype.kind in "iub" and len(leaf) == 1 for leaf in leaves)
         if are_integers and path not in images and len({value for leaf in leaves for value in np.unique(leaf)}) == 1:
             yield path
-
-
-FEWEST_PAIRS = 5
-"""Pairs of images that must resemble each other more than any two images of different samples do.
-
-Those of five unrelated pairs are the most similar of all 45 pairs of ten images once in 1.2 million times.
-"""
-PAIR_CORRELATION = 0.7
-"""The smallest correlation of the two, at a coarse scale: smaller pairs edges and depths with more images, larger fewer
-images that merely share their layout."""
-
-
-def pair_rule(reader: ChartedReader, originals: Sequence[ChartedSample]) -> IsMask | None:
-    """A rule that takes the second image of a sample for the mask of the first; None unless they are pairs.
-
-    A few samples may lack their second image. More than two are no pair.
-    """
-    read = list(enumerate(originals))
-    if any(len(sample.inputs) == 2 for sample in originals):
-        more = range(len(originals), len(originals) + ORIGINALS) if _lacks_second(originals) else ()
-        read += [(number, reader.read(number, 0)) for number in more]
-    distinct = list({sample.index: (number, sample) for number, sample in read if len(sample.inputs) == 2}.values())
-    lacking = sum(_lacks_second([sample]) for _, sample in read)
-    if len(distinct) < FEWEST_PAIRS or any(len(sample.inputs) > 2 for _, sample in read) or 2 * lacking > len(read):
-        return None
-    contents = np.stack([_standardized(image.thumbnail) for _, sample in distinct for image in sample.inputs])
-    correlations = np.abs(contents @ contents.T)  # an edge or depth map may be dark where its photograph is bright
-    within_pairs = np.array([correlations[first, first + 1] for first in range(0, len(contents), 2)])
-    numbers = np.arange(len(correlations)) // 2
-    between_samples = correlations[numbers[:, None] != numbers[None, :]]
-    identical = within_pairs.max() > 1 - 1e-9  # but for rounding: one file that is read twice
-    if within_pairs.min() < PAIR_CORRELATION or within_pairs.min() <= between_samples.max() or identical:
-        return None
-    again = [reader.read(number, 1) for number, _ in distinct]
-    if all(is_steady(sample, other) for (_, sample), other in zip(distinct, again, strict=True)):
-        return is_second
-    return None
-
-
-def _lacks_second(samples: Sequence[ChartedSample]) -> bool:
-    return any(len(sample.inputs) < 2 for sample in samples)
-
-
-def is_second(image: InputImage) -> bool:
-    """Whether an image is the second one of its sample."""
-    return image.position == 1
-
-
-def _standardized(thumbnail: np.ndarray) -> np.ndarray:
-    values = thumbnail.ravel() - thumbnail.mean()
-    return np.asarray(values / max(float(np.linalg.norm(values)), 1e-12))
 
 
 SIDE_RATIO = 1.5

@@ -23,6 +23,7 @@ from dataguard.lab.core.leaves import array_of, is_pillow
 from dataguard.lab.core.loader_facts import by_name, callables_of
 from dataguard.lab.core.source_location import Place, caller, standing_in
 from dataguard.lab.decoding.decoders import BRIGHTNESS, PILLOW, Decoder, Gives, Patched, giving, patch, redirect
+from dataguard.lab.process.endless_reads import decoder_called
 from dataguard.process.originals import os
 
 SMALLEST_SIDE = 8
@@ -300,7 +301,9 @@ class Painter:
             if self.replace is not None and (_is_mapped_stack(given) or not _is_store(args, decoder)):
                 return given
             if self.replace is not None:
-                return self.replace(given, decoder.spelling, decoder.lossy or _is_lossy(decoder.given(args, kwargs)))
+                lossy = decoder.lossy or _is_lossy(decoder.given(args, kwargs))
+                replace = self.replace
+                return _each_frame(given, lambda image: replace(image, decoder.spelling, lossy))
             order = decoder.order(args, kwargs)
             if not order:
                 return given
@@ -309,9 +312,7 @@ class Painter:
             paint = functools.partial(
                 self._paint, name=decoder.spelling, order=order, channels=channels, channels_first=decoder.first
             )
-            if isinstance(given, tuple):  # of a video: whether there is a frame, and the frame
-                return given[0], paint(given[1]) if given[0] else given[1]
-            return [paint(frame) for frame in given] if isinstance(given, list) else paint(given)
+            return _each_frame(given, paint)
 
         return decode
 
@@ -376,6 +377,7 @@ class Painter:
         opened.__init__ = __init__
 
     def _load(self, image: Any, load: Callable[[], Any]) -> Any:
+        decoder_called()
         pixels = load()
         image.__dict__.pop("load", None)  # later changes by the user are kept
         if self.replace is not None:
@@ -395,6 +397,13 @@ class Painter:
         image.im, image.readonly = sys.modules["PIL.Image"].new(image.mode, image.size, pixel).im, 0
         self._note(PILLOW.spelling)
         return image.load()
+
+
+def _each_frame(given: Any, replace: Callable[[Any], Any]) -> Any:
+    """What a decoder returns with its images replaced: an image, a list of them, or whether there is one, and it."""
+    if isinstance(given, tuple):
+        return given[0], replace(given[1]) if given[0] else given[1]
+    return [replace(frame) for frame in given] if isinstance(given, list) else replace(given)
 
 
 def _pixel(mode: str, colour: RGB) -> tuple[int, ...] | None:

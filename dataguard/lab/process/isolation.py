@@ -40,6 +40,7 @@ from dataguard.lab.process.answers import (
     why_unwritten,
     write_answer,
 )
+from dataguard.lab.process.endless_reads import EndlessRead, answer_by
 from dataguard.lab.process.incidents import (
     OUTPUT,
     FlightRecorder,
@@ -197,6 +198,7 @@ def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoRetur
         child = _begin(folder, parent)
         _keep_inherited()
         allow_writes(folder)
+        answer_by(lambda ended: write_answer((FAILED, Undecided(ended.in_words)), folder))
         answer = _outcome(function, folder)
         if os.getpid() == child:  # not in a fork that the user's code forgot to end
             write_answer(answer, folder)
@@ -247,8 +249,8 @@ def _outcome(function: Callable[[], Any], folder: Path) -> tuple[str, Any]:
         if isinstance(error, LoaderRaised) and error.incident.error_type == "SystemExit":
             error.incident = replace(error.incident, message=error.incident.message + last_words(folder))
         return FAILED, error  # itself: its frames keep iterators alive, which would wait for their workers to end
-    except WriteRefused as refused:
-        return FAILED, Undecided(refused.in_words)
+    except (WriteRefused, EndlessRead) as ended:
+        return FAILED, Undecided(ended.in_words)
     except BaseException as error:  # noqa: BLE001 - whatever it is must reach the report, not vanish with the process
         if not _is_theirs(error):
             if changed_surroundings():
@@ -355,7 +357,7 @@ def _keep_short(output: Path) -> None:
 def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None:
     """What a function returns in a fork of this process; None if it raises, dies, or takes more `seconds`.
 
-    Raises WriteRefused if the function does.
+    Raises WriteRefused or EndlessRead if the function does.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -365,8 +367,8 @@ def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None
             os.close(reading)
             try:
                 returned = pickle.dumps((function(), None))
-            except WriteRefused as refused:
-                returned = pickle.dumps((None, str(refused)))
+            except (WriteRefused, EndlessRead) as ended:
+                returned = pickle.dumps((None, ended))
             with os.fdopen(writing, "wb") as pipe:
                 pipe.write(returned)
             run_exit_handlers()
@@ -380,9 +382,9 @@ def in_fork(function: Callable[[], T], seconds: float | None = None) -> T | None
     with contextlib.suppress(ChildProcessError):  # user code that ignores SIGCHLD leaves nothing to wait for
         os.waitpid(pid, 0)
     result: T | None
-    result, refused_ = pickle.loads(answer) if answer else (None, None)
-    if refused_ is not None:
-        raise WriteRefused(refused_)
+    result, ended_ = pickle.loads(answer) if answer else (None, None)
+    if ended_ is not None:
+        raise ended_
     return result
 
 

@@ -74,24 +74,28 @@ class PairedRoles:
 def find_paired_roles(samples: Sequence[SampleReads]) -> tuple[PairedRoles, ...]:
     """The pairs of roles whose names correspond one to one.
 
-    Left out are roles whose files vary with the random state, such as a partner that is drawn.
+    Left out are roles of which only one varies with the random state, such as a partner that is drawn. Two that vary in
+    just the same samples are drawn together, such as one of several pairs of a scene; but if their names only count,
+    two frames of a clip may be drawn, and differ on purpose.
     """
     seen = [
         tuple(FileName(source) for source in dict.fromkeys(read.source for read in sample.reads if read.file))
         for sample in samples
     ]
-    varying = {read.source for sample in samples for read in sample.varying}
+    varying = [{read.source for read in sample.varying} for sample in samples]
     indices = [sample.index for sample in samples]
-    groups = [
-        (group, having)
-        for group, having in _roles(seen, ())
-        if not any(name.source in varying for names in group for name in names)
+    groups = list(_roles(seen, ()))
+    drawn = [
+        tuple(any(name.source in own for name in names) for names, own in zip(group, varying, strict=True))
+        for group, _ in groups
     ]
     places = [[name for name in listed(_distinct(group)) if having(name)] for group, having in groups]
     found = []
-    for (one, first), (other, second) in combinations(zip((group for group, _ in groups), places, strict=True), 2):
-        pair = _paired(indices, (one, other), (first, second))
-        if pair is not None:
+    for first, second in combinations(range(len(groups)), 2):
+        if drawn[first] != drawn[second]:
+            continue
+        pair = _paired(indices, (groups[first][0], groups[second][0]), (places[first], places[second]))
+        if pair is not None and not (pair.numbered and any(drawn[first])):
             found.append(pair)
     return tuple(found)
 

@@ -22,6 +22,7 @@ from dataguard.lab.core.loader_facts import start_method
 from dataguard.lab.core.records import BatchRecord, Index, Refusal, SampleRecord, Stop, ValueSummary
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.line_trace import line_of_change
+from dataguard.lab.process.endless_reads import EndlessRead
 from dataguard.lab.process.incidents import FlightRecorder, incident_of, read_spools
 from dataguard.lab.process.write_protection import WriteRefused, refused_write
 from dataguard.lab.reading.open_files import overlap, ranges_at
@@ -193,7 +194,7 @@ def gate(stage: str) -> Iterator[None]:
     """The one gate around user code in the main process of an observation: what it raises becomes an incident."""
     try:
         yield
-    except (DataguardError, WriteRefused):
+    except (DataguardError, WriteRefused, EndlessRead):
         raise
     # SystemExit too: a factory that calls sys.exit() has not made a loader; a process that reads one ends.
     except BaseException as error:

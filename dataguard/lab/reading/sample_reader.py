@@ -20,6 +20,7 @@ from torch.utils.data import _utils
 from dataguard.core.incident import Incident, LoaderFailed
 from dataguard.lab.core.leaves import leaves_of
 from dataguard.lab.core.records import Index, LeafRecord, plain_index, streamed
+from dataguard.lab.process.endless_reads import one_read
 from dataguard.lab.process.incidents import FlightRecorder, incident_of
 from dataguard.lab.process.write_protection import WriteRefused, refused_write
 from dataguard.lab.reading.epoch_trace import gate
@@ -103,7 +104,7 @@ class Reader:
 
     def read_streamed(self, position: int, draw: int = 0) -> Any:
         """The sample at a position of a new pass over a stream, with all global RNGs seeded. Raises LoaderRaised."""
-        with gate("sample"), seeded(SEED + draw):
+        with gate("sample"), one_read(), seeded(SEED + draw):
             return next(islice(streamed(self.dataset), position, None))
 
     def collated(self, sample: Any, draw: int = 0) -> tuple[Any, bool]:
@@ -133,7 +134,7 @@ class Reader:
     def _frozen(self, index: Any, draw: int) -> Iterator[None]:
         self.reads += 1
         self._recorder.mark(None, "sample", index)
-        with self._freezer.frozen(draw, 0, self._roots):
+        with one_read(), self._freezer.frozen(draw, 0, self._roots):
             yield
 
 

@@ -60,6 +60,7 @@ from dataguard.lab.splits.shared_transforms import (
     find_shared,
     find_steady,
 )
+from dataguard.lab.splits.stream_overlap import STREAM_READS, FirstSample, SharedRows, first_samples, shared_rows
 from dataguard.lab.splits.tables import Table, recorded_tables
 from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
@@ -180,6 +181,18 @@ class Splits:
         ranks = {"train": 0, "val": 1, "test": 2}
         before = [one for one in self.together if ranks.get(one.facts.role or "", 3) < ranks.get(own.role or "", -1)]
         return tuple(sorted(before, key=lambda one: ranks[one.facts.role or ""]))
+
+    @property
+    def first_samples(self) -> tuple[FirstSample, ...]:
+        """The first sample of a stream in several random states."""
+        subject = self._subject
+        subject.afford_reads("first samples", STREAM_READS)
+        build = subject.build
+        return subject.observe("first samples", lambda folder: first_samples(build(num_workers=0), folder))
+
+    def rows_shared_with(self, other: Subject) -> SharedRows | None:
+        """The rows of files from which this stream and another one draw the same first samples."""
+        return shared_rows(self.first_samples, Splits(other).first_samples)
 
     @property
     def index_contents(self) -> IndexContents:

@@ -12,6 +12,7 @@ import pytest
 from dataguard.checks.geometry.alignment import (
     aspect_findings,
     box_findings,
+    clip_findings,
     drawn_findings,
     mask_findings,
     misaligned_masks,
@@ -22,6 +23,7 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.geometry.alignment import Shift
 from dataguard.lab.geometry.box_alignment import BoxAlignment
 from dataguard.lab.geometry.box_aspect import BoxAspect
+from dataguard.lab.geometry.clip_flips import ClipFlips
 from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets
 from dataguard.lab.geometry.mask_charts import SizedPair
 from dataguard.lab.subject import Repro
@@ -80,7 +82,7 @@ def test_boxes_that_follow_are_no_pass_where_a_mask_was_not_compared() -> None:
         def masks(self) -> Any:
             raise NotApplicable("no mask is read from a file")
 
-        box_aspect, sized_pairs = (), ()
+        box_aspect, sized_pairs, clips = (), (), ()
 
     lab = lab_of()
     lab.geometry = Seen()
@@ -131,7 +133,7 @@ def test_boxes_that_move_with_others_are_not_those_of_the_file() -> None:
 def test_boxes_are_judged_where_there_is_no_mask() -> None:
     lab = lab_of(table(0))
     lab.geometry.masks = SimpleNamespace(masks=(SimpleNamespace(shifts=(), untransformed=False, values=None),))
-    lab.geometry.box_aspect = lab.geometry.sized_pairs = ()
+    lab.geometry.box_aspect = lab.geometry.sized_pairs = lab.geometry.clips = ()
     (finding,) = verdict_of(dg512_desynced_target.judge, lab).findings
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
@@ -170,9 +172,20 @@ def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
         def sized_pairs(self) -> Any:
             raise NotApplicable("images of one size")
 
+        clips = sized_pairs
+
     lab = lab_of()
     lab.geometry = Lacking()
     assert verdict_of(dg512_desynced_target.judge, lab).outcome.args == ("no mask; images do not move",)
+
+
+def test_frames_that_draw_their_own_flips_are_a_warning() -> None:
+    lab = lab_of()
+    flips = (False,) * 8, (True, False, True, True, False, False, True, False), (False, True) * 4
+    lab.geometry.clips = (ClipFlips("[0]", 3, "cv2.VideoCapture.read", False, flips),)
+    (finding,), exercised, _ = clip_findings(lab)
+    assert finding.message == "sample[0] has frames of one video, 4 of 8 of them flipped: each frame draws its own flip"
+    assert (finding.ambiguous, finding.sample, exercised) == (True, 3, {"draws": 3, "leaves": 1})
 
 
 @pytest.mark.parametrize(("misaligned", "wrong"), [(0, False), (1, False), (2, True)])

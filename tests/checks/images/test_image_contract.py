@@ -71,7 +71,6 @@ def test_the_contract_sets_the_channel_order(
             ({"value_range": [0, 255]}, {f"{COLOURED}:raw_floats": []}),
             ({"normalization": "clip"}, {f"{COLOURED}:in_memory": ["DG507"]}),
             ({"normalization": "torchvision:ResNet18_Weights.DEFAULT"}, {f"{COLOURED}:in_memory": []}),
-            ({"normalization": "ResNet50_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
             ({"normalization": "R2Plus1D_18_Weights.KINETICS400_V1"}, {f"{COLOURED}:in_memory": ["DG507"]}),
             ({"normalization": "ResNet5_Weights.IMAGENET1K_V2"}, {f"{COLOURED}:in_memory": []}),
         ],

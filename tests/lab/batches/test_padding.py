@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, default_collate
 
 from dataguard.lab.batches.collate_observations import observe_collate
 from dataguard.lab.batches.collate_trials import REREAD
@@ -156,3 +156,41 @@ def test_two_samples_tell_their_lengths_only_in_full(tmp_path: Path) -> None:
 
     assert judged([4, 7])
     assert not judged([0, 1])
+
+
+SENTENCES = [[11, 12, 13, 14, 15, 16][: 6 - number] + [2] * (2 + number) for number in range(4)]
+"""Sentences of several lengths, padded with token 2."""
+
+
+def masked(rows: list[list[int]], *, attended: list[list[int]] | None = None) -> Callable[[int], Any]:
+    """Samples of tokens that are padded already, beside an attention mask, of ones unless it is given."""
+
+    def sample(number: int) -> dict[str, Tensor]:
+        tokens = torch.tensor(rows[number % len(rows)])
+        mask = torch.tensor(attended[number % len(rows)]) if attended else torch.ones_like(tokens)
+        return {"input_ids": tokens, "attention_mask": mask}
+
+    return sample
+
+
+def test_a_mask_of_ones_beside_rows_that_a_dataset_padded(tmp_path: Path) -> None:
+    found = padding(tmp_path, masked(SENTENCES), default_collate)
+    assert [(one.leaf, one.fill, one.full_mask, one.lengths) for one in found.padded] == [
+        ("['input_ids']", "2", "['attention_mask']", (6, 5, 4, 3, 6, 5))
+    ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        masked(SENTENCES, attended=[[int(token != 2) for token in row] for row in SENTENCES]),
+        masked([[0] * (6 - number) + [1] * (2 + number) for number in range(4)]),
+        masked(
+            [[7, 3, 5, 2, 6, 4, 8, 9], [7, 3, 2, 4, 8, 5, 6, 2], [4, 2, 6, 5, 3, 8, 2, 2], [3, 9, 2, 8, 2, 2, 2, 2]]
+        ),
+        masked([[11, 12, 13, 14, 15, 16, number + 3, 2] for number in range(4)]),
+    ],
+    ids=["of padding", "kinds of tokens", "a token that is a word", "rows that are full"],
+)
+def test_a_mask_of_ones_is_right_elsewhere(tmp_path: Path, make: Callable[[int], Any]) -> None:
+    assert padding(tmp_path, make, default_collate).padded == ()

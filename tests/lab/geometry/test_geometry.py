@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -20,6 +21,7 @@ from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.geometry.alignment import mask_values_of
 from dataguard.lab.geometry.box_alignment import BoxFormat, fits, formats_of, tables_of
+from dataguard.lab.geometry.charted_reader import ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
     ChartPainter,
@@ -36,6 +38,7 @@ from dataguard.lab.geometry.charts import (
     sampled,
     unmoved,
 )
+from dataguard.lab.geometry.image_pairs import are_drawn_together
 from dataguard.lab.geometry.mask_charts import _labels_of
 from dataguard.lab.images.painter import in_container_of, is_image, planes_of, replace_images
 from dataguard.lab.process.isolation import isolated
@@ -303,3 +306,23 @@ def test_a_transform_is_unused_if_nothing_reads_it(use: str, path: str | None, t
 
     unused = isolated(found, tmp_path, timeout=60, allowed=120)
     assert (unused.path if unused else None) == path
+
+
+A, B, C, D = (bytes([65 + number]) for number in range(4))
+
+
+@pytest.mark.parametrize(
+    ("draws", "together"),
+    [
+        ([(A, B), (C, D)] * 8, True),
+        ([(A, B), (C, D), (A, D)] * 5 + [(A, B)], False),  # drawn each by itself
+        ([(A, B), (B, A), (C, D)] * 5 + [(A, B)], False),  # two views, in any order
+        ([(bytes([number]), b"second") for number in range(16)], False),  # none is seen again
+    ],
+)
+def test_pairs_that_are_drawn_together(draws: list[tuple[bytes, bytes]], together: bool) -> None:
+    image = input_image(np.zeros((16, 16, 3), np.uint8), "")
+    inputs = [tuple(replace(image, thumbnail=np.frombuffer(part, np.uint8)) for part in pair) for pair in draws]
+    assert are_drawn_together([ChartedSample(0, pair, {}, {"caption": 1.0}) for pair in inputs]) is together
+    varying = [ChartedSample(0, pair, {}, {"angle": float(number)}) for number, pair in enumerate(inputs)]
+    assert not are_drawn_together(varying), "something else is drawn that may say how the two differ"

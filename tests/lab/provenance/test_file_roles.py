@@ -76,6 +76,17 @@ def test_a_partner_that_is_drawn_is_no_role(tmp_path: Path) -> None:
     assert find_paired_roles(samples) == ()
 
 
+def test_pairs_that_are_drawn_together_are_roles(tmp_path: Path) -> None:
+    before, after = numbered("scene_{}/80_0.png", 3, 5), numbered("scene_{}/80_1.png", 3, 5)
+    (roles,) = find_paired_roles(sampled(tmp_path, before, after, varying="/scene_"))
+    assert roles.right == COUNT
+    (roles,) = find_paired_roles(sampled(tmp_path, before, after[1:] + after[:1], varying="/scene_"))
+    assert (roles.right, roles.wrong[0].partner) == (0, str(tmp_path / after[0]))
+    assert find_paired_roles(sampled(tmp_path, before, after, varying="/scene_8/80_0")) == (), "drawn one by one"
+    frames = sampled(tmp_path, numbered("rgb/{}.png"), numbered("pose/{}.png"), varying=".png")
+    assert find_paired_roles(frames) == (), "frames of a clip"
+
+
 @pytest.mark.parametrize(("shift", "returning", "repeated"), [(0, True, False), (1, False, True)])
 def test_files_that_are_in_several_samples(tmp_path: Path, shift: int, returning: bool, repeated: bool) -> None:
     one, other = numbered("a/{}.png"), numbered("b/{}.png")
