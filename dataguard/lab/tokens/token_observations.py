@@ -31,6 +31,7 @@ from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.lab.tokens.answer_pairs import AnswerPairs, Pair, answer_pairs, pairs_in
 from dataguard.lab.tokens.conversations import LearnedTurns, chat_of, ignores_within, learned_turns
+from dataguard.lab.tokens.masked_tokens import Masking, masking
 from dataguard.lab.tokens.token_contents import (
     Ids,
     ImageTokens,
@@ -113,6 +114,7 @@ class TokenReads:
     shift: LabelShift | None
     turns: LearnedTurns | None = None
     pairs: AnswerPairs | None = None
+    masking: Masking | None = None
     ignores_within: bool = False
     by_content: bool = False
     batches: tuple[tuple[Index, ...], ...] = ()
@@ -291,7 +293,10 @@ def facts_of(
     pairs: Mapping[str, Sequence[Pair]] = MappingProxyType({}),
 ) -> TokenReads:
     """What the rows of some draws hold."""
-    lag = lag_of([row for rows in draws for row in rows])
+    masked = masking(draws, vocabulary, word)
+    # Labels of masks say neither which tokens are learned, nor which rows of two draws are the same.
+    restores_none = masked is not None and masked.unrestored > 0
+    lag = None if restores_none else lag_of([row for rows in draws for row in rows])
     draws = [[replace(row, targets=targets_of(row, lag)) for row in rows] for rows in draws]
     rows = draws[0]
     used = [row.targets[1:] if row.targets is not None else row.labels for row in rows]
@@ -307,7 +312,7 @@ def facts_of(
         vocabulary,
         padding_labels(rows, vocabulary, word, for_models=model_keys),
         stops(rows, vocabulary, word),
-        empty_rows(draws, word),
+        None if restores_none else empty_rows(draws, word),
         starts(rows, vocabulary, word),
         packs(rows, vocabulary, word),
         image_tokens(without_padding(rows, vocabulary.pad), word),
@@ -316,6 +321,7 @@ def facts_of(
         find_shift(rows),
         learned_turns(rows, vocabulary.chat, word),
         answer_pairs(pairs, names["tokens"], lag, vocabulary.pad, word),
+        masked,
         any(ignores_within(row) for row in rows if row.targets is not None),
     )
 
