@@ -6,7 +6,7 @@ samples each process of a stream yields, whatever its generators draw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -36,7 +36,7 @@ from dataguard.lab.spy.sample_ledger import resolution_for
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams import orders
 from dataguard.lab.streams.offsets import Offsets, find_offsets, offset_names
-from dataguard.lab.streams.orders import Contents, Orders, StreamOrder
+from dataguard.lab.streams.orders import Apart, Contents, Orders, StreamOrder
 from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
 from dataguard.lab.streams.resume import NewProcess, Restart, Resumes, find_restart, find_resumes
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
@@ -131,6 +131,13 @@ class Streams:
         subject.afford_reads("contents", 4 * orders.PROBED_SAMPLES)
         order = self.orders.epochs[0]
         return subject.observe("contents", lambda _: orders.read_contents(subject.build(), order))
+
+    def apart(self, left: Sequence[int]) -> Apart | None:
+        """What sets samples of these indices, which no epoch has, apart from those of the first epoch."""
+        subject = self._subject
+        subject.afford_reads("apart", 2 * orders.LEFT_READS)
+        drawn = sorted({index for index in self.orders.epochs[0] if isinstance(index, int)})
+        return subject.observe("apart", lambda _: orders.read_apart(subject.build().dataset, left, drawn))
 
     @property
     def offsets(self) -> Offsets:
