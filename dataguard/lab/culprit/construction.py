@@ -88,8 +88,7 @@ class Constructions:
 
         def is_handed_on(name: str, value: Any) -> bool:
             del name
-            held = value if isinstance(value, list | tuple) else [value]
-            return any(id(one) in known for one in held)
+            return any(id(one) in known for one in (value, *(value if isinstance(value, list | tuple) else ())))
 
         if follow:
             return _deciding(calls, is_handed_on)
@@ -325,6 +324,8 @@ def place_of_part(
         parts = parts_of(again())
     for path in chosen(parts):
         place = notes.place(parts.get(path), blamed)
+        if place is None and isinstance(parts.get(path), list | tuple):  # made by no call
+            place = notes.deciding_place(parts["loader"], [parts[path]], follow=True)
         if place is not None:
             return path, place
     return None

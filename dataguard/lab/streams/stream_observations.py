@@ -141,9 +141,9 @@ class Streams:
 
     @property
     def offsets(self) -> Offsets:
-        """What the samplers yield that get a place to start from (map-style only, and iterated itself)."""
+        """What samplers and streams yield that get a place to start from, if the loader itself is iterated."""
         subject = self._subject
-        if subject.facts.kind != "map" or subject.facts.holder:
+        if subject.facts.holder or (subject.facts.kind == "stream" and not subject.reads_take_little(STREAM_READS)):
             return Offsets()
         target = subject.target
         names = [] if target.is_made_once or not callable(target.source) else offset_names(target.source)
@@ -170,6 +170,8 @@ class Streams:
         return find_restart(self._subject, workers, self.resumes(workers), NewProcess(**differs))
 
 
+STREAM_READS = 10_000
+"""Samples of a stream that take little to read, if its offsets are tried: ten epochs of a thousand."""
 DEFAULT_RANKS, MOST_RANKS = 2, 4
 """How many ranks to run by default for a rank-aware loader, and at most: each is a process with workers of its own."""
 
