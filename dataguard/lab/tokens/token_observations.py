@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from statistics import median
 from types import MappingProxyType
 from typing import Any
 
@@ -154,8 +155,9 @@ class Tokens:
         samples = subject.affordable_reads(MOST_SAMPLES, FEW_SAMPLES, TOKEN_DRAWS)
         if not names and not subject.reads_take_little(TOKEN_DRAWS * samples):
             raise NotTested("reading batches to find out which leaf holds tokens takes long: name it in the contract")
-        collated = samples // max(batches[0].size, 1) * max(batch.collate_seconds for batch in batches)
-        subject.afford("tokens", TOKEN_DRAWS * (samples * cost + collated))
+        collated = [batch.collate_seconds for batch in batches]  # the first may import: nested tensors take seconds
+        collating = max(collated) + TOKEN_DRAWS * samples / max(batches[0].size, 1) * median(collated)
+        subject.afford("tokens", TOKEN_DRAWS * samples * cost + collating)
         limit, group = epoch.limit, group_of(names["tokens"]) if names else None
         keys = frozenset(key_of(path) for path in paths if group_of(path) == group)
 
