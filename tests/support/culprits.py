@@ -26,7 +26,6 @@ MISSED = {
     "DG604-bad_descriptor": "no container holds the files that stay open, so that no line adds one",
     "DG517-bad_entropy_once.val": "the number is drawn at the first read, so that no two reads of a process differ",
     "DG525-bad_keys": "keys of HDF5 are sorted in `__getitem__`: no list of files shows the line",
-    "DG103-bad_cached_function": "`lru_cache` is found by what it keeps, and placed at the DataLoader's line",
     "DG105-bad_view_beside": "placed at the DataLoader's line: what is sent is made when workers take it apart",
     "DG202-bad_group_spawned": "placed where ranks share out, one line below that which asks for the rank",
     "DG209-bad_manual": "the loader's own `__iter__` skips, and is not followed",

@@ -6,11 +6,9 @@ epoch: if the order changes then, that seed decides it.
 
 from __future__ import annotations
 
-import operator
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -205,9 +203,9 @@ def _sizes(dataset: Any, index: int) -> dict[tuple[str, int | None], int]:
             sizes |= {(path, axis): int(size) for axis, size in enumerate(shape)}
             if item := _ITEM.fullmatch(path):
                 sizes[item[1], 0] = int(item[2]) + 1  # of a short list, whose items are leaves
-            if isinstance(leaf, int | np.integer | torch.Tensor | np.ndarray) and not shape:
-                with suppress(TypeError, ValueError):  # of a dtype that holds no integers
-                    sizes[path, None] = operator.index(leaf.item() if hasattr(leaf, "item") else leaf)
+            number = leaf.item() if not shape and hasattr(leaf, "item") else leaf
+            if isinstance(number, int):
+                sizes[path, None] = number
     return sizes
 
 
