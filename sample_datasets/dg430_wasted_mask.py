@@ -41,15 +41,6 @@ def bad() -> DataLoader[Any]:
     )
 
 
-class Restored(Masked):
-    """The same with labels of all tokens that a row has."""
-
-    def learned(self, labels: Tensor, tokens: Tensor, masked: Tensor) -> Tensor:
-        """Labels of all places, as they were."""
-        del tokens, masked
-        return labels
-
-
 class MaskedTwice(Masked):
     """The same with labels that are taken too late."""
 
@@ -67,14 +58,3 @@ def bad_labels() -> DataLoader[Any]:
 def good() -> DataLoader[Any]:
     """Short rows, of which some have no label in one draw."""
     return loader(lambda number: Tokenizer().text(number, 3 + number % 4), Masked(), multiprocessing_context="fork")
-
-
-def good_restored() -> DataLoader[Any]:
-    """Labels of all tokens, which tuples hold without names."""
-
-    def pair(batch: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        made = restored(batch)
-        return made["input_ids"], made["labels"]
-
-    restored = Restored()
-    return loader(lambda number: Tokenizer().text(number, 9 + number % 4), pair, multiprocessing_context="fork")
