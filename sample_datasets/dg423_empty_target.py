@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from sample_datasets._tokens import IGNORED, WORDS, Batch, Padded, Tokenizer, loader, unpadded
+from sample_datasets._tokens import IGNORED, Batch, Padded, Tokenizer, loader, unpadded
 
 END = 2
 
@@ -59,24 +59,6 @@ def bad_uncollated() -> DataLoader[Any]:
 def good() -> DataLoader[Any]:
     """The cut leaves a part of every answer."""
     return loader(dialogue, Answers(36))
-
-
-class Masked:
-    """A collate_fn that masks tokens at random, as masked language models are trained."""
-
-    def __init__(self) -> None:
-        self.tokenizer = Tokenizer()
-
-    def __call__(self, texts: Sequence[Tensor]) -> Batch:
-        batch = Padded(unpadded, self.tokenizer)(texts)
-        masked = (torch.rand(batch["labels"].shape) < 0.15) & (batch["attention_mask"] == 1)
-        tokens = batch["input_ids"].masked_fill(masked, 8 + WORDS - 1)
-        return {**batch, "input_ids": tokens, "labels": batch["labels"].where(masked, IGNORED)}
-
-
-def good_masked() -> DataLoader[Any]:
-    """Short rows, of which some have no label in one draw."""
-    return loader(lambda number: Tokenizer().text(number, 3 + number % 4), Masked(), multiprocessing_context="fork")
 
 
 def good_one_label() -> DataLoader[Any]:

@@ -155,14 +155,3 @@ def unmasked(number: int) -> tuple[Tensor, Tensor]:
 def good_minus_one() -> DataLoader[Any]:
     """A loss of one's own that ignores -1."""
     return loader(unmasked)
-
-
-def good_ignored() -> DataLoader[Any]:
-    """Labels of -100 only."""
-    return loader(
-        lambda number: {
-            "input_ids": whole(number)[:7],
-            "labels": torch.full((7,), IGNORED).scatter(0, torch.tensor([3]), whole(number)[3:4]),
-        },
-        multiprocessing_context="fork",
-    )

@@ -212,7 +212,8 @@ def good_channels() -> DataLoader[Any]:
 
 def told_by_nobody(write: Callable[[int], Any]) -> DataLoader[Any]:
     """Pictures with labels, of which nobody says how many classes they are of."""
-    return DataLoader([(picture(n), write(n)) for n in range(64)], batch_size=4)  # type: ignore[arg-type]
+    pairs: Any = [(picture(n), write(n)) for n in range(64)]  # culprit
+    return DataLoader(pairs, batch_size=4)
 
 
 def bad_float_pairs() -> DataLoader[Any]:

@@ -55,12 +55,13 @@ def bad_clipped() -> DataLoader[Any]:
 
 
 def bad_overflowing() -> DataLoader[Any]:
-    """A gain in int16 makes loud values change their sign."""
+    """A slight gain, drawn at random, makes the loudest values of int16 change their sign."""
 
     def load(path: Path) -> Tensor:
         with wave.open(str(path)) as file:
             values = np.frombuffer(file.readframes(file.getnframes()), np.int16)
-        return tensor((values * np.int16(3)) / FULL)  # culprit
+        gained = (values * float(torch.empty(()).uniform_(0.9, 1.1))).astype(np.int32)
+        return tensor(gained.astype(np.int16) / FULL)  # culprit
 
     return loader(FILES, load)
 

@@ -106,6 +106,7 @@ from dataguard.checks.tokens.dg426_cut_image_tokens import dg426_cut_image_token
 from dataguard.checks.tokens.dg427_token_out_of_vocabulary import dg427_token_out_of_vocabulary
 from dataguard.checks.tokens.dg428_learned_prompt import dg428_learned_prompt
 from dataguard.checks.tokens.dg429_broken_pair import dg429_broken_pair
+from dataguard.checks.tokens.dg430_wasted_mask import dg430_wasted_mask
 from dataguard.checks.transforms.dg516_inert_transform import dg516_inert_transform
 from dataguard.checks.transforms.dg522_identical_views import dg522_identical_views
 from dataguard.checks.values.dg501_non_finite_sample import dg501_non_finite_sample
@@ -170,6 +171,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg427_token_out_of_vocabulary,
     dg428_learned_prompt,
     dg429_broken_pair,
+    dg430_wasted_mask,
     dg501_non_finite_sample,
     dg502_label_out_of_range,
     dg503_label_form,

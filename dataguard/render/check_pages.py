@@ -27,7 +27,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Streams, shards, order": ("DG2",),
     "Dataset protocol": ("DG3", "DG513"),
     "Batches": ("DG40", "DG41"),
-    "Tokens of language models": ("DG42",),
+    "Tokens of language models": ("DG42", "DG43"),
     "Images, masks, boxes": (
         "DG505",
         "DG506",

@@ -12,6 +12,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, Location, Severit
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+    from dataguard.lab.streams.orders import Apart
 
 
 @check("DG204", "lost-samples", Severity.ERROR)
@@ -50,10 +51,23 @@ def _left_out(lab: Lab) -> str | None:
     if not length or orders is None or not orders.whole or not all(orders.epochs):
         return None
     drawn = [frozenset(epoch) for epoch in orders.epochs]
-    left = length - len(drawn[0])
-    if left <= 0 or len(set(drawn)) > 1 or not all(isinstance(index, int) for index in drawn[0]):
+    if len(drawn[0]) >= length or len(set(drawn)) > 1 or not all(isinstance(index, int) for index in drawn[0]):
         return None
-    return f"{left:,} of {length:,} samples are in none of {len(drawn)} epochs: the sampler leaves them out"
+    left = sorted(set(range(length)).difference(drawn[0]))
+    apart = observed_or_none(lambda: lab.streams.apart(left)) if left else None
+    kept = f"the sampler leaves them out{_described(apart) if apart else ''}"
+    return f"{len(left):,} of {length:,} samples are in none of {len(drawn)} epochs: {kept}"
+
+
+def _described(apart: Apart) -> str:
+    """What sets apart the samples that are left out."""
+    (low, high), (first, last) = apart.left, apart.drawn
+    what = f"sample{apart.path}" if apart.axis is None else f"the size of axis {apart.axis} of sample{apart.path}"
+    is_value = apart.axis is None and low == high
+    left = str(low) if low == high else f"{low:,} to {high:,}"
+    if is_value and first < low < last:
+        return f", and {what} is {left} in all of them that were read, and in no other"
+    return f", and {what} is {left} in all of them that were read, and {first:,} to {last:,} in others"
 
 
 def _finding(lab: Lab, loss: Loss, outcome: str) -> Finding:

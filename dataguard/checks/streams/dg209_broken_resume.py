@@ -53,7 +53,8 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
     """
     facts = lab.facts
     offsets = lab.streams.offsets
-    at_offsets = offset_faults(offsets)
+    at_offsets = {} if offsets.of_stream else offset_faults(offsets)
+    unset = _left_to_training(offsets) if offsets.of_stream else None
     for offset, (fault, evidence) in at_offsets.items():
         yield Finding(
             message=f"with {offset.name} = {offset.value}, the {offset.holder} {fault}",
@@ -65,7 +66,7 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
     except NotApplicable:
         if not offsets.offsets:
             raise
-        return Coverage({"offsets": len(offsets.offsets)})
+        return Coverage({"offsets": len(offsets.offsets)}, unset)
     by_point = _judged(lab, resumes)
     if by_point:
         point, fault = next(iter(by_point.items()))
@@ -88,7 +89,14 @@ def dg209_broken_resume(lab: Lab) -> Judgement:
         yield elsewhere
     exercised = {"restarts": len(resumes.restored), "batches": sum(map(len, resumes.reference.epochs))}
     is_faulty = by_point or at_offsets or elsewhere
-    return Coverage(exercised, None if is_faulty else note or _latent(lab))
+    return Coverage(exercised, None if is_faulty else note or unset or _latent(lab))
+
+
+def _left_to_training(offsets: Offsets) -> str | None:
+    """What a stream leaves out of later epochs, unless training sets its offset back, which no loader shows."""
+    for offset, (fault, _) in offset_faults(offsets).items():
+        return f"with {offset.name} = {offset.value}, the {offset.holder} {fault}, unless training sets it back"
+    return None
 
 
 SETS = "sets_backward"

@@ -88,8 +88,7 @@ class Constructions:
 
         def is_handed_on(name: str, value: Any) -> bool:
             del name
-            held = value if isinstance(value, list | tuple) else [value]
-            return any(id(one) in known for one in held)
+            return any(id(one) in known for one in (value, *(value if isinstance(value, list | tuple) else ())))
 
         if follow:
             return _deciding(calls, is_handed_on)
@@ -129,13 +128,55 @@ def _kind(part: Any) -> tuple[str, str]:
     return kind.__module__, kind.__qualname__
 
 
-def places_of_construction(build: Callable[[], Loader], kinds: Mapping[str, type]) -> Mapping[str, tuple[str, int]]:
-    """The lines of the user's code that make the objects at these paths, from one more call of the factory."""
+def places_of_construction(
+    build: Callable[[], Loader] | None, kinds: Mapping[str, type]
+) -> Mapping[str, tuple[str, int]]:
+    """The lines of the user's code that make the objects at these paths, from one more call of the factory.
+
+    Without a factory that can be called again, the only line of the user's files that calls each class.
+    """
+    if build is None:
+        written = {path: place_in_source(kind) for path, kind in kinds.items()}
+        return {path: place for path, place in written.items() if place is not None}
     notes = Constructions(kinds.values())
     with notes.noted():
         loader = build()
     nodes = reachable({"dataset": loader.dataset, "collate_fn": loader.collate_fn}, notes.has, enter=True)
     return {node.path: place[:2] for node in nodes if (place := notes.line(node.value)) is not None}
+
+
+def place_in_source(kind: type) -> tuple[str, int] | None:
+    """The only line of the user's files that calls a class; None if several do, one of which made the object, or none.
+
+    Of a class that none of them has by a name of its own, calls in functions count, which may import it.
+    """
+    found = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if type(file) is str and not is_library(file):
+            names = vars(module)
+            ran = [part for part in file_tree(file).body if not _is_of_script(part) or names["__name__"] == "__main__"]
+            calls = (node for part in ran for node in ast.walk(part) if isinstance(node, ast.Call))
+            found |= {(file, node.lineno) for node in calls if _is_call_of(node, kind, names)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _is_of_script(part: ast.stmt) -> bool:
+    """Whether a statement runs only if its file is the script: `if __name__ == "__main__"`."""
+    return isinstance(part, ast.If) and any(
+        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(part.test)
+    )
+
+
+def _is_call_of(node: ast.Call, kind: type, names: Mapping[str, Any]) -> bool:
+    """Whether an expression calls this class, by what its first name is in a module."""
+    first, *rest = ast.unparse(node.func).split(".")
+    if first not in names:
+        return [first, *rest][-1] == kind.__name__
+    value = names[first]
+    for name in rest:
+        value = inspect.getattr_static(value, name, None)
+    return isinstance(value, type) and _kind(value) == _kind(kind)
 
 
 def _calls(frame: FrameType | None) -> Iterator[_Call]:
@@ -266,16 +307,25 @@ def _assigns(node: ast.Assign | ast.AnnAssign, names: list[str]) -> bool:
 
 def place_of_part(
     build: Callable[[], Loader],
-    again: Callable[[], Loader],
+    again: Callable[[], Loader] | None,
     chosen: Callable[[Mapping[str, Any]], Iterable[str]],
     blamed: Blamed,
 ) -> tuple[str, Place] | None:
-    """The first of the chosen parts of a loader whose construction is seen when it is built again, and the place."""
-    notes = Constructions(parts_of(build()).values())
+    """The first of the chosen parts of a loader whose construction is seen when it is built again, and the place.
+
+    If it cannot be built again, the only line of the user's files that calls the class of that part.
+    """
+    made = parts_of(build())
+    if again is None:
+        kinds = {path: type(made[path]) for path in chosen(made) if path in made}
+        return next(((path, (*at, path)) for path, at in places_of_construction(None, kinds).items()), None)
+    notes = Constructions(made.values())
     with notes.noted():
         parts = parts_of(again())
     for path in chosen(parts):
         place = notes.place(parts.get(path), blamed)
+        if place is None and isinstance(parts.get(path), list | tuple):  # made by no call
+            place = notes.deciding_place(parts["loader"], [parts[path]], follow=True)
         if place is not None:
             return path, place
     return None

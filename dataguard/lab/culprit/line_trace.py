@@ -447,14 +447,14 @@ def placed(look: Look | None, loader: Any, build: Callable[[], Any] | None) -> T
     """A line as plain data; a transform, or else a library's collate_fn, is placed where the factory makes it."""
     if look is not None:
         traced = Traced(look.file, look.line, look.function, look.name, look.exact)
-        if traced.exact or build is None:
+        if traced.exact:
             return traced
         kind = next(
             (type(node.value) for node in reachable(_parts(loader), _is_transform) if node.path == look.name), None
         )
         return traced.made_at(places_of_construction(build, {look.name: kind}).get(look.name)) if kind else traced
     collate = loader.collate_fn
-    if build is None or not _is_transform(collate):
+    if not _is_transform(collate):
         return None
     place = places_of_construction(build, {"collate_fn": type(collate)}).get("collate_fn")
     return place and Traced(*place, "collate_fn", type(collate).__name__, exact=True)

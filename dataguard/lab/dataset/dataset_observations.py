@@ -7,6 +7,7 @@ of each of several concatenated datasets hold.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -445,8 +446,12 @@ def _read(loader: Loader) -> None:
 
 
 def _attributes(dataset: Any, names: Collection[str] = ()) -> dict[str, set[tuple[str, bytes]]]:
-    """The content of each attribute, or of those with these names: `seen`, `transform.count`."""
+    """The content of each attribute, or of those with these names: `seen`, `transform.count`; of caches, the counts."""
     contents: dict[str, set[tuple[str, bytes]]] = {}
+    of_classes = {name: value for cls in reversed(type(dataset).__mro__) for name, value in vars(cls).items()}
+    for name, value in {**of_classes, **getattr(dataset, "__dict__", {})}.items():
+        if isinstance(value, functools._lru_cache_wrapper) and (not names or name in names):
+            contents[name] = {("", repr(value.cache_info()).encode())}
     wanted = {name.partition(".")[0] for name in names}
     for name, value in list(getattr(dataset, "__dict__", {}).items()):
         for leaf in leaves_of(value) if not wanted or name in wanted else ():

@@ -113,8 +113,6 @@ class CulpritPlaces:
     def part(self, path: str) -> Location | None:
         """Where the factory constructs what the loader holds at this path, such as one step of a transform."""
         again = self._subject.quick_rebuild
-        if again is None:
-            return None
 
         def find(_: Path) -> tuple[str, int] | None:
             loader = self._subject.build()
@@ -245,8 +243,6 @@ class CulpritPlaces:
         """Where the factory constructs the first of the chosen parts."""
         subject = self._subject
         again = subject.quick_rebuild
-        if again is None:
-            return None
         found = self._subject.line_of(key, lambda _: place_of_part(subject.build, again, chosen, blamed))
         return found and Location(*found[1][:2], found[0])
 

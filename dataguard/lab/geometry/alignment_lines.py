@@ -222,7 +222,7 @@ def last_move(lines: ChartedSampleLines) -> Look | None:
 
 def made_by_factory(look: Look, lines: ChartedSampleLines, again: Callable[[], Loader] | None) -> Look:
     """What a library's transform does, at the line that makes that, in one more call of the factory."""
-    if look.exact or again is None:
+    if look.exact:
         return look
     return look.made_at(places_of_construction(again, {look.name: lines.kinds[look.name]}).get(look.name))
 

@@ -197,7 +197,7 @@ def trace_colours(
     traces = [reader.followed(chart) for chart in (BLACK, WHITE, RED)]
     steps = tuple(steps_of(*(trace.looks for trace in traces)))
     unknown = {step.name: traces[0].kinds[step.name] for step in steps if not step.exact}
-    places = places_of_construction(again, unknown) if unknown and again else {}
+    places = places_of_construction(again, unknown) if unknown else {}
     placed = tuple(step.made_at(places.get(step.name)) for step in steps)
     return (*_decoding(build, again, reader.source, reader.painter), *placed) if placed and reader.decoded else placed
 

@@ -122,6 +122,7 @@ class Reproducibility:
         earlier: list[FollowedSample] = []
         for name in ("one", "two", "three"):
             sample = self._run(f"{name} traced", trace=trace).sample
+            sample = sample.alone if where.stage == SAMPLE else sample
             difference = next(filter(None, (difference_of(other, sample) for other in earlier)), None)
             if difference:
                 return difference

@@ -431,6 +431,11 @@ class FollowedSample:
     stages: tuple[Stage, ...] = ()
     looks: tuple[Look, ...] = ()
 
+    @property
+    def alone(self) -> FollowedSample:
+        """Without its batch, which differs wherever the samples beside it do."""
+        return replace(self, stages=tuple(stage for stage in self.stages if stage.path != BATCH))
+
 
 def followed_in(folder: Path) -> FollowedSample:
     """What the one run recorded that reached the sample; nothing if no run did."""

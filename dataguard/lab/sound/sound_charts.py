@@ -259,6 +259,8 @@ that."""
 _PLATEAU_SHARE, _STEP_SHARE = 0.05, 0.8
 """The share of values at the ends of the range, and the largest step, above which more random states are tried: tones
 that are neither clipped nor overflow stay below both."""
+_GAIN_STEP = 0.02
+"""The share by which gains of two random states differ, if one is drawn: rounding and dither change less."""
 _EQUAL_CHANNELS_SHARE = 1e-3
 """How far channels that hold the same may differ, as a share of the largest value: lossy files differ a little."""
 MOST_VALUES = 1 << 22
@@ -447,12 +449,25 @@ def _is(value: np.ndarray | None, number: int) -> bool:
 
 
 def _loudness(trial: _Trial, path: str, soft: Output, full: Sequence[Output]) -> Loudness | None:
-    """How a leaf answers to loud sound. Where that looks wrong, more random states show whether it is drawn."""
+    """How a leaf answers to loud sound, in more random states if a gain is drawn.
+
+    Where that looks wrong, soft sound in the same states shows whether it is.
+    """
     loudness = _loudness_in(path, trial, [soft], full)
+    if loudness and _gains_differ(trial.waveform(output, path) for output in full):
+        full = [*full, *trial.given_in(range(2, CHOICE_READS), FULL_LEVEL)]
+        loudness = _loudness_in(path, trial, [soft], full)
     if loudness and (max(loudness.plateaus) > _PLATEAU_SHARE or max(loudness.steps[1:]) > _STEP_SHARE):
-        softs, fulls = (trial.given_in(range(2, CHOICE_READS), level) for level in (SOFT_LEVEL, FULL_LEVEL))
-        loudness = _loudness_in(path, trial, [soft, *softs], [*full, *fulls])
+        states = range(2, CHOICE_READS)
+        fulls = [] if len(full) > 2 else trial.given_in(states, FULL_LEVEL)
+        loudness = _loudness_in(path, trial, [soft, *trial.given_in(states, SOFT_LEVEL)], [*full, *fulls])
     return loudness
+
+
+def _gains_differ(waveforms: Iterable[np.ndarray | None]) -> bool:
+    """Whether waveforms of one chart differ in how loud they are as a whole: most values, and not a part of them."""
+    levels = [float(np.median(np.abs(values))) for values in waveforms if values is not None and values.size]
+    return len(levels) > 1 and max(levels) > (1 + _GAIN_STEP) * min(levels)
 
 
 def _loudness_in(path: str, trial: _Trial, softs: Sequence[Output], fulls: Sequence[Output]) -> Loudness | None:

@@ -3,7 +3,8 @@
 Such an offset is an attribute of a sampler, or an argument of its constructor or of the factory. It is recognised by
 its name and by what it does: the first epoch is shorter by so many samples or batches. A name that may have another
 meaning, such as `seen`, counts only if the epochs are shuffled and the first one continues as it would have: the start
-of a split leaves no rest of an order.
+of a split leaves no rest of an order. So it is with all attributes of a stream, which may skip a header; there the name
+may also be that of anything that counts what was read.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
-from dataguard.lab.core.loader_facts import attribute
-from dataguard.lab.core.records import members, plain_index
+from torch.utils.data import IterableDataset
+
+from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.loader_facts import attribute, by_type, wrapped_by
+from dataguard.lab.core.records import members, plain_index, streamed
 from dataguard.lab.culprit.line_trace import QUICK_FACTORY
 from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.spy.drive import announce_epoch
@@ -35,12 +39,15 @@ SKIPPED_BATCHES = 2
 """How many batches of an epoch an offset skips."""
 FEWEST_BATCHES = 4
 """Shorter epochs say little about what an offset means."""
+COUNTED_SAMPLES = 5
+"""Samples of a stream after which attributes are compared: what counts others, such as files or calls, differs."""
 EPOCHS = 2
 """How many epochs are read with each offset, and interrupted."""
 
 _UNITS = "index|idx|iter|iters|iteration|iterations|step|steps|batch|batches|sample|samples|position|pos|from|first|num"
 _OF_UNIT = rf"_*(num_)?(start|resume|skip|skipped|consumed)_({_UNITS})"
 _NAME = re.compile(rf"{_OF_UNIT}|_*consumed|_*skip|_*(start|resume)_offset")
+_RESUMED = re.compile(r"_*(num_)?(resume|consumed)(_\w+)?")
 _WORDS = {"advance", "skip", "skips", "skipped", "resume", "resumed", "already", "seen", "consumed", "processed"}
 """Words of names that are offsets if they do what one does."""
 _RANGE = re.compile(r"_*(end|stop|last|until)(_\w+)?")
@@ -67,25 +74,32 @@ class OffsetRun:
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """The indices of two epochs as the loader draws them, and with each offset."""
+    """The indices of two epochs as the loader draws them, and with each offset; of a stream, digests of samples."""
 
     epochs: tuple[Order, ...] = ()
     offsets: tuple[OffsetRun, ...] = ()
+    of_stream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """Where an offset is given: `make` makes a loader that has it, and `put` sets it once the epoch is announced."""
+    """Where an offset is given: `make` makes a loader that has it, and `put` sets it once the epoch is announced.
+
+    `counts`: the stream itself sets it to the number of samples that were read.
+    """
 
     holder: str
     name: str
     make: Callable[[int], Loader]
     put: Callable[[int], None] = lambda _: None
+    of_stream: bool = False
+    counts: bool = False
 
     @property
     def is_named(self) -> bool:
-        """Whether its name has no other meaning."""
-        return _NAME.fullmatch(self.name) is not None
+        """Whether its name has no other meaning, or what it does: an offset of a stream may be a header, or a split."""
+        named = _RESUMED if self.of_stream else _NAME
+        return self.counts or named.fullmatch(self.name) is not None
 
 
 def find_offsets(
@@ -98,6 +112,8 @@ def find_offsets(
     """
     started = undisturbed_seconds()
     loader = build()
+    if isinstance(loader.dataset, IterableDataset):
+        return _of_stream(loader)
     quick = undisturbed_seconds() - started < QUICK_FACTORY
     slots = list(_attributes(loader)) or list(_arguments(loader, again) if again and quick else ())
     slots += [_Slot("factory", name, make) for name, make in factory.items() if quick]
@@ -112,6 +128,38 @@ def find_offsets(
     return Offsets(whole, tuple(run for run in runs if run is not None))
 
 
+def _of_stream(loader: Loader) -> Offsets:
+    """The same for attributes of a stream, and of those that it wraps: named so, or counting what was read."""
+    parts = [part for _, part in wrapped_by(loader.dataset, by_type)]
+    counting = in_fork(partial(_counting, loader, parts), FORK_SECONDS) or []
+    slots = [
+        _Slot(type(part).__name__, name, lambda _: loader, partial(setattr, part, name), True, name in counts)
+        for part, counts in zip(parts, counting, strict=False)
+        for name, value in getattr(part, "__dict__", {}).items()
+        if type(value) is int and value == 0 and (name in counts or _may_be_offset(name, vars(part)))
+    ]
+    plain = in_fork(partial(_draw, loader, (0, 1)), FORK_SECONDS) if slots else None
+    if plain is None or len(plain[0][0]) < FEWEST_BATCHES or not all(order for _, order in plain):
+        return Offsets()
+    whole, skipped = tuple(order for _, order in plain), sum(plain[0][0][:SKIPPED_BATCHES])
+    runs = (_run(slot, skipped, skipped, whole) for slot in slots)
+    return Offsets(whole, tuple(run for run in runs if run is not None), of_stream=True)
+
+
+def _counting(loader: Loader, parts: Sequence[Any]) -> list[frozenset[str]]:
+    """The attributes of the parts of a stream that are larger by the number of samples that were read."""
+    before = [dict(getattr(part, "__dict__", {})) for part in parts]
+    read = sum(1 for _ in islice(streamed(loader.dataset), COUNTED_SAMPLES))
+    return [
+        frozenset(name for name, value in getattr(part, "__dict__", {}).items() if _grew(held.get(name), value, read))
+        for part, held in zip(parts, before, strict=True)
+    ]
+
+
+def _grew(before: Any, after: Any, read: int) -> bool:
+    return type(before) is int and type(after) is int and after == before + read
+
+
 def _run(slot: _Slot, value: int, skipped: int, whole: Sequence[Order]) -> OffsetRun | None:
     """What is drawn with an offset; None if it is none, or counts in another unit."""
     runs = []
@@ -122,7 +170,9 @@ def _run(slot: _Slot, value: int, skipped: int, whole: Sequence[Order]) -> Offse
         rest, following = (order for _, order in drawn)
         if len(rest) != len(whole[epoch]) - skipped or set(rest) - set(whole[epoch]):
             break
-        if not slot.is_named and (rest != whole[epoch][skipped:] or whole[0] == whole[1]):
+        if (slot.of_stream or not slot.is_named) and rest != whole[epoch][skipped:]:
+            break
+        if not slot.is_named and whole[0] == whole[1]:
             break
         runs.append((rest, following))
     return OffsetRun(slot.holder, slot.name, value, skipped, tuple(runs)) if runs else None
@@ -135,7 +185,7 @@ def _from_offset(slot: _Slot, value: int, epoch: int) -> list[tuple[list[int], O
 
 def _takes_epoch(loader: Loader) -> bool:
     inside = getattr(loader.batch_sampler, "sampler", None)
-    holders = (loader, loader.sampler, loader.batch_sampler, inside)
+    holders = (loader, loader.sampler, loader.batch_sampler, inside, loader.dataset)
     return any(callable(attribute(holder, "set_epoch")) for holder in holders)
 
 
@@ -153,13 +203,22 @@ def _draw(
             begin()
         sizes: list[int] = []
         indices: list[Any] = []
-        entries: Any = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
-        for entry in islice(iter(entries), MOST_INDICES):
-            batch = members(entry)
+        for batch in islice(_batches(loader), MOST_INDICES):
             sizes.append(len(batch))
-            indices += map(plain_index, batch)
+            indices += batch
         drawn.append((sizes, tuple(indices) if len(indices) < MOST_INDICES else ()))
     return drawn
+
+
+def _batches(loader: Loader) -> Iterator[Sequence[Any]]:
+    """The indices of each batch; of a stream, digests of its samples."""
+    if isinstance(loader.dataset, IterableDataset):
+        samples = (tuple(leaf.digest for leaf in leaves_of(sample)) for sample in streamed(loader.dataset))
+        while batch := list(islice(samples, loader.batch_size or 1)):
+            yield batch
+    else:
+        entries: Any = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+        yield from ([*map(plain_index, members(entry))] for entry in iter(entries))
 
 
 def _attributes(loader: Loader) -> Iterator[_Slot]:

@@ -6,6 +6,7 @@ epoch: if the order changes then, that seed decides it.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.leaves import leaves_of
+from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.records import Index, Seeding, plain_index, streamed
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.line_trace import line_of_change
@@ -153,6 +154,59 @@ def read_contents(loader: Loader, order: Sequence[Index]) -> Contents:
         readings += [[content(loader.dataset, index) for index in chosen] for _ in range(2)]
     first, again, second, _ = readings
     return Contents(same=len(set(first)) == 1, varies=first == again and first != second)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A number that sets the samples that no epoch has apart from all others: a `value`, or the size of an axis.
+
+    `left` and `drawn` are its smallest and largest in either.
+    """
+
+    path: str
+    axis: int | None
+    left: tuple[int, int]
+    drawn: tuple[int, int]
+
+
+LEFT_READS = 16
+"""How many samples are read of those that no epoch has, and of the others: by chance, none of 16 is larger than all of
+16 others with odds of 1 in 10^8."""
+
+
+def read_apart(dataset: Any, left: Sequence[int], drawn: Sequence[int]) -> Apart | None:
+    """What sets some samples apart: an axis that is longer or shorter in all, or an integer, as of a class."""
+    groups = [[_sizes(dataset, index) for index in evenly(indices, LEFT_READS)] for indices in (left, drawn)]
+    if min(map(len, groups)) < LEFT_READS // 2:
+        return None
+    for path, axis in groups[0][0]:
+        numbers = [[sizes.get((path, axis)) for sizes in group] for group in groups]
+        outside, inside = ([number for number in group if number is not None] for group in numbers)
+        if len(outside) + len(inside) < sum(map(len, groups)):
+            continue
+        apart = min(outside) > max(inside) or max(outside) < min(inside)
+        if apart or (axis is None and len({*outside}) == 1 and outside[0] not in inside):
+            return Apart(path, axis, (min(outside), max(outside)), (min(inside), max(inside)))
+    return None
+
+
+_ITEM = re.compile(r"(.*)\[(\d+)\]")
+"""The path of an item of a list."""
+
+
+def _sizes(dataset: Any, index: int) -> dict[tuple[str, int | None], int]:
+    """The sizes of all axes of the leaves of a sample, and integers."""
+    sizes: dict[tuple[str, int | None], int] = {}
+    with gate("sample"), seeded(SEED):
+        for path, leaf in iter_leaves(dataset[index]):
+            shape = (len(leaf),) if isinstance(leaf, str | bytes | list | tuple) else getattr(leaf, "shape", ())
+            sizes |= {(path, axis): int(size) for axis, size in enumerate(shape)}
+            if item := _ITEM.fullmatch(path):
+                sizes[item[1], 0] = int(item[2]) + 1  # of a short list, whose items are leaves
+            number = leaf.item() if not shape and hasattr(leaf, "item") else leaf
+            if isinstance(number, int):
+                sizes[path, None] = number
+    return sizes
 
 
 def content(dataset: Any, index: Any) -> tuple[bytes, ...]:

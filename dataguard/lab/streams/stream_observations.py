@@ -6,7 +6,7 @@ samples each process of a stream yields, whatever its generators draw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -36,7 +36,7 @@ from dataguard.lab.spy.sample_ledger import resolution_for
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams import orders
 from dataguard.lab.streams.offsets import Offsets, find_offsets, offset_names
-from dataguard.lab.streams.orders import Contents, Orders, StreamOrder
+from dataguard.lab.streams.orders import Apart, Contents, Orders, StreamOrder
 from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
 from dataguard.lab.streams.resume import NewProcess, Restart, Resumes, find_restart, find_resumes
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
@@ -132,11 +132,18 @@ class Streams:
         order = self.orders.epochs[0]
         return subject.observe("contents", lambda _: orders.read_contents(subject.build(), order))
 
+    def apart(self, left: Sequence[int]) -> Apart | None:
+        """What sets samples of these indices, which no epoch has, apart from those of the first epoch."""
+        subject = self._subject
+        subject.afford_reads("apart", 2 * orders.LEFT_READS)
+        drawn = sorted({index for index in self.orders.epochs[0] if isinstance(index, int)})
+        return subject.observe("apart", lambda _: orders.read_apart(subject.build().dataset, left, drawn))
+
     @property
     def offsets(self) -> Offsets:
-        """What the samplers yield that get a place to start from (map-style only, and iterated itself)."""
+        """What samplers and streams yield that get a place to start from, if the loader itself is iterated."""
         subject = self._subject
-        if subject.facts.kind != "map" or subject.facts.holder:
+        if subject.facts.holder or (subject.facts.kind == "stream" and not subject.reads_take_little(STREAM_READS)):
             return Offsets()
         target = subject.target
         names = [] if target.is_made_once or not callable(target.source) else offset_names(target.source)
@@ -163,6 +170,8 @@ class Streams:
         return find_restart(self._subject, workers, self.resumes(workers), NewProcess(**differs))
 
 
+STREAM_READS = 10_000
+"""Samples of a stream that take little to read, if its offsets are tried: ten epochs of a thousand."""
 DEFAULT_RANKS, MOST_RANKS = 2, 4
 """How many ranks to run by default for a rank-aware loader, and at most: each is a process with workers of its own."""
 

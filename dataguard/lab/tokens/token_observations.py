@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from statistics import median
 from types import MappingProxyType
 from typing import Any
 
@@ -31,6 +32,7 @@ from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.lab.tokens.answer_pairs import AnswerPairs, Pair, answer_pairs, pairs_in
 from dataguard.lab.tokens.conversations import LearnedTurns, chat_of, ignores_within, learned_turns
+from dataguard.lab.tokens.masked_tokens import Masking, masking
 from dataguard.lab.tokens.token_contents import (
     Ids,
     ImageTokens,
@@ -113,6 +115,7 @@ class TokenReads:
     shift: LabelShift | None
     turns: LearnedTurns | None = None
     pairs: AnswerPairs | None = None
+    masking: Masking | None = None
     ignores_within: bool = False
     by_content: bool = False
     batches: tuple[tuple[Index, ...], ...] = ()
@@ -152,8 +155,9 @@ class Tokens:
         samples = subject.affordable_reads(MOST_SAMPLES, FEW_SAMPLES, TOKEN_DRAWS)
         if not names and not subject.reads_take_little(TOKEN_DRAWS * samples):
             raise NotTested("reading batches to find out which leaf holds tokens takes long: name it in the contract")
-        collated = samples // max(batches[0].size, 1) * max(batch.collate_seconds for batch in batches)
-        subject.afford("tokens", TOKEN_DRAWS * (samples * cost + collated))
+        collated = [batch.collate_seconds for batch in batches]  # the first may import: nested tensors take seconds
+        collating = max(collated) + TOKEN_DRAWS * samples / max(batches[0].size, 1) * median(collated)
+        subject.afford("tokens", TOKEN_DRAWS * samples * cost + collating)
         limit, group = epoch.limit, group_of(names["tokens"]) if names else None
         keys = frozenset(key_of(path) for path in paths if group_of(path) == group)
 
@@ -291,7 +295,10 @@ def facts_of(
     pairs: Mapping[str, Sequence[Pair]] = MappingProxyType({}),
 ) -> TokenReads:
     """What the rows of some draws hold."""
-    lag = lag_of([row for rows in draws for row in rows])
+    masked = masking(draws, vocabulary, word)
+    # Labels of masks say neither which tokens are learned, nor which rows of two draws are the same.
+    restores_none = masked is not None and masked.unrestored > 0
+    lag = None if restores_none else lag_of([row for rows in draws for row in rows])
     draws = [[replace(row, targets=targets_of(row, lag)) for row in rows] for rows in draws]
     rows = draws[0]
     used = [row.targets[1:] if row.targets is not None else row.labels for row in rows]
@@ -307,7 +314,7 @@ def facts_of(
         vocabulary,
         padding_labels(rows, vocabulary, word, for_models=model_keys),
         stops(rows, vocabulary, word),
-        empty_rows(draws, word),
+        None if restores_none else empty_rows(draws, word),
         starts(rows, vocabulary, word),
         packs(rows, vocabulary, word),
         image_tokens(without_padding(rows, vocabulary.pad), word),
@@ -316,6 +323,7 @@ def facts_of(
         find_shift(rows),
         learned_turns(rows, vocabulary.chat, word),
         answer_pairs(pairs, names["tokens"], lag, vocabulary.pad, word),
+        masked,
         any(ignores_within(row) for row in rows if row.targets is not None),
     )
 

@@ -226,8 +226,8 @@ def roles_by_content(
     texts = {path: sequence for path, sequence in candidates.items() if sequence.has_texts(batches)}
     roles = (
         next(_labelled(candidates, sequences, ignored), None)
-        or _within(texts, known)
         or next(_restored(texts, sequences), None)
+        or _within(texts, known)
         or (_alone(texts) if len(columns) == len(batches[0]) == 1 else {})
     )
     if not roles:
@@ -384,19 +384,24 @@ def _labelled(
 
 
 def _restored(candidates: Mapping[str, _Sequence], sequences: Mapping[str, _Sequence]) -> Iterator[dict[str, str]]:
-    """Tokens some of which one id masks, and labels that are what was there; those of all others are one value."""
+    """Tokens some of which one id masks, and labels that are what was there; those of others are one value or ids."""
     for tokens, sequence in candidates.items():
         for path, labels in sequences.items():
             if path == tokens or not sequence.fits(labels.arrays):
                 continue
             ids, stored = np.concatenate(sequence.rows), np.concatenate(labels.rows)
             fill = Counter(stored.tolist()).most_common(1)[0][0]
-            hidden, learned = ids[stored != fill], stored[stored != fill]
-            if len(hidden) < FEWEST_COMPARED or len(np.unique(learned)) < FEWEST_DISTINCT:
-                continue
-            mask, count = Counter(hidden.tolist()).most_common(1)[0]
-            if count >= MASKED_SHARE * len(hidden) and not (ids[stored == fill] == mask).any() and mask not in learned:
+            if any(_restores(ids, stored, where) for where in (stored != fill, stored != ids)):
                 yield {"tokens": tokens, "labels": path}
+
+
+def _restores(ids: np.ndarray, stored: np.ndarray, where: np.ndarray) -> bool:
+    """Whether most tokens `where` labels are something else are one id, which stands nowhere else."""
+    hidden, learned = ids[where], stored[where]
+    if len(hidden) < FEWEST_COMPARED or len(np.unique(learned)) < FEWEST_DISTINCT:
+        return False
+    mask, count = Counter(hidden.tolist()).most_common(1)[0]
+    return bool(count >= MASKED_SHARE * len(hidden) and not (ids[~where] == mask).any() and mask not in learned)
 
 
 def _alone(candidates: Mapping[str, _Sequence]) -> dict[str, str]:

@@ -246,6 +246,7 @@ _CLASSES = (
 _BOS = ("bos_token_id", "bos_id", "bos_index", "bos_idx", "cls_idx")
 _EOS = ("eos_token_id", "eos_id", "eot_token", "eos_index", "eos_idx")
 _PAD = ("pad_token_id", "pad_id", "pad_index", "pad_idx", "padding_idx")
+_MASK = ("mask_token_id", "mask_id", "mask_index", "mask_idx")
 _MODELS = "transformers.modeling_utils"
 _SIZES = ("n_vocab", "vocab_size", "n_words", "GetPieceSize", "get_vocab_size")
 
@@ -265,7 +266,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The tokens of a loader: ids of start, stop and padding, how many there are, and the special ones.
+    """The tokens of a loader: ids of start, stop, padding and mask, how many there are, and the special ones.
 
     `where` is the path of the tokenizer, None for what only the contract says. `declared` are those that it says.
     `chat` is what its chat template writes. `for_models`: the tokenizer makes arguments of models whose library is
@@ -275,6 +276,7 @@ class Vocabulary:
     bos: int | None = None
     eos: int | None = None
     pad: int | None = None
+    mask: int | None = None
     size: int | None = None
     special: frozenset[int] = frozenset()
     where: str | None = None
@@ -306,13 +308,15 @@ def vocabulary_of(nodes: Iterable[Node], contract: Mapping[str, Any]) -> Vocabul
     """What tokenizers and contract say; ids that two tokenizers give differently are unknown."""
     read = [(node, _read(node.value)) for node in nodes]
     agreed = {
-        name: only(values[name] for _, values in read if values[name] is not None) for name in ("bos", "eos", "pad")
+        name: only(values[name] for _, values in read if values[name] is not None)
+        for name in ("bos", "eos", "pad", "mask")
     }
     sizes = [values["size"] for _, values in read if values["size"]]
     return Vocabulary(
         contract.get("bos", agreed["bos"]),
         contract.get("eos", agreed["eos"]),
         contract.get("pad", agreed["pad"]),
+        agreed["mask"],
         contract.get("vocab_size", max(sizes, default=None)),
         special=frozenset(number for _, values in read for number in values["special"]),
         where=read[0][0].path if read else None,
@@ -378,6 +382,7 @@ def _read(tokenizer: Any) -> dict[str, Any]:
         "bos": first if bos is None else bos,
         "eos": last if eos is None else eos,
         "pad": pad if pad is not None else _first(tokenizer, *_PAD),
+        "mask": _first(tokenizer, *_MASK),
         "size": max([largest, *filter(None, sizes)]),
         "special": special
         | set(_value(tokenizer, "all_special_ids") or ())

@@ -17,7 +17,7 @@ from dataguard.core.incident import Incident
 from dataguard.core.model import NotApplicable, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.ranks.shares import DealtIndices, Shards, Share, shards_of
-from dataguard.lab.streams.orders import Orders
+from dataguard.lab.streams.orders import Apart, Orders, read_apart
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.lab.subject import Repro
 from dataguard.settings.settings import Settings
@@ -349,18 +349,54 @@ def test_indices_are_lost_for_good_where_no_order_brings_them(
 
 
 @pytest.mark.parametrize(
-    ("epochs", "note"),
+    ("epochs", "apart", "note"),
     [
-        (((0, 1, 2), (2, 0, 1)), "3 of 6 samples are in none of 2 epochs: the sampler leaves them out"),
-        (((0, 1, 2), (3, 4, 5)), None),
-        (((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)), None),
+        (((0, 1, 2), (2, 0, 1)), None, ""),
+        (
+            ((0, 1, 2), (2, 0, 1)),
+            Apart("['ids']", 0, (65, 90), (3, 64)),
+            "65 to 90 in all of them that were read, and 3 to 64 in others",
+        ),
+        (
+            ((0, 1, 2), (2, 0, 1)),
+            Apart("[1]", None, (4, 4), (0, 6)),
+            "sample[1] is 4 in all of them that were read, and in no other",
+        ),
+        (((0, 1, 2), (3, 4, 5)), None, None),
+        (((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0)), None, None),
     ],
 )
-def test_a_pass_says_how_many_samples_the_sampler_leaves_out(
-    epochs: tuple[tuple[int, ...], ...], note: str | None
+def test_a_pass_says_what_the_sampler_leaves_out(
+    epochs: tuple[tuple[int, ...], ...], apart: Apart | None, note: str | None
 ) -> None:
     orders = Orders(epochs, ((), ()), (), epochs[-1], (3, 3), whole=True)
     lab: Any = SimpleNamespace(
-        facts=SimpleNamespace(length=6, kind="map"), streams=SimpleNamespace(orders=orders), stops=()
+        facts=SimpleNamespace(length=6, kind="map"),
+        streams=SimpleNamespace(orders=orders, apart=lambda left: apart),
+        stops=(),
     )
-    assert _left_out(lab) == note
+    said = _left_out(lab)
+    assert (said is None) == (note is None)
+    assert said is None or said.startswith("3 of 6 samples are in none of 2 epochs: the sampler leaves them out")
+    assert said is None or said.endswith(note or "out")
+
+
+ROWS = [([7] * (3 + number % 30), f"{number:02}", number % 5) for number in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("left", "apart"),
+    [
+        (lambda row: len(row[0]) > 24, Apart("[0]", 0, (25, 32), (3, 24))),
+        (lambda row: len(row[0]) < 9, Apart("[0]", 0, (3, 8), (9, 32))),
+        (lambda row: row[2] == 3, Apart("[2]", None, (3, 3), (0, 4))),
+        (lambda row: int(row[1]) % 7 == 3, None),
+        (lambda row: row[1] == "07", None),
+    ],
+)
+def test_a_size_or_a_class_sets_what_is_left_out_apart(
+    left: Callable[[tuple[list[int], str, int]], bool], apart: Apart | None
+) -> None:
+    indices = [index for index, row in enumerate(ROWS) if left(row)]
+    found = read_apart(ROWS, indices, sorted({*range(len(ROWS))}.difference(indices)))
+    assert found == apart

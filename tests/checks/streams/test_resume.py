@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
-from dataguard.checks.streams.dg209_broken_resume import faults
+from dataguard.checks.streams.dg209_broken_resume import _left_to_training, faults
 from dataguard.core.model import Severity, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.streams.offsets import find_offsets
@@ -162,6 +163,46 @@ def test_a_sampler_has_an_offset_of_a_name(name: str, value: int | None, is_foun
     loader = DataLoader(Pictures(40), batch_size=4, sampler=FromPlace(name, value))
     found = find_offsets(lambda: loader, None, {}).offsets
     assert {offset.name for offset in found} == ({name} if is_found else set())
+
+
+class StreamFromPlace(IterableDataset[int]):
+    """It starts an epoch behind as many samples as an attribute says, which `does` something else, too."""
+
+    def __init__(self, name: str, does: str) -> None:
+        self.name, self.does = name, does
+        self.epoch = 0
+        setattr(self, name, 0)
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        start, numbers = getattr(self, self.name), list(range(24))
+        if self.does == "skip a header":
+            start, numbers = 0, numbers[start:]
+        random.Random(self.epoch if self.does != "keep the order" else 0).shuffle(numbers)
+        for number in numbers[start:]:
+            setattr(self, self.name, getattr(self, self.name) + (self.does == "count"))
+            yield number
+        setattr(self, self.name, 0 if self.does == "count" else start)
+
+
+@pytest.mark.parametrize(
+    ("name", "does", "later"),
+    [
+        ("start_index", "", [16, 16]),
+        ("start_index", "keep the order", []),
+        ("consumed_samples", "keep the order", [16, 16]),
+        ("skip_rows", "skip a header", []),
+        ("cursor", "count", [24, 24]),
+        ("cursor", "", []),
+    ],
+)
+def test_a_stream_has_an_offset_by_what_that_does(name: str, does: str, later: list[int]) -> None:
+    loader = DataLoader(StreamFromPlace(name, does), batch_size=4)
+    found = find_offsets(lambda: loader, None, {})
+    assert [len(following) for offset in found.offsets for _, following in offset.epochs] == later
+    assert (_left_to_training(found) is not None) == (later == [16, 16])
 
 
 def test_the_right_position_in_another_order_is_said() -> None:

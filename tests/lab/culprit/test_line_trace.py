@@ -139,6 +139,27 @@ def test_a_converted_argument_is_decided_where_its_variable_is(factory: Callable
     assert is_marked(found[1])
 
 
+class Once(Rows):
+    """Rows that one line makes."""
+
+
+def once() -> DataLoader[Any]:
+    return DataLoader(Once([1, 2]))  # here
+
+
+if __name__ == "__main__":
+    Once([])
+
+
+@pytest.mark.parametrize(("factory", "is_shown"), [(once, True), (selected, False)])
+def test_without_another_call_of_the_factory_the_only_line_that_calls_a_class_is_shown(
+    factory: Callable[[], DataLoader[Any]], is_shown: bool
+) -> None:
+    found = place_of_part(factory, None, lambda _: ["dataset"], selects)
+    assert (found is not None) == is_shown
+    assert found is None or is_marked(found[1])
+
+
 def sharing() -> tuple[DataLoader[Any], DataLoader[Any]]:
     first, second = Rows([1, 2]), Rows([3, 4])
     training: DataLoader[Any] = DataLoader(ConcatDataset([first, second]))

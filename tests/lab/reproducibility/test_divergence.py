@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dataguard.lab.reproducibility.runs import BATCH, ORDER, SAMPLE, first_difference
-from dataguard.lab.reproducibility.seeded_run import Run, RunBatch, Stage, first_stage
+from dataguard.lab.reproducibility.seeded_run import FollowedSample, Run, RunBatch, Stage, difference_of, first_stage
 
 ROWS = ({"[0]": b"a", "['time']": b"1"}, {"[0]": b"b", "['time']": b"2"})
 BATCHES = tuple(RunBatch(epoch, number, ROWS, (4, 7), {"[0]": b"ab"}) for epoch in (0, 1) for number in (0, 1))
@@ -72,3 +72,12 @@ def test_the_first_stage_that_differs_is_a_step_or_what_it_is_given() -> None:
     found = first_stage(one, [one[0], stage("flip", ones, given=False)])
     assert found is not None
     assert (found.path, found.before) == ("scale", True)
+
+
+def test_a_sample_may_be_the_same_beside_others_that_differ() -> None:
+    one, other = (
+        FollowedSample((stage("sample", np.ones(2), given=False), stage("batch", np.full(4, number), given=False)))
+        for number in range(2)
+    )
+    assert difference_of(one, other) is not None
+    assert difference_of(one.alone, other.alone) is None

@@ -85,6 +85,11 @@ STACKS: dict[str, tuple[Any, KnownIds | None, dict[str, str]]] = {
         None,
         {"tokens": "[1]", "labels": "[2]"},
     ),
+    "masked tokens, and labels of all": (
+        (X.masked_fill(CHOSEN, 700), X),
+        KNOWN,
+        {"tokens": "[0]", "labels": "[1]"},
+    ),
     "proteins with masked positions": (
         {
             "seq": PROTEIN.masked_fill(CHOSEN, 24),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -274,3 +275,33 @@ def test_a_row_is_shown_in_columns() -> None:
     assert [line.split()[0] for line in lines] == ["column", "token", "mask", "label", "here"]
     assert lines[2].split()[1:] == ["1"] * 3 + ["0"] * 4
     assert lines[-1].split()[1:] == ["^^"] * 4
+
+
+@pytest.mark.parametrize(
+    ("columns", "shows_padding", "found"),
+    [
+        (range(2, 14), True, (0, 0, 0)),
+        ([*range(2, 14), 35], True, (0, 0, 12)),
+        ([*range(2, 14), 35], False, (0, 0, 0)),
+        (range(12), False, (0, 12, 0)),
+        (range(38), True, (0, 0, 0)),
+    ],
+)
+def test_what_a_mask_hides(columns: Sequence[int], shows_padding: bool, found: tuple[int, int, int]) -> None:
+    ids, mask = padded(tokens(), 30)
+    ids[:, 0] = 1
+    masked = torch.isin(torch.arange(LONG), torch.tensor(list(columns))).expand_as(ids)
+    hidden, learned = ids.masked_fill(masked, 4), masked if shows_padding else masked & (mask == 1)
+    beside = {} if shows_padding else {"attention_mask": mask}
+    masking = read({"input_ids": hidden, "labels": ids.where(learned, torch.tensor(-100)), **beside}).masking
+    assert masking is not None
+    assert (masking.unrestored, masking.ends, masking.padding) == found
+
+
+def test_labels_of_the_mask_itself() -> None:
+    ids = tokens().index_fill(1, torch.arange(2, 14), 4)
+    batch = {"input_ids": ids, "labels": ids.where(ids == 4, torch.tensor(-100))}
+    masking = read(batch, vocabulary=replace(WORDS, mask=4)).masking
+    assert masking is not None
+    assert masking.unrestored == 144
+    assert read(batch).masking is None  # A special token may be all that is learned.

@@ -17,7 +17,7 @@ from tests.loaders.library_collators import COLLATORS
 from tests.loaders.token_reads import tokens_of
 
 STACKS = token_stacks.STACKS | other_token_stacks.STACKS
-CHECKS = [check for check in CATALOGUE if check.code == "DG410" or "DG421" <= check.code <= "DG429"]
+CHECKS = [check for check in CATALOGUE if check.code == "DG410" or "DG421" <= check.code <= "DG430"]
 
 
 def factory(name: str) -> Callable[[bool], Any]:
