@@ -51,8 +51,6 @@ from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, rea
 from dataguard.lab.reading.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
-from dataguard.lab.splits import split_overlap
-from dataguard.lab.splits.split_overlap import SampleFolders
 from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
@@ -95,13 +93,14 @@ class DatasetObservations:
     @property
     def semantics(self) -> IndexSemantics:
         """What indices mean: periods inside the range, index -1, and indices of other types."""
-        if self.ends.first_failing is not None:
+        ends = self.ends
+        if ends.first_failing is not None:
             raise NotApplicable("len(dataset) is too large: see DG301")
         reads = self._subject.affordable_reads(index_semantics.SEMANTICS_READS, index_semantics.FEW_SEMANTICS_READS)
         self._afford_reads("semantics", reads)
         few = reads < index_semantics.SEMANTICS_READS
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
-        return self._subject.observe("semantics", lambda folder: probe_semantics(build(), folder, hints, few=few))
+        return self._subject.observe("semantics", lambda folder: probe_semantics(build(), folder, hints, ends, few=few))
 
     @property
     def content_repeats(self) -> bool:
@@ -204,7 +203,9 @@ class DatasetObservations:
     def substitutes(self) -> tuple[Substitute, ...]:
         """What the dataset returns if its file is missing, and if that or another source cannot be decoded."""
         substitutes = []
-        for source in self.sample_sources.sources:
+        sources = self.sample_sources.sources
+        self._afford_reads("substitutes", missing_file.LOSS_READS)
+        for source in sources:
             if source.is_file and source.first:
                 substitutes.append(self._without(source, None))
             first, second = (self._without(source, content) for content in missing_file.GARBAGE_CONTENTS)
@@ -284,13 +285,6 @@ class DatasetObservations:
     def crossed_with(self, other: Subject) -> CrossedReads:
         """Which samples are those of another loader of the target, after that was read."""
         return find_crossed(self._subject, other)
-
-    @property
-    def folders(self) -> tuple[SampleFolders, ...]:
-        """Some samples, with the folders of the files that only they use."""
-        self._afford_reads("folders", split_overlap.FOLDER_READS)
-        indices, build = self._subject.epoch.asked(split_overlap.FOLDER_READS), self._subject.build
-        return self._subject.observe("folders", lambda folder: split_overlap.find_folders(build(), folder, indices))
 
     @property
     def class_names(self) -> tuple[ClassNames, ...]:

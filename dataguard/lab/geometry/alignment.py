@@ -160,6 +160,11 @@ class ChartedDraws:
             self.images |= {path for path, both in follows.items() if both == [True, False]}
             self.masks |= {path for path, both in follows.items() if both == [False, True]}
 
+    def are_aligned(self, originals: Sequence[ChartedSample]) -> bool:
+        """Whether each mask leaf is where its image leaf is in all draws so far."""
+        shifts = [mask.shifts for mask in self.mask_leaves(originals)]
+        return bool(shifts) and all(each and max(map(_excess, each)) <= 1 for each in shifts)
+
     def mask_leaves(self, originals: Sequence[ChartedSample]) -> Iterator[MaskLeaf]:
         """Every mask leaf, compared with the image leaf whose positions are closest."""
         for path in sorted(self.masks):

@@ -96,7 +96,10 @@ class Geometry:
     def masks(self) -> ChartedMasks:
         """The response of masks to charts. Raises NotApplicable if no image has a mask."""
         self._need_two_images()
-        return self._observe("masks", partial(run_masks, most=self._most_draws))
+        subject, most = self._subject, self._most_draws
+        # What evaluation does to one sample, it does to all: of slow ones, the first that is aligned is enough.
+        least = subject.affordable_reads(most, 1, CHARTS) if subject.facts.role in EVALUATION else most
+        return self._observe("masks", partial(run_masks, least=least, most=most))
 
     def line_apart(self, draw: int) -> Location | None:
         """The line of the user's code after which image and mask disagree in this draw."""
@@ -282,9 +285,12 @@ class ChartedMasks(Rooted):
 
 
 def run_masks(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, least: int, most: int
 ) -> ChartedMasks:
-    """Read samples whose images and masks are replaced by charts, in so many draws, in this disposable process."""
+    """Read samples whose images and masks are replaced by charts, in this disposable process.
+
+    In `least` draws if all masks are aligned with their images in these, otherwise in `most`.
+    """
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
@@ -292,7 +298,9 @@ def run_masks(
     masks = [mask for sample in originals for mask in sample.inputs if rule(mask)]
     labels = () if is_second is rule else _labels_of(masks)
     reader.painter.is_mask = rule
-    charted = draw_all(reader, labels, most)
+    charted = draw_all(reader, labels, least)
+    if least < most and not charted.are_aligned(originals):
+        charted.take(most)
     if not charted.draws:
         raise Undecided("images are cached, so charts could not be injected")
     if MASK_DEPENDENT_DRAWS * charted.mask_dependent > len(charted.draws):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -33,12 +33,16 @@ from dataguard.targets.variants import Loader
 SEEN_SAMPLES, FEW_SEEN = 24, 6
 """Samples whose reads are seen, and how many of a slow loader; each is read in two random states. Of 24 files that are
 paired at random with 24 others, about one has its own partner, and of six as well."""
+UNREAD_SAMPLES = 3
+"""Samples all over the epoch that are read from nothing if all are in memory."""
 TRACED_SAMPLES, FEW_TRACED = 4, 1
 """Samples of which the reads that each leaf comes from are found: about 12 reads for a pair of files, 20 for a clip."""
 TRACED_READS = 12
 """About how many reads that takes."""
 ROW_SAMPLES = 6
 """Samples whose rows are found."""
+FEWEST_READS = 5
+"""Reads that show what a slow loader holds, if no sample is read from a file."""
 ROW_READS = 100
 """About how many reads that takes for each: 2 log2(n) for each array that matters, and one for each column."""
 
@@ -85,12 +89,22 @@ class Provenance:
     @property
     def _files(self) -> SampleFiles:
         subject = self._subject
-        subject.need_map("a stream is read in one pass, and not sample by sample")
+        if not self._any_read:
+            return SampleFiles((), (), ())
         count = subject.affordable_reads(SEEN_SAMPLES, FEW_SEEN, 2)
         traced = subject.affordable_reads(TRACED_SAMPLES, FEW_TRACED, TRACED_READS)
         indices, build = subject.epoch.asked(count), subject.build
         subject.afford_reads("reads seen", 2 * len(indices) + traced * TRACED_READS)
         return subject.observe("reads seen", lambda folder: find_files(build(), folder, indices, traced))
+
+    @property
+    def _any_read(self) -> bool:
+        """Whether samples are read from files, or from what is open; otherwise all are in memory."""
+        subject = self._subject
+        subject.need_map("a stream is read in one pass, and not sample by sample")
+        subject.afford_reads("any read", UNREAD_SAMPLES)
+        indices, build = evenly(subject.epoch.asked(SEEN_SAMPLES), UNREAD_SAMPLES), subject.build
+        return subject.observe("any read", lambda folder: any(reads_of(build(), folder, indices)))
 
     @property
     def rows(self) -> RowOrigins:
@@ -159,7 +173,7 @@ class Provenance:
             groups=takes_little(SEARCH_READS),
             reached=takes_little(ROW_READS * READ_SAMPLES),
         )
-        subject.afford_reads("held rows", FEW_SEEN + READ_SAMPLES)
+        subject.afford_reads("held rows", FEWEST_READS + (READ_SAMPLES if self._any_read else 0))
         build = subject.build
         return subject.observe("held rows", lambda folder: find_held_rows(build, folder, asked))
 
@@ -225,7 +239,9 @@ class Provenance:
         build = subject.build
         # A loader that fails as it is has no epoch, and this sample may be the one that raises.
         found = subject.observe(
-            ("read from", index), lambda folder: read_once(build(), folder, index), unobservable=epoch is None
+            ("read from", index),
+            lambda folder: tuple(*reads_of(build(), folder, [index])),
+            unobservable=epoch is None,
         )
         return words_of_reads(found)
 
@@ -236,12 +252,13 @@ def _units(subject: Subject) -> frozenset[Read]:
     return frozenset(unit for sample in seen for read in sample.reads for unit in read.units)
 
 
-def read_once(loader: Loader, folder: Path, index: Index) -> tuple[Read, ...]:
-    """What a sample is read from; if reading it raises, what was read before."""
+def reads_of(loader: Loader, folder: Path, indices: Iterable[Index]) -> Iterator[list[Read]]:
+    """What each sample is read from; if reading one raises, what was read before."""
     reader, log = Reader(loader, folder), ReadLog(loader.dataset)
-    with log.recorded(), contextlib.suppress(LoaderRaised):
-        reader.read(index)
-    return tuple(merged(log.reads))
+    for index in indices:
+        with log.recorded(), contextlib.suppress(LoaderRaised):
+            reader.read(index)
+        yield merged(log.reads)
 
 
 def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> SampleFiles:
