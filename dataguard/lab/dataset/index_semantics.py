@@ -461,14 +461,7 @@ def _find_period(reader: Reader, where: str, dataset: Any, hints: Hints, ends: E
                 computed.append(period)
                 continue
             period = candidate
-        period = next(
-            (
-                candidate_period
-                for candidate_period in (period, candidate)
-                if again(candidate_period, leaves, PERIOD_PAIRS)
-            ),
-            0,
-        )
+        period = next((each for each in (period, candidate) if again(each, leaves, PERIOD_PAIRS)), 0)
         if not period:
             continue
         stable = [leaf.path for leaf in block[0].leaves if repeated.digests.get(leaf.path) == leaf.digest]

@@ -176,12 +176,11 @@ class Geometry:
         subject = self._subject
         subject.need_map("a stream has no indices to read again")
         keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
-        if not keyed and not subject.observe(
-            "keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)
-        ):
+        build = subject.build
+        if not keyed and not subject.observe("keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)):
             return ()
         subject.afford_reads("keypoint flips", FLIP_READS)
-        indices, build = subject.epoch.asked(FLIP_SAMPLES), subject.build
+        indices = subject.epoch.asked(FLIP_SAMPLES)
         return subject.observe("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
 
     @property
@@ -219,11 +218,8 @@ class Geometry:
     def _observe(self, key: object, run: Callable[..., T], reads: int = ORIGINALS) -> T:
         subject = self._subject
         subject.afford_reads(key, reads)
-        indices, batched = (
-            subject.epoch.asked(CHARTED_DRAWS) if subject.facts.kind == "map" else (),
-            subject.facts.batched,
-        )
-        return subject.observe(key, lambda folder: run(subject.build, folder, indices, batched=batched))
+        indices = subject.epoch.asked(CHARTED_DRAWS) if subject.facts.kind == "map" else ()
+        return subject.observe(key, lambda folder: run(subject.build, folder, indices, batched=subject.facts.batched))
 
 
 def _is_image(leaf: LeafRecord) -> bool:
@@ -287,10 +283,7 @@ class ChartedMasks(Rooted):
 def run_masks(
     build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, least: int, most: int
 ) -> ChartedMasks:
-    """Read samples whose images and masks are replaced by charts, in this disposable process.
-
-    In `least` draws if all masks are aligned with their images in these, otherwise in `most`.
-    """
+    """Read samples with charts for images and masks: in `least` draws and, unless all are aligned, in `most`."""
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
