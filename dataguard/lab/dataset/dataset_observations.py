@@ -45,6 +45,7 @@ from dataguard.lab.dataset.repeated_reads import Amount, Change, Overwrite, Read
 from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
 from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.provenance.provenance import reads_anything
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading import fresh_import
 from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
@@ -192,6 +193,8 @@ class DatasetObservations:
     @property
     def sample_sources(self) -> SampleSources:
         """A sample, and what no other sample is read from."""
+        if not reads_anything(self._subject):
+            raise NotApplicable("samples have no files of their own")
         self._afford_reads("sample sources", missing_file.SOURCE_READS)
         first, index, other = self._first_middle_last
         build = self._subject.build

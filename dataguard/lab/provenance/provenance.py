@@ -14,6 +14,7 @@ from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.core.records import Index
+from dataguard.lab.decoding.file_substitution import decoded
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
 from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
@@ -89,22 +90,13 @@ class Provenance:
     @property
     def _files(self) -> SampleFiles:
         subject = self._subject
-        if not self._any_read:
+        if not reads_anything(subject):
             return SampleFiles((), (), ())
         count = subject.affordable_reads(SEEN_SAMPLES, FEW_SEEN, 2)
         traced = subject.affordable_reads(TRACED_SAMPLES, FEW_TRACED, TRACED_READS)
         indices, build = subject.epoch.asked(count), subject.build
         subject.afford_reads("reads seen", 2 * len(indices) + traced * TRACED_READS)
         return subject.observe("reads seen", lambda folder: find_files(build(), folder, indices, traced))
-
-    @property
-    def _any_read(self) -> bool:
-        """Whether samples are read from files, or from what is open; otherwise all are in memory."""
-        subject = self._subject
-        subject.need_map("a stream is read in one pass, and not sample by sample")
-        subject.afford_reads("any read", UNREAD_SAMPLES)
-        indices, build = evenly(subject.epoch.asked(SEEN_SAMPLES), UNREAD_SAMPLES), subject.build
-        return subject.observe("any read", lambda folder: any(reads_of(build(), folder, indices)))
 
     @property
     def rows(self) -> RowOrigins:
@@ -173,7 +165,7 @@ class Provenance:
             groups=takes_little(SEARCH_READS),
             reached=takes_little(ROW_READS * READ_SAMPLES),
         )
-        subject.afford_reads("held rows", FEWEST_READS + (READ_SAMPLES if self._any_read else 0))
+        subject.afford_reads("held rows", FEWEST_READS + (READ_SAMPLES if reads_anything(subject) else 0))
         build = subject.build
         return subject.observe("held rows", lambda folder: find_held_rows(build, folder, asked))
 
@@ -259,6 +251,23 @@ def reads_of(loader: Loader, folder: Path, indices: Iterable[Index]) -> Iterator
         with log.recorded(), contextlib.suppress(LoaderRaised):
             reader.read(index)
         yield merged(log.reads)
+
+
+def reads_anything(subject: Subject) -> bool:
+    """Whether samples are read from files or what is open, or decoded; otherwise all are in memory (map-style only)."""
+    subject.need_map("a stream is read in one pass, and not sample by sample")
+    subject.afford_reads("any read", UNREAD_SAMPLES)
+    indices, build = evenly(subject.epoch.asked(SEEN_SAMPLES), UNREAD_SAMPLES), subject.build
+
+    def find(folder: Path) -> bool:
+        reads, contents = reads_of(build(), folder, indices), set[str]()
+        for _ in indices:
+            with decoded(lambda name: contents.add(name) is not None):  # anew, as reading may have imported decoders
+                if next(reads) or contents:
+                    return True
+        return False
+
+    return subject.observe("any read", find)
 
 
 def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> SampleFiles:
