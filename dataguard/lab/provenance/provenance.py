@@ -261,8 +261,13 @@ def reads_anything(subject: Subject) -> bool:
 
     def find(folder: Path) -> bool:
         reads, contents = reads_of(build(), folder, indices), set[str]()
+
+        def note(name: str) -> bool:
+            contents.add(name)
+            return False
+
         for _ in indices:
-            with decoded(lambda name: contents.add(name) is not None):  # anew, as reading may have imported decoders
+            with decoded(note):  # anew, as reading may have imported decoders
                 if next(reads) or contents:
                     return True
         return False
