@@ -7,20 +7,20 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataguard.cli.console import STDOUT, destinations, format_option, progress, put, say
 from dataguard.core.model import UsageError
-from dataguard.machine.machine import identity
-from dataguard.measured import Bench, BenchOptions
-from dataguard.process.session import Session
 from dataguard.render.formats import renderer
 from dataguard.settings.parsers import EVERY_METHOD, MOST_WORKERS
 from dataguard.settings.settings import Settings, resolve
 from dataguard.settings.target_spelling import suggest
 from dataguard.targets.spelling import require_findable
+
+if TYPE_CHECKING:
+    from dataguard.measured import Bench, BenchOptions
 
 _FUNCTION = re.compile(r"[\w.-]+:[^\W\d][\w.]*")
 _EXAMPLES = """\b
@@ -84,6 +84,10 @@ def measure(spelling: str, settings: Settings, wanted: BenchOptions, names: Sequ
 
     Raises UsageError for a wrong target or name, and for a loader that does not run.
     """
+    from dataguard.machine.machine import identity  # here, as other commands do not need what these import
+    from dataguard.measured import Bench
+    from dataguard.process.session import Session
+
     require_findable([spelling], settings.import_path)
     settings = settings.of_target(spelling)
     started = time.monotonic()
@@ -110,6 +114,8 @@ def _wanted(workers: str | None, step_ms: str | None, step: str | None, settings
         raise UsageError("--step and --step-ms exclude each other: give the step or its duration")
     if step is not None and not _FUNCTION.fullmatch(step):
         raise UsageError(f"--step {step}: expected pkg.mod:function")
+    from dataguard.measured import BenchOptions
+
     declared = settings.contract.get("step_ms") if step is None else None
     return BenchOptions(_counts(workers), _milliseconds(step_ms) if step_ms is not None else declared, step)
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dataguard.cli.console import progress, require_writable, say
 from dataguard.core.model import Finding, UsageError
-from dataguard.measured import Changed, Fingerprint, first_change, read, written
-from dataguard.process.session import Session
 from dataguard.render.escapes import one_line
 from dataguard.settings.files import write_text
 from dataguard.settings.settings import Settings, resolve
 from dataguard.targets.spelling import require_findable
+
+if TYPE_CHECKING:
+    from dataguard.measured import Changed, Fingerprint
 
 DIFFERS = 1
 """The exit code when a fingerprint differs."""
@@ -62,6 +63,8 @@ def fingerprint(
         raise UsageError("fingerprint takes one target; name it: `dataguard fingerprint mypkg.data:make_loader`")
     if output is not None:
         require_writable("--output", output)
+    from dataguard.measured import first_change, read, written  # here, as other commands do not need it
+
     earlier = read(Path(against)) if against is not None else {}
     current = taken(settings.targets[0], settings, batches)
     if output is not None:
@@ -83,6 +86,8 @@ def fingerprint(
 
 def taken(spelling: str, settings: Settings, batches: int) -> list[Fingerprint]:
     """The fingerprints of all loaders of a target. Raises UsageError for a loader that does not run."""
+    from dataguard.process.session import Session
+
     require_findable([spelling], settings.import_path)
     with Session(spelling, replace(settings.of_target(spelling), all=False)) as session, progress() as terminal:
         fingerprints = []

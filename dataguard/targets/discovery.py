@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from inspect import isfunction, isgenerator, signature
-from types import CodeType
+from types import CodeType, GeneratorType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -248,13 +248,13 @@ def _loaders_in(holder: Any, depth: int = 3) -> Iterator[tuple[Path, Any]]:
                     yield (_Attribute(name), *steps, *further), loader
 
 
-_PASSED_ON: WeakKeyDictionary[Generator[Any, Any, Any], Loader] = WeakKeyDictionary()
+_PASSED_ON: WeakKeyDictionary[GeneratorType[Any, Any, Any], Loader] = WeakKeyDictionary()
 """What `_passed_on_by` has found: it starts the generator, which can be done once."""
 _MAKE_BATCHES: set[CodeType] = set()
 """Generators that pass no loader's batches on: they are not started again, as they may take long."""
 
 
-def _passed_on_by(generator: Generator[Any, Any, Any]) -> Loader | None:
+def _passed_on_by(generator: GeneratorType[Any, Any, Any]) -> Loader | None:
     """The loader whose batches a generator yields as they are, as `while True: yield from loader` does; else None.
 
     The generator runs until it asks the loader for an iterator, and gets one of two batches, which it must yield. No

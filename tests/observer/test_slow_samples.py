@@ -31,7 +31,7 @@ def test_a_glance_settles_a_healthy_loader() -> None:
     found = judged("right", "DG101", "DG102", "DG307")
     assert {code: one.status for code, one in found.items() if one.status is not Status.PASSED} == {}
     assert found["DG101"].exercised == {"draws": 4, "items": 3, "workers": 2}
-    assert found["DG307"].exercised == {"samples": 2, "reads": 12}
+    assert found["DG307"].exercised == {"samples": 2, "reads": 10}
 
 
 @pytest.mark.scan
@@ -43,7 +43,7 @@ def test_plain_bugs_are_found_with_few_draws(target: str, codes: set[str]) -> No
 
 @pytest.mark.scan
 def test_what_is_undecided_names_a_budget_that_decides_it() -> None:
-    codes = ("DG303", "DG402", "DG602", "DG701")
+    codes = ("DG103", "DG303", "DG512")
     short = judged("right", *codes, budget=1)
     undecided = {code: one.reason or "" for code, one in short.items() if one.status is Status.INCONCLUSIVE}
     assert undecided

@@ -7,10 +7,11 @@ structure, and ranges of values. Each comparison returns a `Mismatch` or None.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dataguard.checks.common.labels import (
@@ -236,11 +237,19 @@ def _declared(lab: Lab) -> Mapping[str, int]:
 
 
 def _by_folder(lab: Lab) -> Mapping[str, int]:
-    """The class indices of folders, if all files of a folder have the same one."""
-    filed = lab.dataset.folders
-    for path in dict.fromkeys(path for one in filed for path, _ in one.numbers):
-        pairs = [(name, dict(one.numbers).get(path)) for one in filed for name in one.folders]
-        found = _function(pairs)
+    """The class indices of folders, if all files of a folder have the same one; shared files are left out."""
+    files = {sample.index: sample.files for sample in lab.provenance.reads}
+    shared = Counter(chain.from_iterable(files.values()))
+    folders = {index: {PurePath(file).parent.name for file in own if shared[file] == 1} for index, own in files.items()}
+    numbers = [
+        (name, number)
+        for one in samples_of(lab.epoch.value_summaries)
+        for name in folders.get(one.index, ())
+        for number in one.numbers
+        if number.size == 1 and number.whole and not number.is_float
+    ]
+    for path in dict.fromkeys(number.path for _, number in numbers):
+        found = _function((name, int(number.low)) for name, number in numbers if number.path == path)
         if found:
             return found
     return {}

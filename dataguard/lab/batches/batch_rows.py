@@ -201,7 +201,10 @@ def _equal(row: Tensor, content: Tensor) -> bool:
     """Whether two tensors of the same shape and dtype are equal; NaN equals NaN."""
     if torch.equal(row, content):
         return True
-    return row.is_floating_point() and bool(((row == content) | (row.isnan() & content.isnan())).all())
+    if not row.is_floating_point():
+        return False
+    missing = row.isnan()
+    return bool(missing.any()) and bool(((row == content) | (missing & content.isnan())).all())
 
 
 FEWEST_DIFFERENT = 4

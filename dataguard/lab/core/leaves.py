@@ -125,7 +125,8 @@ def _children(value: Any) -> list[tuple[str, Any]] | None:
 
 def _shown_key(key: Any, place: int) -> str:
     """The key; an object whose repr is its address, another one in each process, by its type and its place."""
-    return f"<{type(key).__name__} {place}>" if type(key).__repr__ is object.__repr__ else repr(key)
+    own: Any = type(key).__repr__
+    return f"<{type(key).__name__} {place}>" if own is object.__repr__ else repr(key)
 
 
 def _array_children(value: np.ndarray) -> list[tuple[str, Any]] | None:

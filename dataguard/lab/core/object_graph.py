@@ -280,11 +280,11 @@ def _names_in_method(member: Any) -> Iterator[str]:
 
 def _few_of_each_type(entries: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """A few of the keyed entries of each type, evenly spaced, without plain values."""
-    by_type: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)
+    by_type: defaultdict[int, list[tuple[Any, Any]]] = defaultdict(list)  # a metaclass may have its own hash
     for entry in entries:
-        if not issubclass(type(entry[1]), _ATOMS):
-            by_type[id(type(entry[1]))].append(entry)
-    return [entry for same_type in by_type.values() for entry in same_type[:: -(-len(same_type) // FEW_ENTRIES)]]
+        by_type[id(type(entry[1]))].append(entry)
+    kept = (same for same in by_type.values() if not issubclass(type(same[0][1]), _ATOMS))
+    return [entry for same_type in kept for entry in same_type[:: -(-len(same_type) // FEW_ENTRIES)]]
 
 
 def _is_method(item: Any) -> bool:

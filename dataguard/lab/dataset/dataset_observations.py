@@ -48,14 +48,13 @@ from dataguard.lab.dataset.shared_names import SharedNames, find_shared_names
 from dataguard.lab.decoding.file_substitution import OPEN_ATTEMPTS
 from dataguard.lab.labels.declared_labels import ClassNames, Table, find_class_names, find_table, names_of
 from dataguard.lab.process.incidents import FlightRecorder
+from dataguard.lab.provenance.provenance import reads_anything
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading import fresh_import
 from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
 from dataguard.lab.reading.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
-from dataguard.lab.splits import split_overlap
-from dataguard.lab.splits.split_overlap import SampleFolders
 from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
@@ -98,13 +97,14 @@ class DatasetObservations:
     @property
     def semantics(self) -> IndexSemantics:
         """What indices mean: periods inside the range, index -1, and indices of other types."""
-        if self.ends.first_failing is not None:
+        ends = self.ends
+        if ends.first_failing is not None:
             raise NotApplicable("len(dataset) is too large: see DG301")
         reads = self._subject.affordable_reads(index_semantics.SEMANTICS_READS, index_semantics.FEW_SEMANTICS_READS)
         self._afford_reads("semantics", reads)
         few = reads < index_semantics.SEMANTICS_READS
         hints, build = hints_of(self._subject.epoch.samples), self._subject.build
-        return self._subject.observe("semantics", lambda folder: probe_semantics(build(), folder, hints, few=few))
+        return self._subject.observe("semantics", lambda folder: probe_semantics(build(), folder, hints, ends, few=few))
 
     @property
     def content_repeats(self) -> bool:
@@ -196,6 +196,8 @@ class DatasetObservations:
     @property
     def sample_sources(self) -> SampleSources:
         """A sample, and what no other sample is read from."""
+        if not reads_anything(self._subject):
+            raise NotApplicable("samples have no files of their own")
         self._afford_reads("sample sources", missing_file.SOURCE_READS)
         first, index, other = self._first_middle_last
         build = self._subject.build
@@ -207,7 +209,9 @@ class DatasetObservations:
     def substitutes(self) -> tuple[Substitute, ...]:
         """What the dataset returns if its file is missing, and if that or another source cannot be decoded."""
         substitutes = []
-        for source in self.sample_sources.sources:
+        sources = self.sample_sources.sources
+        self._afford_reads("substitutes", missing_file.LOSS_READS)
+        for source in sources:
             if source.is_file and source.first:
                 substitutes.append(self._without(source, None))
             first, second = (self._without(source, content) for content in missing_file.GARBAGE_CONTENTS)
@@ -294,13 +298,6 @@ class DatasetObservations:
         self._afford_reads("shared names", 2 * shared_names.PAIRS)
         build = self._subject.build
         return self._subject.observe("shared names", lambda folder: find_shared_names(build(num_workers=0), folder))
-
-    @property
-    def folders(self) -> tuple[SampleFolders, ...]:
-        """Some samples, with the folders of the files that only they use."""
-        self._afford_reads("folders", split_overlap.FOLDER_READS)
-        indices, build = self._subject.epoch.asked(split_overlap.FOLDER_READS), self._subject.build
-        return self._subject.observe("folders", lambda folder: split_overlap.find_folders(build(), folder, indices))
 
     @property
     def class_names(self) -> tuple[ClassNames, ...]:

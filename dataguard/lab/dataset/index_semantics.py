@@ -110,13 +110,16 @@ def probe_ends(loader: Loader, folder: Path) -> Ends:
     first = reader.ask(0)
     started = time.perf_counter()
     last = reader.ask(length - 1)
-    near = FEW_NEAR_SAMPLES if time.perf_counter() - started > SLOW_SAMPLE else NEAR_SAMPLES
+    slow = time.perf_counter() - started > SLOW_SAMPLE
     beyond = tuple(reader.ask(length + step) for step in (0, 1, 2))
     first_failing = None
     if last.incident and not first.incident and _means_out_of_range(last.incident, beyond):
         first_failing = _boundary(reader, length)
         last = reader.ask(first_failing)
-    inside = [first, *(reader.ask(index) for index in _indices_inside(dataset, length, near)), last]
+    near = FEW_NEAR_SAMPLES if slow else NEAR_SAMPLES
+    nothing_beyond = slow and all(answer.incident for answer in beyond)  # so that no sample can be one of those inside
+    wanted = range(1, min(near, length - 1)) if nothing_beyond else _indices_inside(dataset, length, near)
+    inside = [first, *map(reader.ask, wanted), last]
     shapes = {answer.shapes for answer in inside}
     left_out = _left_out(reader, length, *shapes) if shapes == {beyond[0].shapes} and not beyond[0].incident else 0
     again = reader.ask(0)
@@ -196,7 +199,7 @@ VALUE_TOLERANCE = 1e-3
 """The tolerance for values computed in different precisions."""
 FAR_LENGTHS = 10
 """An index this many lengths below zero has a sample only in a dataset that looks nothing up."""
-SEMANTICS_READS, FEW_SEMANTICS_READS = 20, 13
+SEMANTICS_READS, FEW_SEMANTICS_READS = 14, 9
 """Samples that are read if nothing repeats, and of those that are slow: not every question is asked twice."""
 
 
@@ -231,21 +234,22 @@ class IndexSemantics:
     reads: int
 
 
-def probe_semantics(loader: Loader, folder: Path, hints: Hints, *, few: bool = False) -> IndexSemantics:
-    """Read samples all over the range; `few` if they are slow.
+def probe_semantics(loader: Loader, folder: Path, hints: Hints, ends: Ends, *, few: bool = False) -> IndexSemantics:
+    """Read samples all over the range, but those at its `ends` only once more; `few` if they are slow.
 
     Raises NotApplicable for a dataset without a length or without integer indices.
     """
     length = length_of_indexed(loader.dataset)
     need_integers(loader)
     reader = Reader(loader, folder)
-    reader.ask(0)
-    last, again = reader.ask(length - 1), reader.ask(length - 1)
-    stable = tuple(path for path, digest in last.digests.items() if again.digests.get(path) == digest)
+    reader.ask(0)  # what a first read creates exists from here on
+    last = ends.last
     plain = functools.cache(lambda index: dict(iter_leaves(reader.read(index))))
+    again = {path: describe(path, leaf).digest for path, leaf in plain(length - 1).items()} if not last.incident else {}
+    stable = tuple(path for path, digest in last.digests.items() if again.get(path) == digest)
     chosen = (length - 1, length // 2)[: 1 if few else 2] if stable else ()
     typed = [_typed(reader, plain(each), each, of, stable) for each in chosen for of in (np.int64, torch.tensor)]
-    repeats = find_periods(reader, hints)
+    repeats = find_periods(reader, hints, ends)
     far = reader.ask(-FAR_LENGTHS * length)
     negative, unlike = _negative(reader, length, plain(length - 1), stable) if stable else (Answer(-1), ())
     seeded = bool(unlike) and _seeds_generators(reader, length - 1)
@@ -417,23 +421,24 @@ def hints_of(samples: Sequence[SampleRecord]) -> Hints:
     return Hints(tuple(dict.fromkeys([*divisors, *common])), tuple(various))
 
 
-def find_periods(reader: Reader, hints: Hints) -> tuple[Period, ...]:
+def find_periods(reader: Reader, hints: Hints, ends: Ends) -> tuple[Period, ...]:
     """The datasets whose content repeats, among those that torch's own `Subset` and `ConcatDataset` wrap."""
     bases = islice(innermost(reader.dataset, by_torch), MOST_BASES)
-    periods = [_find_period(reader, where, base, hints) for where, base in bases]
+    periods = [_find_period(reader, where, base, hints, ends) for where, base in bases]
     return tuple(period for period in periods if period)
 
 
-def _find_period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Period | None:
+def _find_period(reader: Reader, where: str, dataset: Any, hints: Hints, ends: Ends) -> Period | None:
     try:
         length = len(dataset)
     except Exception:  # noqa: BLE001 - a wrapped dataset need not have a length
         return None
     if length < 2 * BLOCK_SAMPLES:
         return None
-    ask = functools.cache(lambda index: reader.ask(index, dataset=dataset))
+    known = {answer.index: answer for answer in ends.inside} if dataset is reader.dataset else {}
+    ask = functools.cache(lambda index: known.get(index) or reader.ask(index, dataset=dataset))
     block = [ask(index) for index in range(BLOCK_SAMPLES)]
-    repeated = reader.ask(0, dataset=dataset)
+    repeated = ends.first_again if known else reader.ask(0, dataset=dataset)
     leaves = _identifying(block, repeated, hints.various)
     if not leaves:
         return None
@@ -456,14 +461,7 @@ def _find_period(reader: Reader, where: str, dataset: Any, hints: Hints) -> Peri
                 computed.append(period)
                 continue
             period = candidate
-        period = next(
-            (
-                candidate_period
-                for candidate_period in (period, candidate)
-                if again(candidate_period, leaves, PERIOD_PAIRS)
-            ),
-            0,
-        )
+        period = next((each for each in (period, candidate) if again(each, leaves, PERIOD_PAIRS)), 0)
         if not period:
             continue
         stable = [leaf.path for leaf in block[0].leaves if repeated.digests.get(leaf.path) == leaf.digest]

@@ -82,8 +82,8 @@ def _repeated(loader: Loader, folder: Path, order: Sequence[Index]) -> Occasiona
     return OccasionalFailure(first, failures, reader.reads) if first and recovered else None
 
 
-SOURCE_READS = 12
-"""About how many reads it takes to find the sources of a sample, and to read it without each of them."""
+SOURCE_READS, LOSS_READS = 4, 8
+"""How many reads it takes to find the sources of a sample, and about how many to read it without each of them."""
 ENDLESS_ATTEMPTS = 256
 """After so many attempts to open the missing file, the code that reads a sample never gives up."""
 LONGEST_PAUSES, MOST_ATTEMPTS = 3600.0, 4096

@@ -41,7 +41,10 @@ PASS_STATES = (0, 1, 0, 0, 2, 0, 3, 0)
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much is read: so many `items` in so many `passes` of `PASS_STATES`, and in `backward` of them in reverse."""
+    """How much is read: so many `items` in so many `passes` of `PASS_STATES`, and in `backward` of them in reverse.
+
+    If the first run shows no change, the first pass in reverse is enough.
+    """
 
     items: int
     passes: int
@@ -54,8 +57,8 @@ class Amount:
 
     @property
     def reads(self) -> int:
-        """The reads of both runs."""
-        return self.again + 1 + self.items * self.backward
+        """The reads of both runs if nothing changes."""
+        return self.again + 1 + self.items
 
 
 USUAL_AMOUNT, SMALL_AMOUNT = Amount(6, 8, 3), Amount(2, 4, 2)
@@ -109,9 +112,11 @@ def read_repeatedly(subject: Subject, requested: Sequence[Index]) -> Readings:
     amount = amount_for(subject)
     _, last, items = chosen(requested, amount.items)
     forward = read_again(subject, requested, 0)
+    first_pass = forward.passes[0]
+    steady = first_pass if all(answers == first_pass for answers in forward.same_state) else None
+    states = PASS_STATES[: amount.backward]
     backward = subject.observe(
-        "readings backward",
-        partial(run_passes, subject.build, last, items, PASS_STATES[: amount.backward], backward=True),
+        "readings backward", partial(run_passes, subject.build, last, items, states, backward=True, steady=steady)
     )
     return Readings(items, forward, backward)
 
@@ -142,8 +147,12 @@ def run_passes(
     folder: Path,
     *,
     backward: bool = False,
+    steady: tuple[Answer, ...] | None = None,
 ) -> Run:
-    """Read the items once for each state in `draws`; if `backward`, from the last one to the first."""
+    """Read the items once for each state in `draws`; if `backward`, from the last one to the first.
+
+    A first pass with the `steady` results of another run is the only one.
+    """
     reader = Reader(build(), folder)
     reader.read(first)
     order = list(reversed(items)) if backward else list(items)
@@ -161,6 +170,8 @@ def run_passes(
             overwritten = tuple(_overwritten(kept, answers))
             kept.clear()
         passes.append(tuple(answers[index] for index in items))
+        if passes[0] == steady and not overwritten:
+            break
     return Run(tuple(passes), overwritten)
 
 

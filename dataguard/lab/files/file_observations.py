@@ -35,6 +35,7 @@ from dataguard.lab.files.file_survey import (
     survey_files,
 )
 from dataguard.lab.files.pixel_modes import Modes, try_modes, unusual_files
+from dataguard.lab.provenance.provenance import reads_anything
 from dataguard.lab.subject import Subject
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ MOST_SURVEYED = 400
 """How many samples are surveyed, if the time allows: more find modes and rotations that few files have."""
 TRIAL_READS = 16
 """About how many reads a trial needs: a bound on its time, by which it is afforded."""
+_NO_FILE = "no image file is passed to a known decoder while a sample is read"
 
 
 class Files:
@@ -57,13 +59,15 @@ class Files:
         subject = self._subject
         subject.need_images()
         indices = self._indices
+        if subject.facts.kind == "map" and not reads_anything(subject):
+            raise NotApplicable(_NO_FILE)
         subject.afford_reads("files", (FULLY_READ + 1))
         seconds = BUDGET_SHARE * subject.settings.budget
         survey: ImageSurvey = subject.observe(
             "files", lambda folder: survey_files(subject.build, folder, indices, seconds, IMAGES)
         )
         if not survey.files:
-            raise NotApplicable("no image file is passed to a known decoder while a sample is read")
+            raise NotApplicable(_NO_FILE)
         return survey
 
     @property

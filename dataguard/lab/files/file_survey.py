@@ -54,8 +54,8 @@ SampleIndex = Any
 FEWEST_WITHOUT_FILES = 8
 """After this many samples without any file, the others are assumed to have none either.
 
-More find files that only later samples have; each is one more whole read of a loader without files. `FULLY_READ` are
-enough if no module with a decoder is imported.
+More find files that only later samples have; each is one more whole read of a loader without files. One is enough if no
+module with a decoder is imported then.
 """
 MOST_STREAM_SAMPLES = 24
 """How many samples of a stream are read: each must be read completely, which takes as long as training on it."""
@@ -146,9 +146,8 @@ def survey_files(
                 started = time.monotonic()
             samples.append(SampleFiles(index, tuple(substitution.files)))
             substitution.install()  # it may have imported decoders
-            without = (
-                FEWEST_WITHOUT_FILES if any(decoder.module in sys.modules for decoder in media.decoders) else FULLY_READ
-            )
+            decodes = any(decoder.module in sys.modules for decoder in media.decoders)
+            without = FEWEST_WITHOUT_FILES if decodes else 1
             if len(samples) >= without and not any(sample.decoded for sample in samples):
                 break
             if substitution.enough and not samples[-1].decoded:

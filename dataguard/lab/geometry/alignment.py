@@ -135,8 +135,8 @@ class ChartedDraws:
         paths = [path for path in taken[0].leaves if all(path in view.leaves for view in taken)]
         paths = [path for path in paths if len({view.leaves[path].shape for view in taken}) == 1]
         sizes = {path: taken[0].leaves[path].shape[-2:] for path in paths}
-        views = {path: np.stack([sampled(view.leaves[path]) for view in taken]) for path in paths}
-        self.draws.append(Draw(draw, taken[0].index, _of_one_frame(views, taken[0].stacked), sizes))
+        stacks = {path: np.stack([sampled(view.leaves[path]) for view in taken]) for path in paths}
+        self.draws.append(Draw(draw, taken[0].index, _of_one_frame(stacks, taken[0].stacked), sizes))
 
     def _read(self, number: int, draw: int, chart: int, **negative: bool) -> ChartedSample | None:
         self.reads += 1
@@ -159,6 +159,11 @@ class ChartedDraws:
         if not (self.masks and self.images):
             self.images |= {path for path, both in follows.items() if both == [True, False]}
             self.masks |= {path for path, both in follows.items() if both == [False, True]}
+
+    def are_aligned(self, originals: Sequence[ChartedSample]) -> bool:
+        """Whether each mask leaf is where its image leaf is in all draws so far."""
+        shifts = [mask.shifts for mask in self.mask_leaves(originals)]
+        return bool(shifts) and all(each and max(map(_excess, each)) <= 1 for each in shifts)
 
     def mask_leaves(self, originals: Sequence[ChartedSample]) -> Iterator[MaskLeaf]:
         """Every mask leaf, compared with the image leaf whose positions are closest."""

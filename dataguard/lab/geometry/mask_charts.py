@@ -91,7 +91,10 @@ class Geometry:
     def masks(self) -> ChartedMasks:
         """The response of masks to charts. Raises NotApplicable if no image has a mask."""
         self._need_two_images()
-        return self._observe("masks", partial(run_masks, most=self._most_draws))
+        subject, most = self._subject, self._most_draws
+        # What evaluation does to one sample, it does to all: of slow ones, the first that is aligned is enough.
+        least = subject.affordable_reads(most, 1, CHARTS) if subject.facts.role in EVALUATION else most
+        return self._observe("masks", partial(run_masks, least=least, most=most))
 
     def line_apart(self, draw: int) -> Location | None:
         """The line of the user's code after which image and mask disagree in this draw."""
@@ -178,12 +181,11 @@ class Geometry:
         subject = self._subject
         subject.need_map("a stream has no indices to read again")
         keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
-        if not keyed and not subject.observe(
-            "keypoint sides", lambda _: find_sides(subject.build(num_workers=0).dataset)
-        ):
+        build = subject.build
+        if not keyed and not subject.observe("keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)):
             return ()
         subject.afford_reads("keypoint flips", FLIP_READS)
-        indices, build = subject.epoch.asked(FLIP_SAMPLES), subject.build
+        indices = subject.epoch.asked(FLIP_SAMPLES)
         return subject.observe("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
 
     @property
@@ -214,11 +216,8 @@ class Geometry:
     def _observe(self, key: object, run: Callable[..., T], reads: int = ORIGINALS) -> T:
         subject = self._subject
         subject.afford_reads(key, reads)
-        indices, batched = (
-            subject.epoch.asked(CHARTED_DRAWS) if subject.facts.kind == "map" else (),
-            subject.facts.batched,
-        )
-        return subject.observe(key, lambda folder: run(subject.build, folder, indices, batched=batched))
+        indices = subject.epoch.asked(CHARTED_DRAWS) if subject.facts.kind == "map" else ()
+        return subject.observe(key, lambda folder: run(subject.build, folder, indices, batched=subject.facts.batched))
 
 
 def _is_image(leaf: LeafRecord) -> bool:
@@ -280,9 +279,9 @@ class ChartedMasks(Rooted):
 
 
 def run_masks(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, least: int, most: int
 ) -> ChartedMasks:
-    """Read samples whose images and masks are replaced by charts, in so many draws, in this disposable process."""
+    """Read samples with charts for images and masks: in `least` draws and, unless all are aligned, in `most`."""
     reader = ChartedReader(build, folder, indices, max(CHARTED_DRAWS, PAIR_DRAWS), batched=batched)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
@@ -290,7 +289,9 @@ def run_masks(
     masks = [mask for sample in originals for mask in sample.inputs if rule(mask)]
     labels = () if is_second is rule else _labels_of(masks)
     reader.painter.is_mask = rule
-    charted = draw_all(reader, labels, most)
+    charted = draw_all(reader, labels, least)
+    if least < most and not charted.are_aligned(originals):
+        charted.take(most)
     if not charted.draws:
         raise Undecided("images are cached, so charts could not be injected")
     if MASK_DEPENDENT_DRAWS * charted.mask_dependent > len(charted.draws):

@@ -7,6 +7,7 @@ order is then unknown.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -126,6 +127,8 @@ class Images:
         """
         subject = self._subject
         subject.need_images()
+        with contextlib.suppress(Undecided):
+            self.charts  # noqa: B018 - what shows no colours shows no greys
         subject.afford_reads("grey curves", FEWEST_READS)
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         most = FEWEST_DRAWS if subject.facts.role in EVALUATION else MOST_DRAWS

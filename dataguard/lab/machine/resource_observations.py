@@ -55,7 +55,8 @@ LONGER_FACTOR = 4
 FEWEST_SAMPLES, MOST_SAMPLES = 21, 750
 """Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
 
-A longer one reads at least twice the fewest, and up to `LONGER_FACTOR` times the most.
+Of slow samples it reads one for each of `READINGS`. A longer one reads at least twice the fewest, and up to
+`LONGER_FACTOR` times the most.
 """
 SETTLED_SAMPLES = 200
 """Samples after which what grew for the first ones alone, such as caches of a decoder, has levelled off: fewer would
@@ -161,13 +162,10 @@ class Resources:
         subject, facts = self._subject, self._subject.facts
         workers = max(1, min(facts.num_workers, MEASURED_WORKERS))
         subject.epoch.need_batches()
-        enough = max(FEWEST_SAMPLES, READINGS * (facts.batch_size or 1) if own else 0)
-        fresh = round(
-            min(
-                max(self._planned, FEWEST_SAMPLES),
-                MOST_SAMPLES if memory_in_use() is None else min(enough, MOST_SAMPLES),
-            )
-        )
+        fewest = subject.affordable_reads(FEWEST_SAMPLES, READINGS, workers)
+        enough = max(fewest, READINGS * (facts.batch_size or 1) if own else 0)
+        most = MOST_SAMPLES if memory_in_use() is None else min(enough, MOST_SAMPLES)
+        fresh = round(min(max(self._planned, fewest), most))
         subject.afford(("first usage", own), self._seconds(workers * fresh, workers))
         size = facts.batch_size or 1 if own else min(facts.batch_size or 1, max(1, fresh // 24))
         return UsagePlan(workers, fresh, fresh, size, own, facts.num_workers > workers)

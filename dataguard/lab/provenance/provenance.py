@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -14,6 +14,7 @@ from dataguard.core.model import Undecided
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.core.records import Index
+from dataguard.lab.decoding.file_substitution import decoded
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
 from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
@@ -33,12 +34,16 @@ from dataguard.targets.variants import Loader
 SEEN_SAMPLES, FEW_SEEN = 24, 6
 """Samples whose reads are seen, and how many of a slow loader; each is read in two random states. Of 24 files that are
 paired at random with 24 others, about one has its own partner, and of six as well."""
+UNREAD_SAMPLES = 3
+"""Samples all over the epoch that are read from nothing if all are in memory."""
 TRACED_SAMPLES, FEW_TRACED = 4, 1
 """Samples of which the reads that each leaf comes from are found: about 12 reads for a pair of files, 20 for a clip."""
 TRACED_READS = 12
 """About how many reads that takes."""
 ROW_SAMPLES = 6
 """Samples whose rows are found."""
+FEWEST_READS = 5
+"""Reads that show what a slow loader holds, if no sample is read from a file."""
 ROW_READS = 100
 """About how many reads that takes for each: 2 log2(n) for each array that matters, and one for each column."""
 
@@ -85,7 +90,8 @@ class Provenance:
     @property
     def _files(self) -> SampleFiles:
         subject = self._subject
-        subject.need_map("a stream is read in one pass, and not sample by sample")
+        if not reads_anything(subject):
+            return SampleFiles((), (), ())
         count = subject.affordable_reads(SEEN_SAMPLES, FEW_SEEN, 2)
         traced = subject.affordable_reads(TRACED_SAMPLES, FEW_TRACED, TRACED_READS)
         indices, build = subject.epoch.asked(count), subject.build
@@ -159,7 +165,7 @@ class Provenance:
             groups=takes_little(SEARCH_READS),
             reached=takes_little(ROW_READS * READ_SAMPLES),
         )
-        subject.afford_reads("held rows", FEW_SEEN + READ_SAMPLES)
+        subject.afford_reads("held rows", FEWEST_READS + (READ_SAMPLES if reads_anything(subject) else 0))
         build = subject.build
         return subject.observe("held rows", lambda folder: find_held_rows(build, folder, asked))
 
@@ -225,7 +231,9 @@ class Provenance:
         build = subject.build
         # A loader that fails as it is has no epoch, and this sample may be the one that raises.
         found = subject.observe(
-            ("read from", index), lambda folder: read_once(build(), folder, index), unobservable=epoch is None
+            ("read from", index),
+            lambda folder: tuple(*reads_of(build(), folder, [index])),
+            unobservable=epoch is None,
         )
         return words_of_reads(found)
 
@@ -236,12 +244,35 @@ def _units(subject: Subject) -> frozenset[Read]:
     return frozenset(unit for sample in seen for read in sample.reads for unit in read.units)
 
 
-def read_once(loader: Loader, folder: Path, index: Index) -> tuple[Read, ...]:
-    """What a sample is read from; if reading it raises, what was read before."""
+def reads_of(loader: Loader, folder: Path, indices: Iterable[Index]) -> Iterator[list[Read]]:
+    """What each sample is read from; if reading one raises, what was read before."""
     reader, log = Reader(loader, folder), ReadLog(loader.dataset)
-    with log.recorded(), contextlib.suppress(LoaderRaised):
-        reader.read(index)
-    return tuple(merged(log.reads))
+    for index in indices:
+        with log.recorded(), contextlib.suppress(LoaderRaised):
+            reader.read(index)
+        yield merged(log.reads)
+
+
+def reads_anything(subject: Subject) -> bool:
+    """Whether samples are read from files or what is open, or decoded; otherwise all are in memory (map-style only)."""
+    subject.need_map("a stream is read in one pass, and not sample by sample")
+    subject.afford_reads("any read", UNREAD_SAMPLES)
+    indices, build = evenly(subject.epoch.asked(SEEN_SAMPLES), UNREAD_SAMPLES), subject.build
+
+    def find(folder: Path) -> bool:
+        reads, contents = reads_of(build(), folder, indices), set[str]()
+
+        def note(name: str) -> bool:
+            contents.add(name)
+            return False
+
+        for _ in indices:
+            with decoded(note):  # anew, as reading may have imported decoders
+                if next(reads) or contents:
+                    return True
+        return False
+
+    return subject.observe("any read", find)
 
 
 def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> SampleFiles:

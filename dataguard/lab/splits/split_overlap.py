@@ -12,7 +12,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from dataguard.core.incident import LoaderFailed
@@ -21,9 +20,7 @@ from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.observation_cache import SHORT_SECONDS
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.provenance import Provenance
-from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.epoch_trace import EpochTrace
-from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.every_sample import EverySample, hash_of, read_every
 from dataguard.lab.splits.file_groups import file_groups
 from dataguard.lab.splits.index_contents import (
@@ -62,11 +59,9 @@ from dataguard.lab.splits.shared_transforms import (
 )
 from dataguard.lab.splits.stream_overlap import STREAM_READS, FirstSample, SharedRows, first_samples, shared_rows
 from dataguard.lab.splits.tables import Table, recorded_tables
-from dataguard.lab.spy.recording import numbers_of
 from dataguard.lab.subject import Subject
 from dataguard.settings.target_spelling import spelled_role
 from dataguard.stats.coincidence import is_shared
-from dataguard.targets.variants import Loader
 
 T = TypeVar("T")
 
@@ -74,39 +69,6 @@ _COMMON = re.compile(
     r"train(ing)?|fit|val(id(ation)?)?|eval(uation)?|dev|test(ing)?|predict(ion)?|infer(ence)?|"
     r"(data)?loaders?|data(set)?s?|dl|ds|set|split"
 )
-
-FOLDER_READS = 24
-"""Samples that are read to see the folders of their files: more see folders of rarer classes, and take longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class SampleFolders:
-    """A sample: the names of the folders of its own files, and its single integers by path."""
-
-    index: Index
-    folders: tuple[str, ...]
-    numbers: tuple[tuple[str, int], ...]
-
-
-def find_folders(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[SampleFolders, ...]:
-    """Read samples, and find the files that are opened for each; files that several samples open are left out."""
-    reader, log = Reader(loader, folder), ReadLog()
-    reader.read(indices[0])
-    found: list[tuple[Index, list[str], tuple[tuple[str, int], ...]]] = []
-    for index in indices:
-        with log.recorded():
-            sample = reader.read(index)
-        numbers = (one for one in numbers_of(sample) if one.size == 1 and one.whole and not one.is_float)
-        opened = dict.fromkeys(read.file for read in log.reads if read.file is not None)
-        found.append((index, list(opened), tuple((one.path, int(one.low)) for one in numbers)))
-    shared = Counter(path for _, opened, _ in found for path in opened)
-    return tuple(
-        SampleFolders(
-            index, tuple(dict.fromkeys(Path(path).parent.name for path in opened if shared[path] == 1)), numbers
-        )
-        for index, opened, numbers in found
-    )
-
 
 FEW_FILES = 2000
 """How many files are read unless every sample is requested: a limit of time, as each takes two reads from a disk."""

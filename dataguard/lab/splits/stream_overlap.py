@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.provenance.origins import Read
 from dataguard.lab.provenance.reads_seen import ReadLog, merged
 from dataguard.lab.reading.sample_reader import DRAWS, Reader
+from dataguard.lab.rows.origins import Read
 from dataguard.targets.variants import Loader
 
 STREAM_READS = DRAWS + 1

@@ -15,7 +15,14 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.leaves import VALUES_AT_ONCE, leaves_of
 from dataguard.lab.core.records import SampleRecord
-from dataguard.lab.dataset.index_semantics import Hints, IndexSemantics, _is_close, hints_of, probe_semantics
+from dataguard.lab.dataset.index_semantics import (
+    Hints,
+    IndexSemantics,
+    _is_close,
+    hints_of,
+    probe_ends,
+    probe_semantics,
+)
 from dataguard.lab.process.isolation import isolated
 from sample_datasets._parts import picture
 
@@ -36,7 +43,8 @@ class Items(Dataset[Any]):
 
 
 def semantics(dataset: Dataset[Any], folder: Path, hints: Hints = Hints()) -> IndexSemantics:  # noqa: B008
-    return probe_semantics(DataLoader(dataset), folder, hints)
+    loader: DataLoader[Any] = DataLoader(dataset)
+    return probe_semantics(loader, folder, hints, probe_ends(loader, folder))
 
 
 @settings(max_examples=20, deadline=None)

@@ -27,7 +27,7 @@ def test_checks_of_sources_share_two_observations(tmp_path: Path) -> None:
     sources = lab.provenance
     assert (sources.reads, sources.paired_roles, sources.frame_runs, sources.reached) is not None
     assert (sources.rows.sources, sources.windows.windows, sources.group_ends) is not None
-    assert {str(key) for key in set(lab.cache._made) - before} == {"reads seen", "held rows"}
+    assert {str(key) for key in set(lab.cache._made) - before} == {"any read", "held rows"}
 
 
 class Broken(Sampler[int]):
