@@ -97,7 +97,7 @@ def _mispairs(form: Form, name: str, left_out: Collection[str]) -> dict[tuple[by
 def _tried(form: Form, sources: tuple[bytes, bytes], name: str) -> Iterator[Mispair | None]:
     """All pairs of leaves that carry these sources in the same number of rows; None for a pair whose rows all match.
 
-    What has a single row is no leaf of several samples: the length of the longest one in a list of parts of the batch.
+    What has a single row is not a leaf of samples: the longest length in a list of parts of the batch, for example.
     """
     first, second = ([leaf for leaf in form.recognized if leaf.source == source] for source in sources)
     for leaf in first:

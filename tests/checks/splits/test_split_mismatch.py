@@ -32,7 +32,8 @@ class Uncharted:
 
 
 def lab(name: str, samples: Sequence[Any]) -> Any:
-    made = epochs.lab(samples, folders=())
+    made = epochs.lab(samples)
+    made.provenance = SimpleNamespace(reads=())
     made.images = made.sound = made.files = Uncharted()
     made.facts.name, made.facts.role = name, None
     return made
