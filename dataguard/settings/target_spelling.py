@@ -98,6 +98,15 @@ def _repaired(spelling: str) -> str:
     return f" (did you mean {guess}?)" if _SPELLING.fullmatch(guess) and guess != spelling else ""
 
 
+def _of_file(spelling: str) -> str:
+    """The target of a file below the current directory, by its module: `pkg/data.py:make` is `pkg.data:make`."""
+    path = spelling.partition("(")[0].rpartition("=")[2].partition(":")[0]
+    below = path.endswith(".py") and Path(path).resolve().is_relative_to(Path.cwd()) and Path(path).is_file()
+    module = ".".join(_module_parts(str(Path(path).resolve()))) if below else ""
+    named = spelling.replace(path, module, 1).replace("::", ":", 1) if below else spelling
+    return named if _SPELLING.fullmatch(named) else spelling
+
+
 def _module_parts(path: str) -> list[str]:
     """The parts of the module name for a file path, relative to the current directory."""
     file = Path(path.replace("\\", "/"))
@@ -130,7 +139,7 @@ def _entry(entry: Any, where: str) -> Iterable[str]:
     if isinstance(entry, str):
         whole = "(" in entry or script_of(entry)  # the values of arguments may hold commas
         words = [entry] if whole else entry.split(",")
-        return [word.strip() for word in words if word.strip()]
+        return [_of_file(word.strip()) for word in words if word.strip()]
     if not isinstance(entry, Mapping):
         raise UsageError(f"{where}: expected strings or tables {{factory = ..., args = ...}}, got {shown_value(entry)}")
     for key in entry:

@@ -51,6 +51,24 @@ def test_the_argument_that_names_a_split_names_the_target(spelling: str, name: s
     assert parsed(spelling).name == name
 
 
+def test_a_file_below_the_current_directory_is_spelled_by_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "data.py").touch()
+    monkeypatch.chdir(tmp_path)
+    paths = ["shop/data.py:make", f"big={tmp_path}/shop/data.py::make", './shop/data.py:build(a="x:y")']
+    paths += ["shop/other.py:make", "shop.data:make"]
+    spelled = (
+        "shop.data:make",
+        "big=shop.data:make",
+        'shop.data:build(a="x:y")',
+        "shop/other.py:make",
+        "shop.data:make",
+    )
+    assert resolve(targets=paths).targets == spelled
+
+
 def test_typed_arguments_are_json_or_text() -> None:
     typed = ["a=3", "b=x.yaml", "c=true", "d=[1, 2]", "e=", 'f="3"', "g=a=b", "h=null", "i= -1.5 "]
     settings = resolve(targets=["shop.data:build(a=1)", "shop.data:other"], args=typed)
