@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from dataguard.process.originals import os, time
 
-FEWEST_CALLS, MOST_CALLS = 512, 1 << 14
+FEWEST_CALLS, MOST_CALLS = 2048, 1 << 14
 """Calls of decoders in one read: no read with fewer is ended, nor one with fewer than the most if it is the first."""
-TIMES_USUAL = 10
-"""How many times the calls of the reads before a read may make."""
+TIMES_USUAL = 30
+"""How many times the calls of the reads before a read may make: some videos are much longer than others."""
 CPU_SECONDS = 2.0
 """Seconds of this process that a read may take anyway: pauses that are skipped, and other processes, do not count."""
 

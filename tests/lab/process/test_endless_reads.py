@@ -9,7 +9,14 @@ import pytest
 
 from dataguard.core.model import Undecided
 from dataguard.lab.process import endless_reads
-from dataguard.lab.process.endless_reads import FEWEST_CALLS, MOST_CALLS, EndlessRead, decoder_called, one_read
+from dataguard.lab.process.endless_reads import (
+    FEWEST_CALLS,
+    MOST_CALLS,
+    TIMES_USUAL,
+    EndlessRead,
+    decoder_called,
+    one_read,
+)
 from dataguard.lab.process.isolation import isolated
 
 
@@ -32,7 +39,7 @@ def test_a_read_ends_after_many_times_the_calls_of_others() -> None:
     with one_read():
         calls(FEWEST_CALLS - 1)
     with pytest.raises(EndlessRead), one_read():
-        calls(10 * FEWEST_CALLS)
+        calls(TIMES_USUAL * FEWEST_CALLS)
 
 
 @pytest.mark.usefixtures("_at_once")
