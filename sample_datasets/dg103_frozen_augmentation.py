@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.random import default_rng
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 from torchvision import datasets, transforms
@@ -198,6 +199,23 @@ class IndexSeeded(Pictures):
 def bad_index() -> DataLoader[Any]:
     """Each index has a seed of its own, and keeps it."""
     return DataLoader(IndexSeeded(), batch_size=4, num_workers=2, shuffle=True)
+
+
+class Mirrored(Dataset[Tensor]):
+    """Photographs, mirrored by the project's own code."""
+
+    def __len__(self) -> int:
+        return len(PHOTOGRAPHS)
+
+    def __getitem__(self, index: int) -> Tensor:
+        random.seed(index)  # culprit
+        picture = PLAIN(Image.open(PHOTOGRAPHS[index]))
+        return picture.flip(-1) if random.random() < 0.5 else picture
+
+
+def bad_index_mirrored() -> DataLoader[Any]:
+    """No library draws, but what is turned comes from a file."""
+    return DataLoader(Mirrored(), batch_size=4, num_workers=2, shuffle=True)
 
 
 class EpochCounted(IndexSeeded):

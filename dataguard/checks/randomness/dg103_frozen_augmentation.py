@@ -61,10 +61,11 @@ def dg103_frozen_augmentation(lab: Lab) -> Judgement:
             at=Location(seeding.file, seeding.line, seeding.function),
         )
     elif lab.facts.kind == "map":
-        yield from by_index(lab)
+        indexed = [*by_index(lab)]
+        yield from indexed
         note = yield from by_cache(lab)
         yield from by_draw(lab)
-        note = note or _unvaried(lab)
+        note = note or (None if indexed else _unvaried(lab))
     return Coverage({"draws": trace.draws * trace.items, "items": trace.items}, note)
 
 
@@ -136,29 +137,37 @@ def _is_another_sample(lab: Lab, path: str, changed: Collection[bytes]) -> bool:
 
 
 def by_index(lab: Lab) -> Iterator[Finding]:
-    """Library augmentations that run after the user's code has seeded a generator with the index alone.
+    """Augmentations that run after the user's code has seeded a generator with the index alone.
 
-    Synthetic data are rightly seeded by their index as well; no library draws for them.
+    Synthetic data are rightly seeded by their index as well; no library draws for them, and no image is decoded.
     """
     seeds = [seeding for seeding in lab.randomness.seeds().indexed if seeding.direct and not seeding.epochs]
     if not seeds:
         return
     trace = lab.randomness.seeds(always=True)
     leaves = [path for path in trace.dependent if path.startswith("sample") and path not in trace.plain]
-    if leaves and trace.libraries and not any(_is_another_sample(lab, path, trace.changed[path]) for path in leaves):
+    augmented = trace.libraries or any(leaf in leaves for leaf in _decoded(lab))
+    if leaves and augmented and not any(_is_another_sample(lab, path, trace.changed[path]) for path in leaves):
         yield Finding(
             message=f"{leaves[0]} gets the same augmentation in every epoch: {seeds[0].kind} is seeded by index",
             evidence={
-                "fix here": f"seed {seeds[0].kind} from epoch and index, and not from the index alone",
+                "fix here": "make the seed of epoch and index, and not of the index alone",
                 "leaves": leaves,
                 "seeds": {
                     f"{seeding.kind}({seeding.seed}), ...": f"{seeding.file}:{seeding.line}" for seeding in seeds
                 },
-                "drawn by": sorted(trace.libraries),
                 "draws per index": trace.draws,
-            },
+            }
+            | without_empty({"drawn by": sorted(trace.libraries)}),
             at=Location(seeds[0].file, seeds[0].line, seeds[0].function),
         )
+
+
+def _decoded(lab: Lab) -> Iterator[str]:
+    """The leaves that follow the colours of an image that is decoded."""
+    charts = observed_or_none(lambda: lab.images.charts)
+    if charts and charts.decoded:
+        yield from (f"{charts.root}{fit.path}" for fit in charts.fits)
 
 
 def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:

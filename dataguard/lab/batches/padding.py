@@ -71,7 +71,7 @@ def find_padding(inputs: CollateInputs, batch: Any, single_columns: Sequence[Map
             continue  # what is said of the first holds for it
         single_tensors = _unequal(column.name, singly) if singly else None
         inside = [*unequal.items(), *([(f"batch{column.name}", single_tensors)] if single_tensors else [])]
-        ways = (_padded(path, tensors, column, candidates, batch) for path, tensors in inside)
+        ways = (_padded(path, tensors, column, candidates, batch, unequal) for path, tensors in inside)
         padded += [leaf for leaf in (next(filter(None, ways), None) or _padded_before(column, candidates),) if leaf]
     marked = [leaf for leaf in padded if leaf.distinct or leaf.lengths_from]
     complete = tuple(leaf if leaf.lengths_from else _with_shared_lengths(leaf, marked) for leaf in padded)
@@ -88,7 +88,12 @@ def _unequal(path: str, contents: Sequence[Mapping[str, Content]]) -> list[Tenso
 
 
 def _padded(
-    path: str, tensors: Sequence[Tensor], column: Column, candidates: Sequence[Column], batch: Any
+    path: str,
+    tensors: Sequence[Tensor],
+    column: Column,
+    candidates: Sequence[Column],
+    batch: Any,
+    unequal: Mapping[str, Sequence[Tensor]],
 ) -> Padded | None:
     owners = [owner for n, row in enumerate(column.rows) if (owner := _owner(row, n, tensors)) is not None]
     inside = [tensors[owner] for owner in owners]
@@ -109,6 +114,7 @@ def _padded(
         (leaf.name for sizes in measures for leaf in _length_leaves(others, batch, sizes) if leaf), None
     ) or next((leaf.name for sizes in measures for leaf in others if _gives_in_another_order(leaf, sizes)), None)
     full = next((other.name for other in others if _is_everywhere(other, rows[0].shape[axis])), None)
+    own = [other.name for other in others if _is_own_mask(other, unequal.get(other.name, ()), tensors, owners)]
     return Padded(
         column.name,
         path,
@@ -117,10 +123,10 @@ def _padded(
         rows[0].shape[axis],
         str(fills[0].item()),
         _is_ignored(fills[0], inside) or _is_distinct(fills[0], [content.to(rows[0].dtype) for content in inside]),
-        lengths_from,
+        lengths_from or next(iter(own), None),
         next((other.name for other in others if _is_full_mask(other, rows[0], axis)), None),
         full,
-        next((other.name for other in others if _is_value_mask(other, rows, fills[0])), None),
+        next((other.name for other in others if _is_value_mask(other, rows, fills[0])), None) if not own else None,
         tuple(other.name for other in others if _LENGTHS.search(other.name) and _is_count(other)),
         bool(full and _LENGTHS.search(full)),
     )
@@ -175,6 +181,22 @@ def _is_value_mask(column: Column, rows: Sequence[Tensor], fill: Tensor) -> bool
     return len(masks) == len(rows) and all(
         mask.shape == row.shape and torch.equal(mask != 0, row != fill) and len(mask.unique()) <= 2
         for mask, row in zip(masks, rows, strict=True)
+    )
+
+
+_MASK = re.compile("mask", re.IGNORECASE)
+
+
+def _is_own_mask(column: Column, masks: Sequence[Tensor], tensors: Sequence[Tensor], owners: Sequence[int]) -> bool:
+    """Whether a leaf is the mask that samples have for these tensors, padded with 0: it may leave out more."""
+    if not _MASK.search(column.name) or [mask.shape for mask in masks] != [tensor.shape for tensor in tensors]:
+        return False
+    return all(
+        isinstance(row, Tensor)
+        and holds(row, masks[owner])
+        and bool(((row == 0) | (row == 1)).all())
+        and int(row.sum()) == int(masks[owner].sum())
+        for row, owner in zip(column.rows, owners, strict=False)
     )
 
 

@@ -367,9 +367,10 @@ def _unused_among_others(
 ) -> tuple[UnusedDraw, ...]:
     """The same, where samples vary for other reasons: each item is read in one random state with other integers.
 
-    These are calculated with, so that they were meant for something; a number that a condition skips is not.
+    All of these are calculated with, so that they were meant for something; numbers that a condition skips are not, nor
+    are those that come after a first one which is kept, as the wrong label of a sample is.
     """
-    lines = {line for line, draw in watch.draws.items() if draw.may_be_unused(len(indices), size) and draw.used}
+    lines = {line for line, draw in watch.draws.items() if draw.may_be_unused(len(indices), size) and not draw.unused}
     for index, draw in product(indices, range(FROZEN_DRAWS)):
         usual = frozen(index, draw) if lines else ()
         for line in sorted(lines):
@@ -457,6 +458,8 @@ class _DrawWatch:
                 value = low + (value - low + away * (1 + (high - low) // 3)) % (high - low + 1)
             drawn = _Drawn(value)
             drawn.source = record
+            record.unused.add(id(drawn))
+            record.kept.append(drawn)
             return drawn
 
         return draw
@@ -478,7 +481,9 @@ class _Draw:
     low: int = 0
     high: int = 0
     decides: bool = False
-    used: bool = False
+    kept: list[_Drawn] = field(default_factory=list)
+    unused: set[int] = field(default_factory=set)
+    """The identities of numbers, all of which are `kept`, that nothing was calculated with."""
 
     def may_be_unused(self, items: int, size: int) -> bool:
         """Whether it varies for each of so many items, decides nothing, and is no seed or index of `size` samples."""
@@ -507,17 +512,18 @@ class _Drawn(int):
         return format(int(self), spec)
 
 
-def _noticing(name: str, what: str) -> Callable[..., Any]:
+def _noticing(name: str, *, decides: bool) -> Callable[..., Any]:
     plain = getattr(int, name)
 
     def method(self: _Drawn, *args: Any) -> Any:
-        setattr(self.source, what, True)
+        self.source.decides |= decides
+        self.source.unused.discard(id(self))
         return plain(int(self), *args)
 
     return method
 
 
 for _name in _DECIDING:
-    setattr(_Drawn, _name, _noticing(_name, "decides"))
+    setattr(_Drawn, _name, _noticing(_name, decides=True))
 for _name in _CALCULATING:
-    setattr(_Drawn, _name, _noticing(_name, "used"))
+    setattr(_Drawn, _name, _noticing(_name, decides=False))

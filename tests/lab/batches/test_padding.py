@@ -31,6 +31,13 @@ def words(number: int) -> Tensor:
     return torch.arange(LENGTHS[number]) + 1 + number
 
 
+def packed(number: int) -> dict[str, Tensor]:
+    """Words with separators between them, and a mask that leaves these out."""
+    ids = words(number)
+    ids[1 : (1, 5, 2, 4, 1, 7)[number]] = 0
+    return {"ids": ids, "attention_mask": (ids != 0).long()}
+
+
 def picture(number: int) -> tuple[Tensor, Tensor]:
     """An image, and a mask whose border is of no class."""
     mask = torch.full((4, LENGTHS[number]), number)
@@ -76,6 +83,10 @@ TOLD: dict[str, tuple[Callable[[int], Any], Callable[[Any], Any]]] = {
     "mask of floats": (wave, lambda samples: {"x": padded(samples), "mask": mask(samples).float()[:, None]}),
     "additive mask": (wave, lambda samples: (padded(samples), torch.where(mask(samples), 0.0, -torch.inf))),
     "mask of pairs": (wave, lambda samples: (padded(samples), mask(samples)[:, None] & mask(samples)[:, :, None])),
+    "mask of the samples": (
+        packed,
+        lambda samples: {key: padded([sample[key] for sample in samples]) for key in ("ids", "attention_mask")},
+    ),
     "sizes": (wave, lambda samples: (padded(samples), [torch.tensor(sample.shape) for sample in samples])),
     "the samples themselves": (wave, lambda samples: (padded(samples), samples)),
     "other padding with lengths": (
