@@ -209,7 +209,7 @@ class Mirrored(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         random.seed(index)  # culprit
-        picture = PLAIN(Image.open(PHOTOGRAPHS[index]))
+        picture: Tensor = PLAIN(Image.open(PHOTOGRAPHS[index]))
         return picture.flip(-1) if random.random() < 0.5 else picture
 
 

@@ -68,7 +68,7 @@ SEVERITIES = {
 }
 """What does little harm, or breaks only a convention, is a warning."""
 
-ALONE = {"dg427_token_out_of_vocabulary:bad_padding_item"}
+ALONE = {"dg422_unlearned_stop:bad_mask_by_id", "dg427_token_out_of_vocabulary:bad_padding_item"}
 """Faces that are scanned by themselves: of several loaders, the tokenizer of one serves the others."""
 
 MOST = 20
