@@ -83,28 +83,34 @@ _SEPARATOR = re.compile(r"\s*(,|$)")
 
 def _repaired(spelling: str) -> str:
     """A suggestion for a malformed target: a file path, pytest's `::`, a dot instead of the colon, a call."""
-    head, parenthesis, args = spelling.partition("(")
-    name, equals, rest = head.rpartition("=")
-    text = rest.replace("::", ":")
-    path, colon, attribute = text.rpartition(":") if re.search(r":\w*$", text) else (text, "", "")
+    name, path, attribute, args = _taken_apart(spelling)
     if path.endswith(".py") or "/" in path or "\\" in path:
         path = ".".join(_module_parts(path))
-    elif not colon:
+    elif attribute is None:
         path, _, attribute = path.rpartition(".")
-    guess = f"{name}{equals}{path}:{attribute or 'factory'}"
-    whole = f"{guess}{parenthesis}{args}"
-    if args.endswith(")") and args != ")" and _arguments(args[:-1]) is not None:
-        guess = whole
+    guess = f"{name}{path}:{attribute or 'factory'}"
+    if args.endswith(")") and args != "()" and _arguments(args[1:-1]) is not None:
+        guess += args
     return f" (did you mean {guess}?)" if _SPELLING.fullmatch(guess) and guess != spelling else ""
 
 
 def _of_file(spelling: str) -> str:
     """The target of a file below the current directory, by its module: `pkg/data.py:make` is `pkg.data:make`."""
-    path = spelling.partition("(")[0].rpartition("=")[2].partition(":")[0]
-    below = path.endswith(".py") and Path(path).resolve().is_relative_to(Path.cwd()) and Path(path).is_file()
-    module = ".".join(_module_parts(str(Path(path).resolve()))) if below else ""
-    named = spelling.replace(path, module, 1).replace("::", ":", 1) if below else spelling
+    name, path, attribute, args = _taken_apart(spelling)
+    known = path.endswith(".py") and Path(path).is_file()  # before it is resolved: it may hold what no path can
+    if not known or not (file := Path(path).resolve()).is_relative_to(Path.cwd()):
+        return spelling
+    named = f"{name}{'.'.join(_module_parts(str(file)))}:{attribute or ''}{args}"
     return named if _SPELLING.fullmatch(named) else spelling
+
+
+def _taken_apart(spelling: str) -> tuple[str, str, str | None, str]:
+    """The `name=`, module or path, attribute and `(arguments)` of a target, which may be malformed or have no colon."""
+    head, parenthesis, args = spelling.partition("(")
+    name, equals, rest = head.rpartition("=")
+    text = rest.replace("::", ":")
+    path, attribute = text.rsplit(":", 1) if re.search(r":[\w.]*$", text) else (text, None)
+    return f"{name}{equals}", path, attribute, f"{parenthesis}{args}"
 
 
 def _module_parts(path: str) -> list[str]:

@@ -122,7 +122,7 @@ def _changed_pairs(forward: Rebuilt, other: Rebuilt) -> Iterator[_ChangedPair]:
     beside = {
         file: files
         for before, files in zip(_own_files(forward), _own_files(other), strict=True)
-        if len(files) > 1 and (_names_in_folder(files) is None or _names_in_folder(files) != _names_in_folder(before))
+        if len(files) > 1 and not _are_chosen_alike(before, files)
         for file in files
     }
     for answer, files in zip(forward.answers, _own_files(forward), strict=True):
@@ -133,10 +133,11 @@ def _changed_pairs(forward: Rebuilt, other: Rebuilt) -> Iterator[_ChangedPair]:
                 yield _ChangedPair(answer.index, (file, before[0], after[0]))
 
 
-def _names_in_folder(files: Sequence[str]) -> list[str] | None:
-    """The names of files in one folder; None if they are in several."""
-    paths = [PurePath(file) for file in files]
-    return sorted(path.name for path in paths) if len({path.parent for path in paths}) == 1 else None
+def _are_chosen_alike(files: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether these are files of one folder, and those of the same names in one folder."""
+    one, other = ([PurePath(file) for file in each] for each in (files, others))
+    together = all(len({path.parent for path in paths}) == 1 for paths in (one, other))
+    return together and sorted(path.name for path in one) == sorted(path.name for path in other)
 
 
 def _own_files(rebuilt: Rebuilt) -> list[tuple[str, ...]]:

@@ -16,6 +16,7 @@ from dataguard.stats.coincidence import Groups, is_random, is_varied
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import LeafRecord, Seeding
+    from dataguard.lab.images.colour_charts import Colours
     from dataguard.lab.lab import Lab
     from dataguard.lab.randomness.constant_seeds import SeedTrace
     from dataguard.lab.randomness.worker_draws import WorkerDraws
@@ -75,8 +76,14 @@ def _unvaried(lab: Lab) -> str | None:
     groups = [list(by.values()) for by in draws.as_is.values()] if draws else []
     if not groups or any(_differ(by) or any(len(set(group)) > 1 for each in by for group in each) for by in groups):
         return None
+    images = _decoded(lab)
+    return f"training samples never vary: nothing random follows {images.source}" if images else None
+
+
+def _decoded(lab: Lab) -> Colours | None:
+    """How samples follow the images that are decoded; None if none is."""
     images = observed_or_none(lambda: lab.images.charts)
-    return f"training samples never vary: nothing random follows {images.source}" if images and images.decoded else None
+    return images if images and images.decoded else None
 
 
 def fix_of(seeding: Seeding) -> str:
@@ -146,7 +153,9 @@ def by_index(lab: Lab) -> Iterator[Finding]:
         return
     trace = lab.randomness.seeds(always=True)
     leaves = [path for path in trace.dependent if path.startswith("sample") and path not in trace.plain]
-    augmented = trace.libraries or any(leaf in leaves for leaf in _decoded(lab))
+    augmented = trace.libraries or (
+        (images := _decoded(lab)) and any(f"{images.root}{fit.path}" in leaves for fit in images.fits)
+    )
     if leaves and augmented and not any(_is_another_sample(lab, path, trace.changed[path]) for path in leaves):
         yield Finding(
             message=f"{leaves[0]} gets the same augmentation in every epoch: {seeds[0].kind} is seeded by index",
@@ -161,13 +170,6 @@ def by_index(lab: Lab) -> Iterator[Finding]:
             | without_empty({"drawn by": sorted(trace.libraries)}),
             at=Location(seeds[0].file, seeds[0].line, seeds[0].function),
         )
-
-
-def _decoded(lab: Lab) -> Iterator[str]:
-    """The leaves that follow the colours of an image that is decoded."""
-    charts = observed_or_none(lambda: lab.images.charts)
-    if charts and charts.decoded:
-        yield from (f"{charts.root}{fit.path}" for fit in charts.fits)
 
 
 def by_cache(lab: Lab) -> Generator[Finding, None, str | None]:

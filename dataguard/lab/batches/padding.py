@@ -114,7 +114,9 @@ def _padded(
         (leaf.name for sizes in measures for leaf in _length_leaves(others, batch, sizes) if leaf), None
     ) or next((leaf.name for sizes in measures for leaf in others if _gives_in_another_order(leaf, sizes)), None)
     full = next((other.name for other in others if _is_everywhere(other, rows[0].shape[axis])), None)
-    own = [other.name for other in others if _is_own_mask(other, unequal.get(other.name, ()), tensors, owners)]
+    own = next(
+        (other.name for other in others if _is_own_mask(other, unequal.get(other.name, ()), tensors, owners)), None
+    )
     return Padded(
         column.name,
         path,
@@ -123,7 +125,7 @@ def _padded(
         rows[0].shape[axis],
         str(fills[0].item()),
         _is_ignored(fills[0], inside) or _is_distinct(fills[0], [content.to(rows[0].dtype) for content in inside]),
-        lengths_from or next(iter(own), None),
+        lengths_from or own,
         next((other.name for other in others if _is_full_mask(other, rows[0], axis)), None),
         full,
         next((other.name for other in others if _is_value_mask(other, rows, fills[0])), None) if not own else None,

@@ -66,10 +66,12 @@ def line_of_turn(subject: Subject, cloud: RotatedCloud) -> Location | None:
 
 def _may_be_cloud(leaf: LeafRecord) -> bool:
     """Whether a leaf is a table of floats, with points and normals or one of these."""
-    shape = leaf.shape or ()
-    return (
-        len(shape) == 2 and min(shape) >= 3 and max(shape) >= FEWEST_POINTS and (leaf.dtype or "").startswith("float")
-    )
+    return _holds_points(leaf.shape or ()) and (leaf.dtype or "").startswith("float")
+
+
+def _holds_points(shape: Sequence[int]) -> bool:
+    """Whether an array of this shape has three numbers or more for each of many points."""
+    return len(shape) == 2 and min(shape) >= 3 and max(shape) >= FEWEST_POINTS
 
 
 def _find(reader: Reader, indices: Sequence[Index]) -> tuple[RotatedCloud, ...]:
@@ -124,7 +126,7 @@ def _tables(sample: Any) -> dict[str, np.ndarray]:
 
 def _rows(array: np.ndarray) -> np.ndarray | None:
     """A row for each point, of which there are more than columns; None if it is no such table."""
-    if array.dtype.kind != "f" or array.ndim != 2 or min(array.shape) < 3 or max(array.shape) < FEWEST_POINTS:
+    if array.dtype.kind != "f" or not _holds_points(array.shape):
         return None
     return (array if array.shape[0] > array.shape[1] else array.T).astype(np.float64, order="C")
 

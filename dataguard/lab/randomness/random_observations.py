@@ -458,8 +458,7 @@ class _DrawWatch:
                 value = low + (value - low + away * (1 + (high - low) // 3)) % (high - low + 1)
             drawn = _Drawn(value)
             drawn.source = record
-            record.unused.add(id(drawn))
-            record.kept.append(drawn)
+            record.unused[id(drawn)] = drawn
             return drawn
 
         return draw
@@ -481,9 +480,8 @@ class _Draw:
     low: int = 0
     high: int = 0
     decides: bool = False
-    kept: list[_Drawn] = field(default_factory=list)
-    unused: set[int] = field(default_factory=set)
-    """The identities of numbers, all of which are `kept`, that nothing was calculated with."""
+    unused: dict[int, _Drawn] = field(default_factory=dict)
+    """Numbers that nothing was calculated with yet, by their identity."""
 
     def may_be_unused(self, items: int, size: int) -> bool:
         """Whether it varies for each of so many items, decides nothing, and is no seed or index of `size` samples."""
@@ -517,7 +515,7 @@ def _noticing(name: str, *, decides: bool) -> Callable[..., Any]:
 
     def method(self: _Drawn, *args: Any) -> Any:
         self.source.decides |= decides
-        self.source.unused.discard(id(self))
+        self.source.unused.pop(id(self), None)
         return plain(int(self), *args)
 
     return method

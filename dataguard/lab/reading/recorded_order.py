@@ -108,4 +108,5 @@ NOMINAL_LENGTH = 100_000_000
 
 def most_recorded(length: int | None) -> int:
     """How many indices show that a sampler of a dataset of this length never ends."""
-    return max(MOST_RECORDED, 2 * (length or 0)) if (length or 0) < NOMINAL_LENGTH else MOST_RECORDED
+    length = length or 0
+    return max(MOST_RECORDED, 2 * length) if length < NOMINAL_LENGTH else MOST_RECORDED
