@@ -160,7 +160,14 @@ def survey_files(
             if time.monotonic() - started > seconds:
                 break
     modules = dict.fromkeys(decoder.module for decoder in media.decoders if decoder.module in sys.modules)
-    return FileSurvey(tuple(samples), tuple(modules), len(indices))
+    kept = _without_preparation(samples)
+    return FileSurvey(tuple(kept), tuple(modules), max(len(indices) - (len(samples) - len(kept)), 0))
+
+
+def _without_preparation(samples: list[SampleFiles[H]]) -> list[SampleFiles[H]]:
+    """Without the first sample if it decodes more files than any other: it may have read what all of them share."""
+    counts = [len(sample.decoded) for sample in samples]
+    return samples[1:] if len(counts) > FULLY_READ and counts[0] > max(counts[1:]) else samples
 
 
 def _reads(

@@ -16,7 +16,7 @@ from torchvision.io import decode_image
 
 from dataguard.core.model import Status
 from dataguard.engine import scan
-from dataguard.lab.decoding.file_substitution import IMAGES, EnoughFiles, FileSubstitution
+from dataguard.lab.decoding.file_substitution import IMAGES, DecodedFile, EnoughFiles, FileSubstitution
 from dataguard.lab.decoding.image_files import (
     as_rgb,
     decoded,
@@ -27,7 +27,7 @@ from dataguard.lab.decoding.image_files import (
     tiff,
     with_orientation,
 )
-from dataguard.lab.files.file_survey import Bypassed, ImageReader, MediaFile, image_leaf
+from dataguard.lab.files.file_survey import Bypassed, ImageReader, MediaFile, SampleFiles, _without_preparation, image_leaf
 from dataguard.lab.process.isolation import isolated
 from dataguard.settings.settings import Settings
 from tests.loaders.kinds import KINDS, interlaced
@@ -277,3 +277,12 @@ def test_only_a_file_that_is_opened_each_time_bypasses_its_decoder(tmp_path: Pat
         return False
 
     assert isolated(run, tmp_path, timeout=60, allowed=120) is bypassed
+
+
+@pytest.mark.parametrize(("counts", "left"), [((9, 2, 2, 1), 3), ((2, 2, 3), 3), ((9, 2), 2), ((0, 0, 0), 3)])
+def test_what_the_first_sample_reads_for_all_is_no_file_of_its_own(counts: tuple[int, ...], left: int) -> None:
+    samples = [
+        SampleFiles(index, tuple(DecodedFile(read_header(b""), f"{index}_{number}.png") for number in range(count)))
+        for index, count in enumerate(counts)
+    ]
+    assert _without_preparation(samples) == samples[-left:]
