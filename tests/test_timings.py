@@ -48,7 +48,7 @@ class TestFiles:
             timed(OWN, 0.1, 0.2),
             Timed(FOUR, failed="it raised"),
             others=(timed(OWN, 1.0),),
-            stages=(Stage("fetch", 0.1, (Stage("Crop", 0.05),)), Stage("pinning", skipped="no CUDA device")),
+            stages=(Stage("fetch", 0.1, (Stage("Crop", 0.05),)), Stage("pinning", skipped="no accelerator")),
             waits=(Waits(OWN, 3, (1.0,), (2.0,)),),
             ideal=0.5,
             step="20 ms",

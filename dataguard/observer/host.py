@@ -45,9 +45,10 @@ with infrequent_gc():
     from dataguard.checks import CATALOGUE
     from dataguard.lab.epoch.full_epoch import ScanJob
     from dataguard.lab.lab import Lab
+    from dataguard.lab.process.accelerators import lost, shown_kind
     from dataguard.lab.process.incidents import last_words
     from dataguard.lab.process.side_by_side import ConcurrencySlots, counted
-    from dataguard.lab.reading.checkpoint import Survey, lacks_cuda, survey
+    from dataguard.lab.reading.checkpoint import Survey, survey
     from dataguard.lab.subject import remember_start
     from dataguard.observer.judge import judged, read_epoch
     from dataguard.targets import loading as targets
@@ -250,8 +251,9 @@ def _notes(surveys: Surveys, *, daemonic: bool) -> Iterator[str]:
             "this process is a daemonic one, which may have no children: here the loader raises an AssertionError as "
             "it starts its workers; it was observed in a process that may"
         )
-    if lacks_cuda():
-        yield "this process uses CUDA, which its forks cannot: the loader was observed without pin_memory"
+    if kind := lost():
+        used = f"this process uses {shown_kind(kind)}, which its forks cannot"
+        yield f"{used}: the loader was observed without pin_memory"
     for branch, surveyed in surveys:
         yield from getattr(branch.source, "notes", ()) if branch.runs_once else ()
         if isinstance(surveyed, LoaderFailed):

@@ -18,7 +18,7 @@ from dataguard.core.model import Check, Coverage, Finding, Location, NotApplicab
 from dataguard.lab.images.chart_fit import Fit
 from dataguard.lab.machine.resource_observations import ThreadContention
 from dataguard.lab.streams.orders import Orders
-from dataguard.lab.throughput.timed_run import CopyTimes, DeliveredBatch
+from dataguard.lab.throughput.device_copies import CopyTimes, DeliveredBatch
 from dataguard.stats.coincidence import ORDERED
 from dataguard.stats.normalization import Statistics
 from tests.support.recordings import Verdict, recordings, verdict_of

@@ -1,1 +1,1 @@
-"""What needs a CUDA device: tests, which are skipped without one, and `python -m tests.gpu`, which measures."""
+"""What needs an accelerator: tests, which are skipped without one, and `python -m tests.gpu`, which measures."""

@@ -1,4 +1,4 @@
-"""Measure copies to the GPU and write them into docs/benchmarks.md: `python -m tests.gpu`. Needs a CUDA device."""
+"""Measure copies to the GPU and write them into docs/benchmarks.md: `python -m tests.gpu`. Needs an accelerator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from dataguard.engine import scan
-from dataguard.lab.throughput import timed_run
+from dataguard.lab.throughput import device_copies
 from dataguard.settings.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
@@ -21,13 +21,15 @@ FACES = ("bad", "good", "good_small", "good_own_class")
 
 def rows() -> list[str]:
     """A batch of 64 images of 224 x 224 as float32, from both kinds of memory, against the machine's own limit."""
-    limit = timed_run.limit()
+    limit = device_copies.limit()
     batch = torch.zeros(64, 3, 224, 224)
     made = [f"| one tensor of 64 MB, pinned: the machine's own limit | {limit / 1e9:.1f} GB/s | |"]
     for name, tensor in (("pageable", batch), ("pinned", batch.pin_memory())):
-        copying = timed_run.copy([tensor])
+        copying = device_copies.copy([tensor])
         made.append(f"| a batch of 38 MB, {name} | {copying.rate / 1e9:.1f} GB/s | {copying.overlap:.0%} |")
-    pinning = next(stage for stage in timed_run.measure_transfer(batch, pinned=True).stages if stage.name == "pinning")
+    pinning = next(
+        stage for stage in device_copies.measure_transfer(batch, pinned=True).stages if stage.name == "pinning"
+    )
     made.append(f"| pinning that batch | {(pinning.seconds or 0) * 1e3:.1f} ms | |")
     return made
 
@@ -44,12 +46,12 @@ def verdicts() -> str:
 
 def main() -> int:
     """Write the section anew."""
-    reason = timed_run.unavailable_reason()
+    reason = device_copies.unavailable_reason()
     if reason is not None:
         sys.stderr.write(f"nothing is measured: {reason}\n")
         return 0
     said = verdicts()  # forks, which has to come before this process itself uses the device
-    versions = f"torch {torch.__version__}, CUDA {torch.version.cuda}, Python {platform.python_version()}"
+    versions = f"torch {torch.__version__}, Python {platform.python_version()}"
     date = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}"
     section = "\n".join(
         [
@@ -58,7 +60,7 @@ def main() -> int:
             "`python -m tests.gpu` writes this section. Copies are timed by events of the device; the last column is",
             "the share of the copy that ran beside a kernel on another stream, when the copy was asked for first.",
             "",
-            f"Measured {date}, {torch.cuda.get_device_name()}, {versions}.",
+            f"Measured {date}, {device_copies.device().name}, {versions}.",
             "",
             "| what | measured | beside computation |",
             "|---|---|---|",

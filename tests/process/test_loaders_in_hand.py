@@ -152,7 +152,7 @@ def test_threads_are_mentioned(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_a_process_with_cuda_is_observed_without_pinned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert checkpoint.requested(Settings()) == {"pin_memory": False}
     assert "CUDA" in next(iter(host._notes([], daemonic=False)))
 

@@ -34,7 +34,8 @@ def dg408_device_tensor_in_worker(lab: Lab) -> Judgement:
         yield Finding(
             message=f"{path} is on {device} in worker {worker}",
             evidence={"leaves": list(on_device)[:16], "start method": lab.facts.start_method},
+            at=lab.dataset.location if path.startswith("sample") else None,
         )
-    elif not lab.facts.cuda:
-        raise NotTested("no CUDA device")
+    elif lab.facts.accelerator is None:
+        raise NotTested("no accelerator")
     return Coverage(epoch.exercised)

@@ -111,7 +111,7 @@ def _count(facts: LoaderFacts, epoch: EpochTrace) -> int:
 
     A thread that pins batches copies them out of shared memory right away: those in use do not count.
     """
-    held = 0 if facts.pin_memory and facts.cuda else HELD_BATCHES
+    held = 0 if facts.pin_memory and facts.pins else HELD_BATCHES
     in_flight = facts.num_workers * (facts.prefetch or 2) + held
     planned = len(epoch.sizes) if epoch.sizes is not None else len(epoch.batches) if epoch.whole else 0
     return min(in_flight, planned or in_flight)

@@ -18,7 +18,7 @@ _FEWEST_OVERLAP = 0.5
 
 @check("DG802", "unoverlapped-copy", Severity.WARNING)
 def dg802_unoverlapped_copy(lab: Lab) -> Judgement:
-    """Copying a batch to the CUDA device does not overlap with computation.
+    """Copying a batch to the accelerator does not overlap with computation.
 
     Symptom: the device computes nothing while a batch is copied to it, although the loop uses `non_blocking=True`.
     Cause: the tensors of the batch are in pageable memory: `pin_memory` is off, or does not reach into a custom batch

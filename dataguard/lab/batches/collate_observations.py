@@ -61,6 +61,7 @@ from dataguard.lab.batches.settings_trials import (
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.records import Index, SampleRecord
+from dataguard.lab.process.accelerators import accelerator, pins
 from dataguard.lab.reading.epoch_trace import (
     EpochTrace,
     Overwritten,
@@ -444,5 +445,5 @@ def _is_really_pinned(tensor: Tensor) -> bool:
 
 @functools.cache
 def can_pin() -> bool:
-    """Whether this process can pin memory for a CUDA device."""
-    return torch.cuda.is_available()
+    """Whether this process can pin memory for an accelerator."""
+    return pins(accelerator())

@@ -23,6 +23,7 @@ from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import Location, NotApplicable, NotTested
 from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
+from dataguard.lab.process.accelerators import accelerator, pins
 from dataguard.lab.process.isolation import in_fork
 from dataguard.settings.target_spelling import ROLE_UNKNOWN, spelled_role, stem_of
 from dataguard.targets.discovery import own_loader_of, wrapper_of
@@ -77,11 +78,16 @@ class LoaderFacts:
     own_iter: bool
     in_order: bool
     double: bool
-    cuda: bool
+    accelerator: str | None
     made_at: Location | None = None
     collate_at: Location | None = None
     batch_sampler_at: Location | None = None
     own: bool = False
+
+    @property
+    def pins(self) -> bool:
+        """Whether memory can be pinned for the accelerator."""
+        return pins(self.accelerator)
 
     @property
     def spawns(self) -> bool:
@@ -107,13 +113,13 @@ class LoaderFacts:
 
 
 @functools.cache
-def _has_cuda() -> bool:
-    """Whether there is a CUDA device, asked in a fork.
+def _accelerator() -> str | None:
+    """The type of the accelerator of this machine, asked in a fork.
 
-    To count devices may initialize CUDA, and torch then refuses it in every fork of this process, such as an
+    To count devices may initialize them, and torch then refuses them in every fork of this process, such as an
     observation.
     """
-    return bool(in_fork(torch.cuda.device_count))
+    return in_fork(accelerator)
 
 
 def facts_of(
@@ -155,7 +161,7 @@ def facts_of(
         own_iter=overrides_iter(loader),
         in_order=getattr(loader, "in_order", True),
         double=torch.get_default_dtype() == torch.float64,
-        cuda=_has_cuda(),
+        accelerator=_accelerator(),
         made_at=Location(*made_at) if made_at else None,
         collate_at=_collate_at(loader.collate_fn),
         batch_sampler_at=Location(*yields) if (yields := samples_at(unwrapped(loader.batch_sampler))) else None,

@@ -27,9 +27,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import torch
-
 from dataguard.core.incident import is_library
+from dataguard.lab.process.accelerators import initialized, shown_kind
 from dataguard.process.process_tree import descendants, is_cleanup_process
 
 
@@ -54,8 +53,8 @@ class ProcessSnapshot:
             return "it leaves threads running"
         if any(not is_cleanup_process(process) for process in descendants()):
             return "it leaves processes running"
-        if torch.cuda.is_initialized():
-            return "it initializes CUDA"
+        if kind := initialized():
+            return f"it initializes {shown_kind(kind)}"
         expected = {*self._shared, _lock_of_bars()}
         shared = [path for addresses, path in _shared_memory().items() if addresses not in expected]
         if any(not path.startswith(str(folder)) for path in shared):

@@ -20,8 +20,6 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import torch
-
 from dataguard.core.model import Location, UsageError
 from dataguard.lab.core import loader_facts
 from dataguard.lab.core.loader_facts import LoaderFacts
@@ -29,6 +27,7 @@ from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import Place, caller
 from dataguard.lab.decoding.decoders import decoding_noted
 from dataguard.lab.process import answers, isolation
+from dataguard.lab.process.accelerators import lost
 from dataguard.lab.process.fork_safety import OpenFile, ProcessSnapshot, can_be_known
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import factory_arguments, gate
@@ -211,14 +210,9 @@ def requested(settings: Settings) -> Mapping[str, Any]:
         wanted["num_workers"] = settings.workers
     if settings.start_method is not None:
         wanted["multiprocessing_context"] = settings.start_method
-    if lacks_cuda():
+    if lost():
         wanted["pin_memory"] = False
     return wanted
-
-
-def lacks_cuda() -> bool:
-    """Whether this is a fork of a process that uses CUDA, which no fork of it can: a loader in hand, or a script."""
-    return torch.cuda._is_in_bad_fork() and torch.cuda.is_available()
 
 
 @contextmanager

@@ -30,7 +30,8 @@ from dataguard.lab.decoding.decoders import DECODERS, Decoder, redirected
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.sample_reader import emulate_worker
-from dataguard.lab.throughput.timed_run import EndlessOrder, measure_transfer
+from dataguard.lab.throughput.device_copies import measure_transfer
+from dataguard.lab.throughput.timed_run import EndlessOrder
 from dataguard.measured import Stage
 from dataguard.process.originals import os, time
 from dataguard.targets.variants import Loader

@@ -21,28 +21,27 @@ from torch.utils.data import IterableDataset
 from dataguard.core.incident import EmptyEpoch, LoaderFailed
 from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.core.statements import with_arguments
+from dataguard.lab.process.accelerators import initialized, lost, shown_kind
 from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.process.isolation import OutOfTime, isolated
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.spy.drive import shut
 from dataguard.lab.subject import Subject
 from dataguard.lab.throughput.batch_stages import run_profile
+from dataguard.lab.throughput.device_copies import DeliveredBatch, copy_delivered, unavailable_reason
 from dataguard.lab.throughput.timed_run import (
-    DeliveredBatch,
     EndlessOrder,
     LoopTimer,
     LoopTimes,
     TimedRun,
     TrainingStep,
     batches_of,
-    copy_delivered,
     import_step,
     run_from_memory,
     run_timed,
     run_training_loop,
     sleeping,
     step_of,
-    unavailable_reason,
     width_of,
 )
 from dataguard.machine.machine import Machine
@@ -121,9 +120,9 @@ class Throughput:
 
     @property
     def copies(self) -> DeliveredBatch:
-        """The time to copy a batch, as the loader yields it, to the device. Raises NotApplicable without CUDA."""
-        if not self._subject.facts.cuda:
-            raise NotTested(unavailable_reason() or "no CUDA device")
+        """The time to copy a batch, as the loader yields it, to the device. Raises NotTested without one."""
+        if self._subject.facts.accelerator is None:
+            raise NotTested("no accelerator")
         return self._subject.observe(
             "copies", lambda folder: _run_copies(self._subject.build(), folder), exclusive=True
         )
@@ -142,8 +141,8 @@ class Throughput:
     def _sweep(self, folder: Path, seconds: float) -> Sweep:
         loader, recorder = self._subject.build(), FlightRecorder(folder)
         # Timed runs are forks of this process.
-        if torch.cuda.is_initialized():
-            raise Undecided("building the loader initializes CUDA, so that no forked process can use it")
+        if kind := initialized():
+            raise Undecided(f"building the loader initializes {shown_kind(kind)}, which no forked process can use then")
         return Sweep(loader, folder, recorder, self._subject.settings.timeout, time.monotonic() + seconds)
 
     def _run_sweep(self, folder: Path, seconds: float) -> LoaderTimes:
@@ -168,9 +167,12 @@ class Throughput:
         times = LoaderTimes(facts.name, facts.batch_size, facts.batches, own, workers, stages=profile.stages)
         first = _first(times)
         others = sweep.run(
-            _others(first, facts.kind, facts.cuda), facts.batches, sweep.left * (0.5 if has_step or script else 1.0)
+            _others(first, facts.kind, pins=facts.pins),
+            facts.batches,
+            sweep.left * (0.5 if has_step or script else 1.0),
         )
-        notes = [] if facts.cuda or not own.pin else ["pin_memory=True has no effect here: there is no accelerator"]
+        why = "pinning is not supported on MPS" if facts.accelerator else "there is no accelerator"
+        notes = [] if facts.pins or not own.pin else [f"pin_memory=True has no effect here: {why}"]
         waits: list[Waits] = []
         ideal: float | None = None
         if has_step:
@@ -202,8 +204,8 @@ class Throughput:
         advice = Advice(fastest, place, tuple(diff or ()), script.path if script else None)
         if script is None:
             return advice
-        if self._subject.facts.cuda and torch.cuda._is_in_bad_fork():
-            return replace(advice, untried=f"{script.path} uses CUDA, which a fork of its process cannot")
+        if kind := lost():
+            return replace(advice, untried=f"{script.path} uses {shown_kind(kind)}, which a fork of its process cannot")
         run = functools.partial(sweep.trained, script, self._subject.facts.name, self._subject.machine.usable_cores)
         return replace(advice, tried=sweep.run([sweep.own, fastest], self._subject.facts.batches, sweep.left, run))
 
@@ -266,14 +268,14 @@ def _first(times: LoaderTimes) -> Setting:
     return times.own if times.own in among else min(among, key=lambda setting: setting.workers)
 
 
-def _others(first: Setting, kind: str, cuda: bool) -> list[Setting]:
+def _others(first: Setting, kind: str, *, pins: bool) -> list[Setting]:
     """The settings of a race of the other arguments, starting from the best worker count."""
     others = [first]
     if first.workers:
         others.append(replace(first, prefetch=2 * (first.prefetch or 2)))
         if kind == "map" and not first.persistent:
             others.append(replace(first, persistent=True))
-    if cuda:
+    if pins:
         others.append(replace(first, pin=not first.pin))
     return others if len(others) > 1 else []
 

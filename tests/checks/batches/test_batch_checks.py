@@ -97,14 +97,18 @@ def test_double_precision_by_default_is_meant() -> None:
 
 def test_a_device_is_named_with_its_worker() -> None:
     epoch = trace(batch(0, leaf("['image']", device="cuda:0"), worker=3))
-    (finding,), _ = judged(dg408_device_tensor_in_worker, epoch, num_workers=4, start_method="spawn", cuda=True)
+    (finding,), _ = judged(
+        dg408_device_tensor_in_worker, epoch, num_workers=4, start_method="spawn", accelerator="cuda"
+    )
     assert finding.message == "batch['image'] is on cuda:0 in worker 3"
 
 
 def test_without_a_device_there_is_nothing_to_look_for() -> None:
-    with pytest.raises(NotApplicable, match="no CUDA device"):
-        judged(dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, cuda=False)
-    findings, looked = judged(dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, cuda=True)
+    with pytest.raises(NotApplicable, match="no accelerator"):
+        judged(dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, accelerator=None)
+    findings, looked = judged(
+        dg408_device_tensor_in_worker, trace(batch(0, leaf("[0]"))), num_workers=2, accelerator="cuda"
+    )
     assert (findings, looked.exercised) == ([], {"batches": 1})
 
 

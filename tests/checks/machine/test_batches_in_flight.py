@@ -21,7 +21,7 @@ def lab_of(sizes: Sequence[int], trial: int | None = None, samples: Sequence[int
         "num_workers": 2,
         "prefetch": 2,
         "pin_memory": False,
-        "cuda": False,
+        "pins": False,
         "mixes_samples": True,
         "batch_size": 2,
     }
@@ -46,7 +46,7 @@ QUEUES = PAGE_BYTES * (3 * 3 + 5)
         (lab_of([100] * 20), 600),
         (lab_of([1000] + [100] * 20), 1500),  # one is ten times as large: it is there once
         (lab_of([100, 120]), 100 + 120 + 4 * 110),
-        (lab_of([100] * 20, pin_memory=True, cuda=True), 400),
+        (lab_of([100] * 20, pin_memory=True, pins=True), 400),
         (lab_of([100] * 20, pin_memory=True), 600),
         (lab_of([100] * 20, trial=900, samples=[10, 10, 10, 90]), 900 + 500),
         (lab_of([100] * 20, trial=90, samples=[10, 10, 10, 90]), 600),

@@ -137,7 +137,7 @@ def test_tensors_on_a_device_are_not_to_be_pinned() -> None:
     assert try_pinning([torch.ones(1, device="meta")]) == Pinning(0, 0, (), "list", "list")
 
 
-@pytest.mark.skipif(not can_pin(), reason="no CUDA device")
+@pytest.mark.skipif(not can_pin(), reason="no accelerator")
 @pytest.mark.parametrize("name", ["dict", "dataclass", "pinned copy dropped", "sparse"])
 def test_memory_that_is_really_pinned(name: str) -> None:
     make, _, tensors, unpinned = REACHED[name]

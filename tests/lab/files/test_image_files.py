@@ -27,7 +27,14 @@ from dataguard.lab.decoding.image_files import (
     tiff,
     with_orientation,
 )
-from dataguard.lab.files.file_survey import Bypassed, ImageReader, MediaFile, SampleFiles, _without_preparation, image_leaf
+from dataguard.lab.files.file_survey import (
+    Bypassed,
+    ImageReader,
+    MediaFile,
+    SampleFiles,
+    _without_preparation,
+    image_leaf,
+)
 from dataguard.lab.process.isolation import isolated
 from dataguard.settings.settings import Settings
 from tests.loaders.kinds import KINDS, interlaced
