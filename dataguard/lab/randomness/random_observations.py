@@ -60,9 +60,15 @@ class Randomness:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
+    def same_items(self, effort: int = worker_draws.FIRST, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
         return worker_draws.find_same_items(self._subject, effort, num_workers, **asked)
+
+    @property
+    def first_items(self) -> WorkerDraws:
+        """The fewest draws that show whether samples vary."""
+        effort = worker_draws.FIRST if worker_draws.draws_often(self._subject) else worker_draws.GLANCE
+        return worker_draws.find_same_items(self._subject, effort)
 
     @property
     def few_items(self) -> WorkerDraws:
