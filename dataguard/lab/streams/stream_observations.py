@@ -242,7 +242,7 @@ def watch_for_asking(subject: Subject, folder: Path) -> Location | None:
     return asked[0] if asked else None
 
 
-_FIRST_SAMPLES = 4
+_FIRST_SAMPLES = 2
 """Samples of a map-style dataset that are read."""
 
 
