@@ -202,15 +202,15 @@ class Subject(ABC):
         """Whether a factory makes this loader, that can be called again: no script, which would run once more."""
         return not (is_held(self.target.spelling) or self.target.runs_once)
 
-    def rebuild_with(self, other: Subject, *, imports: bool) -> tuple[Loader, Loader]:
+    def rebuild_with(self, other: Subject) -> tuple[Loader, Loader]:
         """This loader and another one, perhaps of another target, from one more call of the factory.
 
-        `imports`: from newly imported modules, which load again what they load at import.
+        Newly imported modules load again what they load at import.
         """
 
         def made(target: Target) -> dict[str, Loader]:
             wanted = requested(self.settings)
-            return self._called_again(lambda: rebuild_all(target, self.settings, wanted, imports=imports))
+            return self._called_again(lambda: rebuild_all(target, self.settings, wanted))
 
         own = made(self.target)
         others = own if other.target is self.target else made(other.target)
