@@ -199,7 +199,7 @@ VALUE_TOLERANCE = 1e-3
 """The tolerance for values computed in different precisions."""
 FAR_LENGTHS = 10
 """An index this many lengths below zero has a sample only in a dataset that looks nothing up."""
-SEMANTICS_READS, FEW_SEMANTICS_READS = 14, 6
+SEMANTICS_READS, FEW_SEMANTICS_READS = 14, 9
 """Samples that are read if nothing repeats, and of those that are slow: not every question is asked twice."""
 
 
