@@ -52,7 +52,7 @@ BUDGET_SHARE, MOST_BUDGET_SHARE = 0.005, 0.1
 default 60."""
 LONGER_FACTOR = 4
 """How many times longer a last measurement is, if usage seems to grow: what levels off has had time to do so."""
-FEWEST_SAMPLES, MOST_SAMPLES = 18, 750
+FEWEST_SAMPLES, MOST_SAMPLES = 15, 750
 """Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
 
 Of slow samples it reads one for each of `READINGS`. A longer one reads at least twice the fewest, and up to

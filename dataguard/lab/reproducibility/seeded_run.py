@@ -109,7 +109,7 @@ def run_again(
         run = in_fork(run_without_workers)
         runs = [run] if run else []
     if not loader.num_workers or start_method(loader) == "fork":  # spawned workers take seconds
-        first = max(1 if few else loader.num_workers, 2)
+        first = 2 if few else max(loader.num_workers, 2) + 1
         runs.insert(0, _run(loader, schedules, folder, (first, 1), shifted))
     if not runs:
         raise NotTested("its workers are spawned, and it does not run without them")
