@@ -267,10 +267,8 @@ def run_stream(
     processes = max(request.num_workers, 1)
     samples = 0 if request.begins else samples
     each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))
-    most, plan = (
-        None if request.whole and not request.begins else each * processes,
-        request.plan(folder, each * (loader.batch_size or 1)),
-    )
+    most = None if request.whole and not request.begins else each * processes
+    plan = request.plan(folder, each * (loader.batch_size or 1))
     second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
     first = most * COUNTED_PER_INSPECTED if most and request.count else most
     epoch_runs = drive(loader, plan, batches=(first, *second), seconds=seconds)
