@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from functools import partial
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import click
@@ -159,6 +158,8 @@ def schema(name: str) -> None:
 
     Editors complete `dataguard.toml` by the schema that a comment in its first line names.
     """
+    from importlib import resources
+
     folder = {"report": "render", "settings": "settings"}[name]
     file = resources.files("dataguard") / folder / f"{name}.schema.json"
     click.echo(file.read_text(encoding="utf-8"), nl=False)

@@ -29,7 +29,6 @@ from dataguard.cli.console import (
 )
 from dataguard.core.model import Interrupted, Severity, UsageError
 from dataguard.machine.units import counted
-from dataguard.process.torchrun import own_team
 from dataguard.render.formats import renderer
 from dataguard.settings.files import working_folder, write_text
 from dataguard.settings.parsers import ROLES, START_METHODS
@@ -132,7 +131,8 @@ def scan(
     earlier = _to_write(write_baseline)
     if earlier is not None:
         settings = replace(settings, baseline=None)
-    from dataguard.engine import scan as engine
+    from dataguard.engine import scan as engine  # here, as other commands need no processes
+    from dataguard.process.torchrun import own_team
 
     team, stopped = own_team(shared=settings.all), None
     report: Report

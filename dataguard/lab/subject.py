@@ -7,7 +7,7 @@ import gc
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
@@ -18,7 +18,7 @@ from typing import Any, TypeVar, overload
 from dataguard.core.incident import Incident, LoaderFailed, LoaderRaised, observed_or_none
 from dataguard.core.model import DataguardError, Location, NotApplicable, NotTested, Undecided, UsageError
 from dataguard.lab.core.loader_facts import LoaderFacts
-from dataguard.lab.core.observation_cache import ObservationCache, returned
+from dataguard.lab.core.observation_cache import ObservationCache, recalling, returned
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import MOST_SECONDS, QUICK_FACTORY, Look, Traced, placed
 from dataguard.lab.culprit.value_trace import BatchHistory, looks_of
@@ -52,6 +52,7 @@ MOST_FOLLOWED = 10
 """Samples of a batch that are read once more for a finding, however long that takes."""
 _WORKERS = re.compile(r"\bnum_workers=[1-9]")
 T = TypeVar("T")
+A = TypeVar("A")
 
 
 class Subject(ABC):
@@ -202,15 +203,30 @@ class Subject(ABC):
         """Whether a factory makes this loader, that can be called again: no script, which would run once more."""
         return not (is_held(self.target.spelling) or self.target.runs_once)
 
-    def rebuild_with(self, other: Subject, *, imports: bool) -> tuple[Loader, Loader]:
+    def rebuild_each(self, names: Collection[str]) -> dict[str, Loader]:
+        """Loaders of this target by name, from one more call of the factory in newly imported modules."""
+        if len(names) == 1:
+            return {name: self.rebuild() for name in names}
+        wanted = requested(self.settings)
+        return self._called_again(lambda: rebuild_all(self.target, self.settings, wanted))
+
+    @property
+    def made_with(self) -> list[Subject]:
+        """The other map-style loaders that the factory makes in the same call, as far as their epochs are known."""
+        others = [other for other in self.siblings.values() if other.target is self.target and other is not self]
+        with recalling():
+            known = [other for other in others if observed_or_none(lambda: other.epoch)]  # noqa: B023 - called at once
+        return [other for other in known if other.facts.kind == "map"] if self.is_called else []
+
+    def rebuild_with(self, other: Subject) -> tuple[Loader, Loader]:
         """This loader and another one, perhaps of another target, from one more call of the factory.
 
-        `imports`: from newly imported modules, which load again what they load at import.
+        Newly imported modules load again what they load at import.
         """
 
         def made(target: Target) -> dict[str, Loader]:
             wanted = requested(self.settings)
-            return self._called_again(lambda: rebuild_all(target, self.settings, wanted, imports=imports))
+            return self._called_again(lambda: rebuild_all(target, self.settings, wanted))
 
         own = made(self.target)
         others = own if other.target is self.target else made(other.target)
@@ -329,6 +345,30 @@ class Subject(ABC):
             return self.cache.observe(key, partial(self._noting, run), read, unbounded=unbounded, exclusive=exclusive)
         except LoaderFailed as failure:
             raise self.not_observed(failure, counted=None if unobservable else self.epoch.read_limit) from failure
+
+    def observe_each(
+        self,
+        key: Hashable,
+        asked: Mapping[str, A],
+        run: Callable[[Mapping[str, A], Path], Mapping[str, T | LoaderFailed | None]],
+    ) -> T:
+        """What `run` finds for this loader, if it does so for others of its target that are `asked` for as well.
+
+        They need not observe it again. What fails or runs out of time for all is observed once more for one alone.
+        """
+        self.epoch  # noqa: B018 - what fails as it is, fails once
+        name = self.facts.name
+        found: T | LoaderFailed | None = None
+        if len(asked) > 1:
+            first = next(other for other in self.siblings.values() if other.target is self.target)
+            with contextlib.suppress(LoaderFailed, NotApplicable, Undecided):
+                found = first.cache.observe(("each", key), partial(run, asked)).get(name)
+        if found is None:
+            found = self.observe(key, lambda folder: run({name: asked[name]}, folder))[name]
+        if isinstance(found, LoaderFailed):
+            raise self.not_observed(found, counted=self.epoch.read_limit) from found
+        assert found is not None
+        return found
 
     def not_observed(self, failure: LoaderFailed, counted: ReadLimit | None) -> DataguardError:
         """What is raised where the loader fails only in an observation; `counted` if its dataset counts its reads."""

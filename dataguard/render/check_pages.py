@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rich.table import Table
-
 from dataguard.core.model import Check
-from dataguard.render.layout import Page
+from dataguard.render.escapes import cleaned
+
+NARROWEST = 20
+"""Columns of a summary, however narrow the terminal is."""
 
 
-def render(checks: Iterable[Check], *, width: int = 100, colour: bool = False, unicode: bool = True, **_: Any) -> str:
+def render(checks: Iterable[Check], *, width: int = 100, unicode: bool = True, **_: Any) -> str:
     """Return a row for each check: code, name, severity and summary."""
-    page = Page.blank(width, colour=colour, unicode=unicode)
-    table = Table.grid(padding=(0, 2))
-    for check in checks:
-        table.add_row(check.code, check.name, check.severity.value, page.clean(check.doc.summary))
-    page.console.print(table)
-    return page.finish()
+    rows = [
+        (check.code, check.name, check.severity.value, cleaned(check.doc.summary, unicode=unicode)) for check in checks
+    ]
+    widths = [max(map(len, column), default=0) + 2 for column in zip(*rows, strict=True)][:-1]
+    lines: list[str] = []
+    for *cells, summary in rows:
+        lead = "".join(cell.ljust(size) for cell, size in zip(cells, widths, strict=True))
+        room = max(width, len(lead) + NARROWEST)
+        lines += textwrap.wrap(
+            summary, room, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False
+        )
+    return "".join(f"{line}\n" for line in lines)
 
 
 GROUPS: Mapping[str, tuple[str, ...]] = {

@@ -39,3 +39,15 @@ def without_commands(lines: str) -> str:
 def json_without_commands(document: str) -> str:
     """The same JSON document, of which no line is a command: its strings hold `#` as an escape where one would be."""
     return _ANYWHERE.sub(r"\\u0023", document)
+
+
+_ASCII = str.maketrans(
+    {"━": "=", "✗": "x", "✓": "+", "→": "->", "·": "-", "…": "...", "—": "--", "≥": ">=", "≤": "<=", "≈": "~"}
+    | {"\u2013": "-", "\xd7": "x", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
+)
+
+
+def cleaned(words: str, *, unicode: bool) -> str:
+    """Escape control characters; unless a terminal takes `unicode`, everything beyond ASCII."""
+    words = escaped(words.replace("\r\n", "\n").expandtabs(4))
+    return words if unicode else words.translate(_ASCII).encode("ascii", "backslashreplace").decode()

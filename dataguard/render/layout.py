@@ -18,12 +18,8 @@ from rich.console import Console
 from rich.text import Text
 
 from dataguard.machine.units import counted
-from dataguard.render.escapes import escaped, one_line, without_commands
+from dataguard.render.escapes import cleaned, one_line, without_commands
 
-_ASCII = str.maketrans(
-    {"━": "=", "✗": "x", "✓": "+", "→": "->", "·": "-", "…": "...", "—": "--", "≥": ">=", "≤": "<=", "≈": "~"}
-    | {"\u2013": "-", "\xd7": "x", "\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'}
-)
 _CODE = re.compile(r"`+[^`]+`+")
 _BULLET = re.compile(r"([-*]|\d+[.)]) +")
 _PACKAGES = re.compile(r"(?<![^\s\"'(])[^\s\"'(]*[/\\](?:site|dist)-packages[/\\]")
@@ -80,8 +76,7 @@ class Page:
 
     def clean(self, words: str) -> str:
         """Escape control characters; in ASCII mode, everything beyond ASCII."""
-        words = escaped(words.replace("\r\n", "\n").expandtabs(4))
-        return words if self.unicode else words.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+        return cleaned(words, unicode=self.unicode)
 
     def short(self, words: str) -> str:
         """Shorten paths below the current directory or the installed packages."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
-from dataguard.lab.core.records import key_of
 from dataguard.settings.contract import names_in
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
             )
     if not offsets:
         raise NotApplicable("no two leaves have positions that come from one row each of tables of one length")
-    missing = [name for name in declared if not any(name in (path, key_of(path)) for path in paths)]
+    missing = [name for name in declared if not _named(name, paths)]
     if missing:
         raise NotTested(f"no leaf of a sample is {missing[0]}, which `aligned` in the contract lists")
     shifted = [f"{path} by {offset:+d}" for path, offset in table.items() if offset]
@@ -98,11 +97,20 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
 
 def _pairs(paths: Sequence[str], declared: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Leaves that belong together: those declared, with the first of them, and companions, with what they describe."""
-    named = [path for name in declared for path in paths if name in (path, key_of(path))]
+    from dataguard.lab.core.records import key_of  # not at import: it defines dozens of classes
+
+    named = [path for name in declared for path in _named(name, paths)]
     yield from ((named[0], other) for other in named[1:])
     for path in paths:
         base, _, suffix = key_of(path).rpartition("_")
         yield from ((one, path) for one in paths if base and suffix in COMPANIONS and key_of(one) == base)
+
+
+def _named(name: str, paths: Sequence[str]) -> list[str]:
+    """The leaves of this path or key."""
+    from dataguard.lab.core.records import key_of  # not at import: it defines dozens of classes
+
+    return [path for path in paths if name in (path, key_of(path))]
 
 
 def _columns_of(rows: RowOrigins, path: str) -> str:

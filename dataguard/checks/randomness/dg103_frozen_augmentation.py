@@ -103,14 +103,15 @@ def varied_draws(lab: Lab) -> WorkerDraws | None:
     Its labels, and what all samples share, need not vary. None where another value is the same in all draws of an item,
     or in all but the first one.
     """
-    draws = observed_or_none(lambda: lab.randomness.few_items)
-    if draws is None:
-        return None
+    stages = lambda: lab.randomness.first_items, lambda: lab.randomness.few_items
+    return next((draws for stage in stages if (draws := observed_or_none(stage)) and _vary(lab, draws)), None)
+
+
+def _vary(lab: Lab, draws: WorkerDraws) -> bool:
     labels = {f"sample{leaf.path}" for leaf in lab.epoch.samples[0].leaves if _is_plain(leaf)}
     drawn = {path: by.values() for path, by in draws.as_is.items() if path.startswith("sample") and path not in labels}
     unshared = [by for by in drawn.values() if not _is_shared(by)]
-    varied = all(any(map(is_varied, by)) or _differ(by) for by in unshared)
-    return draws if unshared and varied else None
+    return bool(unshared) and all(any(map(is_varied, by)) or _differ(by) for by in unshared)
 
 
 def _is_shared(by: Collection[Groups]) -> bool:

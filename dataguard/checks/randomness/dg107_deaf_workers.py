@@ -74,10 +74,13 @@ def _losses(lab: Lab) -> Iterator[Finding]:
 
 def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
     """The leaves that change with the epoch in restarted workers, but not in persistent ones."""
-    persistent, restarted = lab.randomness.same_items(), lab.randomness.same_items(persistent=False)
-    unchanged = [path for path in restarted.seeded if _changes(restarted, path) and not _changes(persistent, path)]
+    same_items = lab.randomness.same_items
+    persistent, restarted = same_items(), same_items(persistent=False)
+    if _only_restarted(persistent, restarted):  # not by chance, as what varies rarely does
+        persistent, restarted = same_items(0), same_items(0, persistent=False)
+    unchanged = _only_restarted(persistent, restarted)
     if unchanged:  # and not because every start of a worker changes it
-        unannounced = lab.randomness.same_items(persistent=False, announce=False)
+        unannounced = same_items(0, persistent=False, announce=False)
         unchanged = [path for path in unchanged if not _changes(unannounced, path)]
     return unchanged, {
         "draws": 2 * persistent.draws,
@@ -85,6 +88,11 @@ def _unchanged_leaves(lab: Lab) -> tuple[list[str], dict[str, int]]:
         "workers": persistent.workers,
         "epochs": 2,
     }
+
+
+def _only_restarted(persistent: WorkerDraws, restarted: WorkerDraws) -> list[str]:
+    """The leaves that change with the epoch in restarted workers only."""
+    return [path for path in restarted.seeded if _changes(restarted, path) and not _changes(persistent, path)]
 
 
 def _changes(draws: WorkerDraws, path: str) -> bool:

@@ -46,7 +46,9 @@ def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
     training = next((one for one in earlier if one.facts.role == "train"), None)
     if training is None:
         raise NotApplicable("no loader for training to compare with")
-    refit = observed_or_none(lambda: lab.provenance.refitted(training))
+    rebuilt = observed_or_none(lambda: lab.dataset.rebuilt())
+    loads = rebuilt is None or rebuilt.loads
+    refit = observed_or_none(lambda: lab.provenance.refitted(training)) if loads else None
     if refit is not None and refit.of:
         if refit.changed:
             yield _refitted(lab, training, refit)

@@ -18,7 +18,6 @@ from dataguard.core.model import (
     Undecided,
     without_empty,
 )
-from dataguard.lab.rows.origins import FILES
 from dataguard.stats.coincidence import ORDERED
 
 if TYPE_CHECKING:
@@ -82,6 +81,6 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
 
 def _shuffled_once(own: OwnOrder) -> str:
     """What is not in order although indices are. The same samples share a batch in every epoch all the same."""
-    if own.source == FILES:
+    if own.of_files:
         return ", whose files are in no order of their names"
     return f", which has shuffled the rows of {own.source} once"

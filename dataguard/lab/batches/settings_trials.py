@@ -226,12 +226,12 @@ class _Trials:
         return Clash(tuple(indices), samples, incident_of(error, "collate", None, indices))
 
 
-TRIED_SAMPLES = 5
-"""How many samples form the batches: with a batch size of 2 or 3, the last batch is smaller."""
-TRIED_SETTINGS = 4
+TRIED_SAMPLES = 3
+"""How many samples form the batches: with a batch size of 2, the last batch is smaller."""
+TRIED_SETTINGS = 3
 """How many settings are drawn."""
 BATCH_SIZES = (1, 2, 3)
-"""The batch sizes that are tried: one, and two that leave a smaller last batch."""
+"""The batch sizes that are tried: one, one that leaves a smaller last batch, and that of all samples."""
 SETTINGS_READS = 2 * TRIED_SAMPLES * TRIED_SETTINGS
 """Reads of all trials, at most two epochs for each of the settings."""
 

@@ -114,8 +114,9 @@ class Spread(Schedule):
     """The user's own batches, reduced to about `samples` samples: the first, the last and some evenly between.
 
     After iterating, `sizes` holds the size of every batch of the epoch, None without automatic batching or if drawing
-    them all takes too long. Integer indices of `limit` and above are left out. Epochs after the first have `later`
-    batches, so that workers prefetch no more. Set `dataset_length` if it is known.
+    them all takes too long. Integer indices of `limit` and above are left out. Epochs after the first have the last
+    `later` batches, which may be smaller than others, so that workers prefetch no more. Set `dataset_length` if it is
+    known.
     """
 
     def __init__(self, inner: Any, samples: int, limit: int | None, later: int, *, batched: bool) -> None:
@@ -132,9 +133,9 @@ class Spread(Schedule):
 
     def __iter__(self) -> Iterator[Any]:
         chosen = self._chosen()
-        most = self.later if self._epochs else None
+        start = -self.later if self._epochs else None
         self._epochs += 1  # here, because torch makes an iterator more than it uses
-        yield from chosen[:most]
+        yield from chosen[start:]
 
     def __len__(self) -> int:
         return len(self._chosen())

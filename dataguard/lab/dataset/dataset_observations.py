@@ -12,6 +12,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -51,7 +52,7 @@ from dataguard.lab.process.incidents import FlightRecorder
 from dataguard.lab.provenance.provenance import reads_anything
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading import fresh_import
-from dataguard.lab.reading.fresh_import import Places, Rebuilt, own_sources, read_rebuilt
+from dataguard.lab.reading.fresh_import import Orders, Places, Rebuilt, own_sources, read_rebuilt
 from dataguard.lab.reading.hash_order import ordered_sets, rewrite_beforehand
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
@@ -180,17 +181,19 @@ class DatasetObservations:
         calls: Counter[Place | None] = Counter()
         self._afford_reads(key, len(indices) if wide else fresh_import.FEWEST_SAMPLES)
         rewrite_beforehand(own_sources().values())
-        build, places = self._subject.rebuild, (listings, sets)
         orders = (
             listed(listings, backward=files_backward, only=only, calls=calls),
             ordered_sets(sets, backward=sets_backward),
         )
         backward = files_backward or sets_backward
-        return self._subject.observe(
-            key,
-            lambda folder: read_rebuilt(
-                build, folder, indices, places, orders, ReadLog().files, calls, reversed_order=backward
-            ),
+        under = Orders(orders, (listings, sets), calls, reversed=backward)
+        # Each loader is asked for the first, and only a suspicious one for others.
+        others = () if backward or only or again or wide else self._subject.made_with
+        asked = {self._subject.facts.name: indices}
+        asked |= {other.facts.name: DatasetObservations(other)._probes for other in others}
+        rebuild = self._subject.rebuild_each
+        return self._subject.observe_each(
+            key, asked, lambda wanted, folder: read_rebuilt(partial(rebuild, wanted), folder, wanted, under, ReadLog())
         )
 
     @property

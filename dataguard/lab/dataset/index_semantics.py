@@ -247,8 +247,11 @@ def probe_semantics(loader: Loader, folder: Path, hints: Hints, ends: Ends, *, f
     plain = functools.cache(lambda index: dict(iter_leaves(reader.read(index))))
     again = {path: describe(path, leaf).digest for path, leaf in plain(length - 1).items()} if not last.incident else {}
     stable = tuple(path for path, digest in last.digests.items() if again.get(path) == digest)
-    chosen = (length - 1, length // 2)[: 1 if few else 2] if stable else ()
-    typed = [_typed(reader, plain(each), each, of, stable) for each in chosen for of in (np.int64, torch.tensor)]
+    typed: list[TypedIndex] = []
+    for index in (length - 1, length // 2)[: 1 if few else 2] if stable else ():
+        typed += [_typed(reader, plain(index), index, of, stable) for of in (np.int64, torch.tensor)]
+        if not any(one.unlike or one.incident for one in typed):
+            break
     repeats = find_periods(reader, hints, ends)
     far = reader.ask(-FAR_LENGTHS * length)
     negative, unlike = _negative(reader, length, plain(length - 1), stable) if stable else (Answer(-1), ())

@@ -31,6 +31,7 @@ from dataguard.lab.culprit.line_trace import line_of_change, line_of_difference
 from dataguard.lab.reading.open_files import overlap, ranges_at
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.subject import Subject
+from dataguard.settings.parsers import EVALUATION
 from dataguard.targets.variants import Loader
 
 FEWEST_SAMPLES = 3
@@ -61,6 +62,8 @@ class Amount:
         return self.again + 1 + self.items
 
 
+SETTLED_PASSES = 4
+"""Passes after which what every state leaves the same is read no more; evaluation is, as more states may change it."""
 USUAL_AMOUNT, SMALL_AMOUNT = Amount(6, 8, 3), Amount(2, 4, 2)
 """What is read, and what of samples that take long; three reads with one state show what changes."""
 
@@ -123,10 +126,11 @@ def read_repeatedly(subject: Subject, requested: Sequence[Index]) -> Readings:
 
 def read_again(subject: Subject, requested: Sequence[Index], number: int) -> Run:
     """The run in the first order, repeated for each number."""
-    amount = amount_for(subject)
+    amount, evaluates = amount_for(subject), subject.facts.role in EVALUATION
     first, _, items = chosen(requested, amount.items)
     return subject.observe(
-        ("readings", number), partial(run_passes, subject.build, first, items, PASS_STATES[: amount.passes])
+        ("readings", number),
+        partial(run_passes, subject.build, first, items, PASS_STATES[: amount.passes], settles=not evaluates),
     )
 
 
@@ -148,10 +152,12 @@ def run_passes(
     *,
     backward: bool = False,
     steady: tuple[Answer, ...] | None = None,
+    settles: bool = False,
 ) -> Run:
     """Read the items once for each state in `draws`; if `backward`, from the last one to the first.
 
-    A first pass with the `steady` results of another run is the only one.
+    A first pass with the `steady` results of another run is the only one. If it `settles`, few passes are enough in
+    which each state gives the same.
     """
     reader = Reader(build(), folder)
     reader.read(first)
@@ -170,9 +176,12 @@ def run_passes(
             overwritten = tuple(_overwritten(kept, answers))
             kept.clear()
         passes.append(tuple(answers[index] for index in items))
+        run = Run(tuple(passes), overwritten)
         if passes[0] == steady and not overwritten:
             break
-    return Run(tuple(passes), overwritten)
+        if settles and len(passes) == SETTLED_PASSES and len(set(run.same_state)) == 1:
+            break
+    return run
 
 
 def rounding_of(loader: Loader, folder: Path, first: Index, index: Index, path: str) -> float:

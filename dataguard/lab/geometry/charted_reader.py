@@ -90,7 +90,7 @@ class ChartedReader:
         self._draws = draws
         self._indices = indices
         self._source = "decoders"
-        self._in_callable = self._rebuilds = False
+        self._in_callable = self._rebuilds = self._charted = False
         self._outputs: list[Any] = []
         started = undisturbed_seconds()
         self._rebuild()
@@ -100,15 +100,19 @@ class ChartedReader:
     def _rebuild(self) -> None:
         """Build the loader, and wrap its dataset's own callables."""
         self._reader = Reader(self._build(), self._folder, self._draws)
-        for state, name, held in callables_of(self._reader.dataset, by_name):
+        callables = list(callables_of(self._reader.dataset, by_name))
+        for state, name, held in callables:
             state[name] = standing_in(held, _StandIn(held, self, name))
+        self._has_callables = bool(callables)
         if self._source == "memory":
             copy_cached_images(self._reader.dataset)
+        self._charted = False
 
     def sources(self) -> Iterator[str]:
         """Try the sources of images one after the other, in the order in which a pipeline uses them.
 
         That is: decoders; arrays that the user's own code converts to images; inputs of transforms; cached images.
+        Pillow converts nothing before it is imported, and a dataset without callables has no transforms.
         """
         self._read(-1, 0)  # triggers late imports
         self._patches.install()
@@ -116,11 +120,16 @@ class ChartedReader:
         self._patches.replace = _unchanged
         self._source = "arrays"
         self._patches.patch_fromarray(self._paint_array)
-        yield self._source
+        if "PIL.Image" in sys.modules:
+            yield self._source
         self._source = "transforms"
-        yield self._source
+        if self._has_callables:
+            yield self._source
         self._source = "memory"
-        self._rebuild()
+        if self._charted:  # the dataset may keep charts that it was given
+            self._rebuild()
+        else:
+            copy_cached_images(self._reader.dataset)
         yield self._source
 
     def originals(self) -> list[ChartedSample]:
@@ -164,6 +173,7 @@ class ChartedReader:
         """A sample under the RNG state of this draw, with its images unchanged or replaced by a chart."""
         if chart is not None:
             forbid_writes()
+            self._charted = True
         if self._rebuilds:
             self._rebuild()
         painter = self.painter

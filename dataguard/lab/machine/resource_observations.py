@@ -52,7 +52,7 @@ BUDGET_SHARE, MOST_BUDGET_SHARE = 0.005, 0.1
 default 60."""
 LONGER_FACTOR = 4
 """How many times longer a last measurement is, if usage seems to grow: what levels off has had time to do so."""
-FEWEST_SAMPLES, MOST_SAMPLES = 21, 750
+FEWEST_SAMPLES, MOST_SAMPLES = 15, 750
 """Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
 
 Of slow samples it reads one for each of `READINGS`. A longer one reads at least twice the fewest, and up to
@@ -75,8 +75,8 @@ class Resources:
 
     @property
     def usage(self) -> Usage:
-        """A first measurement: samples that are new to each worker, as far as there are any."""
-        return self._measured(lambda plan: plan)
+        """A first measurement of one worker: samples that are new to it, as far as there are any."""
+        return self._measured(lambda plan: replace(plan, workers=1, reduced=self._subject.facts.num_workers > 1))
 
     @property
     def settled_usage(self) -> Usage:
@@ -187,7 +187,7 @@ class Resources:
     def _measured_with(self, first: UsagePlan, extended: Callable[[UsagePlan], UsagePlan]) -> Usage:
         subject, plan = self._subject, extended(first)
         limit, stream = subject.epoch.limit, subject.facts.kind == "stream"
-        share = MOST_BUDGET_SHARE * subject.settings.budget * (0.5 if plan == first else 2)
+        share = MOST_BUDGET_SHARE * subject.settings.budget * (0.5 if plan.total == first.total else 2)
         longest = max(share, 2 * self._seconds(plan.total * plan.workers, plan.workers))
         return subject.observe(
             plan,

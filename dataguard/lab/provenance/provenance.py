@@ -192,8 +192,8 @@ class Provenance:
         if subject.factory_seconds * FACTORY_CALLS > seconds:
             return unknown("the factory takes too long to be called four times")
 
-        def build(imports: bool) -> tuple[Loader, Loader]:
-            own, other = subject.rebuild_with(training, imports=imports)
+        def build() -> tuple[Loader, Loader]:
+            own, other = subject.rebuild_with(training)
             return other, own
 
         return subject.observe(

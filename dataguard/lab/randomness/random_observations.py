@@ -60,9 +60,15 @@ class Randomness:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def same_items(self, effort: int = 0, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
+    def same_items(self, effort: int = worker_draws.FIRST, num_workers: int | None = None, **asked: Any) -> WorkerDraws:
         """The same items drawn repeatedly in every worker over two epochs; the arguments are those of `Request`."""
         return worker_draws.find_same_items(self._subject, effort, num_workers, **asked)
+
+    @property
+    def first_items(self) -> WorkerDraws:
+        """The fewest draws that show whether samples vary."""
+        effort = worker_draws.FIRST if worker_draws.draws_often(self._subject) else worker_draws.GLANCE
+        return worker_draws.find_same_items(self._subject, effort)
 
     @property
     def few_items(self) -> WorkerDraws:
@@ -298,6 +304,8 @@ def _loses(
 
 ITEMS, DRAWS = 8, 8
 """How many items are read, and how often each."""
+DRAWING_ITEMS = 4
+"""Items of which one must draw: each has to, in one of its draws at least."""
 FROZEN_DRAWS = 4
 """Random states in which each item is read with other integers, if samples vary for other reasons."""
 READS_AMONG_OTHERS = ITEMS * (DRAWS + 8 * FROZEN_DRAWS)
@@ -340,9 +348,10 @@ def find_unused_draws(build: Callable[..., Loader], folder: Path, indices: Seque
     try:
         reader.read_as_is(indices[0])  # what is created late
         before = torch.get_rng_state()
-        samples = [{read(index)} for index in indices]
+        samples = [{read(index)} for index in indices[:DRAWING_ITEMS]]
         if not watch.draws:
             return ()
+        samples += [{read(index)} for index in indices[DRAWING_ITEMS:]]
         for seen, index in zip(samples, indices, strict=True):
             seen.update(read(index) for _ in range(DRAWS - 1))
         if watch.others or not torch.equal(before, torch.get_rng_state()):

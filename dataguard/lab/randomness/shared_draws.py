@@ -93,8 +93,7 @@ def find_latent_clone(subject: Subject) -> GeneratorState | None:
     """The generator from which two workers would draw the same numbers, if the loader has fewer (map-style only)."""
     if subject.facts.kind == "stream":
         return None
-    effort = 0 if draws_often(subject) else GLANCE
-    draws = find_same_items(subject, effort, num_workers=2, method="fork" if subject.facts.spawns else None)
+    draws = find_same_items(subject, GLANCE, num_workers=2, method="fork" if subject.facts.spawns else None)
     return next(iter(cloned_generators(draws.censuses, _FIRST["workers"])), None)
 
 

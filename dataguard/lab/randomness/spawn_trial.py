@@ -39,7 +39,7 @@ from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
-ITEMS, FEW_ITEMS = 4, 2
+ITEMS, FEW_ITEMS = 3, 2
 """How many samples are read, and how many of those that are slow."""
 SCRIPT = Script(((tuple(range(ITEMS)),),), spread=True)
 

@@ -28,26 +28,45 @@ from dataguard.stats.coincidence import Agreement, Groups, agreement
 
 EPOCHS = 2
 """Epochs, the fewest in which one can replay another."""
-REPEATS = 3
-"""Draws of each item with one seed: the first may fill a cache, and two others show whether it is random."""
-SEEDED_STATES = 2
-"""Seeds of each item."""
-DRAWS_AS_IS = 4
-"""Draws of each item as they are. Four items whose values all differ repeat by chance with odds below 1e-13."""
 MOST_WORKERS = {"fork": 4, "spawn": 2, "forkserver": 2}
 """Most workers that are compared; a worker that imports torch takes seconds to start."""
-AMOUNTS = ((4, 1), (8, 1), (16, 4), (16, 16))
-"""How many items to draw, and in how many times the rounds of the constants above, by effort.
 
-Coin flips of 4 items repeat by chance with odds of 1e-6 as they are, which is not enough to accuse; those of 8 items
-with odds of 1e-12. The last two efforts are for values that vary less often than that.
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much is drawn: `items` indices, each in so many seeded `states`, `repeats` times each, and so often `as_is`.
+
+    The first of three repeats may fill a cache, and two others show whether the item is random.
+    """
+
+    items: int
+    states: int
+    repeats: int
+    as_is: int
+
+
+FIRST, GLANCE, PLAIN = -3, -2, -1
+"""Efforts that settle most loaders: what they find suspicious is drawn more often.
+
+The `FIRST` settles a healthy loader: draws of each item differ everywhere, and those with one seed nowhere. A `GLANCE`
+does so for slow samples, without seeded draws and in two workers. There, a `PLAIN` bug is settled by ten different
+draws that repeat, which excludes coincidence, see `stats.coincidence.log_odds`."""
+UNSEEDED = (GLANCE, PLAIN)
+AMOUNTS = {
+    FIRST: Amount(3, 1, 2, 2),
+    GLANCE: Amount(3, 0, 0, 1),
+    PLAIN: Amount(2, 0, 0, 5),
+    0: Amount(4, 2, 3, 4),
+    1: Amount(8, 2, 3, 4),
+    2: Amount(16, 8, 3, 16),
+    3: Amount(16, 32, 3, 64),
+}
+"""How much to draw, by effort.
+
+Four items whose values all differ in four draws as they are repeat by chance with odds below 1e-13. Coin flips of 4
+items repeat with odds of 1e-6 so, which is not enough to accuse; those of 8 items with odds of 1e-12. The last two
+efforts are for values that vary less often than that.
 """
-GLANCE, PLAIN = -2, -1
-"""Efforts for slow samples, without seeded draws, in two workers. The one settles a healthy loader: a draw of each item
-differs everywhere. The other one settles a plain bug: ten different draws that repeat exclude coincidence, see
-`stats.coincidence.log_odds`."""
-UNSEEDED = {GLANCE: (3, 1), PLAIN: (2, 5)}
-"""How many items to draw, and how often, by such an effort."""
 LATE_FETCH = 4
 """The fetch after which generators are searched again, because some are created late."""
 MIXED = 4
@@ -78,17 +97,25 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class DrawPlan:
-    """How much one observation draws: `items` indices, in `scale` times as many rounds as the constants above say.
+    """How much one observation draws.
 
     A batch holds `size` samples, more than one if the user's collate_fn may mix them.
     """
 
     asked: Request
     workers: int
-    items: int
-    scale: int
     size: int
     epochs: int = EPOCHS
+
+    @property
+    def amount(self) -> Amount:
+        """How much of each item."""
+        return AMOUNTS[self.asked.effort]
+
+    @property
+    def items(self) -> int:
+        """How many indices are drawn."""
+        return self.amount.items
 
     @property
     def census(self) -> tuple[int, ...]:
@@ -99,17 +126,12 @@ class DrawPlan:
     @property
     def seeded_fetches(self) -> int:
         """How many fetches are seeded."""
-        return SEEDED_STATES * self.scale * REPEATS * self.items
+        return self.amount.states * self.amount.repeats * self.items
 
     @property
     def free_fetches(self) -> int:
         """How many fetches are as they are, without the first one."""
-        return self.draws_as_is * self.items
-
-    @property
-    def draws_as_is(self) -> int:
-        """How often each item is drawn as it is."""
-        return DRAWS_AS_IS * self.scale or UNSEEDED[self.asked.effort][1]
+        return self.amount.as_is * self.items
 
     @property
     def draws(self) -> int:
@@ -141,18 +163,18 @@ class DrawPlan:
         """The seed for each fetch of an epoch; items get different ones, because the results may be cached."""
         states = [
             SEED + state * self.items + item
-            for state in range(SEEDED_STATES * self.scale)
-            for _ in range(REPEATS)
+            for state in range(self.amount.states)
+            for _ in range(self.amount.repeats)
             for item in range(self.items)
         ]
         return (None, *([None] * self.free_fetches if self.asked.as_is_first else []), *states)
 
     def seeded_groups(self, series: Series) -> Groups:
         """Group the seeded fetches by seed and item."""
-        start = 1 + (self.free_fetches if self.asked.as_is_first else 0)
+        start, repeats = 1 + (self.free_fetches if self.asked.as_is_first else 0), self.amount.repeats
         return tuple(
-            tuple(series[start + (state * REPEATS + draw) * self.items + item] for draw in range(REPEATS))
-            for state in range(SEEDED_STATES * self.scale)
+            tuple(series[start + (state * repeats + draw) * self.items + item] for draw in range(repeats))
+            for state in range(self.amount.states)
             for item in range(self.items)
         )
 
@@ -160,7 +182,7 @@ class DrawPlan:
         """Group the fetches as they are by item."""
         start = 1 + (0 if self.asked.as_is_first else self.seeded_fetches)
         return tuple(
-            tuple(series[start + draw * self.items + item] for draw in range(self.draws_as_is))
+            tuple(series[start + draw * self.items + item] for draw in range(self.amount.as_is))
             for item in range(self.items)
         )
 
@@ -202,10 +224,8 @@ def plan_of(subject: Subject, request: Request) -> DrawPlan:
     # The same number under another start method, so that the same workers get the same batches.
     workers = max(1, min(number, MOST_WORKERS.get(facts.start_method, 2)))
     workers = min(workers, 2) if request.effort in UNSEEDED else workers
-    items, scale = (UNSEEDED[request.effort][0], 0) if request.effort in UNSEEDED else AMOUNTS[request.effort]
-    size = batch_size(facts)
     epochs = request.advance[1].epoch + 1 if request.advance else EPOCHS
-    return DrawPlan(request, workers, items, scale, size, epochs)
+    return DrawPlan(request, workers, batch_size(facts), epochs)
 
 
 def draws_often(subject: Subject) -> bool:
@@ -217,8 +237,7 @@ def draws_often(subject: Subject) -> bool:
     if facts.role in EVALUATION:
         return False
     workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
-    items, scale = AMOUNTS[0]
-    plan = DrawPlan(Request(), workers, items, scale, batch_size(facts))
+    plan = DrawPlan(Request(), workers, batch_size(facts))
     return subject.cache.takes_little(seconds_of(subject, plan.experiment))
 
 
@@ -379,17 +398,17 @@ class Comparison:
 def compare_draws(draw: Draw, pairs: Pairs, *, often: bool) -> Comparison:
     """Draw the same items, more often as long as equal draws may be coincidence, and compare each pair.
 
-    Unless it draws `often` at once, a glance comes first, and a few draws if that looks suspicious. They are enough if
-    draws differ and no generator repeats its state, or if they certainly repeat and a generator explains it. Raises
-    Undecided when coincidence cannot be excluded.
+    A few draws come first; unless it draws `often`, these are a glance, and more if that looks suspicious. They are
+    enough if draws differ and no generator repeats its state, or if they certainly repeat and a generator explains it.
+    Raises Undecided when coincidence cannot be excluded.
     """
-    for effort in () if often else (GLANCE, PLAIN):
+    for effort in (FIRST,) if often else (GLANCE, PLAIN):
         draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))
         explained = any(repeat.suspects for repeat in repeats)
         if explained or not (repeats or unsure or _may_repeat(draws, pairs(draws))):
             return Comparison(draws, effort, tuple(repeats))
-    for effort in range(len(AMOUNTS)):
+    for effort in sorted(effort for effort in AMOUNTS if effort >= 0):
         draws = draw(effort)
         repeats, unsure = _compare(draws, pairs(draws))
         if repeats or not unsure:

@@ -38,7 +38,7 @@ from dataguard.targets.variants import Loader
 
 MOST_SECONDS = 8.0
 """Seconds after which the traced pass ends, so that slow data leave time for the other observations."""
-SECOND_EPOCH = 2
+SECOND_EPOCH = 1
 """How many batches of a second epoch are read."""
 RANK_STRIDE = 1_000_003
 """The difference between the seeds of two ranks."""
@@ -134,7 +134,7 @@ def run_epoch(
 ) -> tuple[EpochRun, tuple[int, ...] | None, bool]:
     """Iterate one epoch, reduced to about `samples` samples and without indices of `limit` and above.
 
-    Unless it is to be read `once`, a few batches of a second epoch follow, for loaders that work only once; not if
+    Unless it is to be read `once`, the first batch of a second epoch follows, for loaders that work only once; not if
     workers are spawned or samples are slow, which takes seconds.
     """
     loader, spread = spread_over(build, samples, limit, SECOND_EPOCH)

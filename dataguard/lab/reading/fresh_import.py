@@ -6,21 +6,22 @@ import contextlib
 import itertools
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
-from dataguard.core.incident import is_library
+from dataguard.core.incident import LoaderFailed, is_library
 from dataguard.lab.core.leaves import describe
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.process.fork_safety import own_files
+from dataguard.lab.process.isolation import in_fork
 from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.epoch_trace import factory_arguments, gate, gated_build
 from dataguard.lab.reading.sample_reader import Answer, Reader
@@ -44,7 +45,8 @@ class Rebuilt:
     """What indices mean in a dataset built under certain orders, and where folders are `listed` and sets `iterated`.
 
     `numbered`: the leaves that are the index itself, which stay where they are whatever sample is there. `files`: what
-    each sample is read from, in order. `listings`: how often folders are listed at each of the places.
+    each sample is read from, in order. `listings`: how often folders are listed at each of the places. `loads`: the
+    factory reads a table or another file, or a module at import.
     """
 
     answers: tuple[Answer, ...]
@@ -53,43 +55,86 @@ class Rebuilt:
     numbered: frozenset[str] = frozenset()
     files: tuple[tuple[str, ...], ...] = ()
     listings: tuple[int, ...] = ()
+    loads: bool = True
+
+
+class FileLog(Protocol):
+    """Records what is read: a `ReadLog`, which stands in a layer above."""
+
+    reads: list[Any]
+
+    def recorded(self) -> contextlib.AbstractContextManager[None]:
+        """Record from the beginning what is read meanwhile."""
+
+    def files(self) -> contextlib.AbstractContextManager[list[str]]:
+        """Collect the files that are read meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The orders of folders and sets under which a factory is called, which record the `places` and `calls` of both.
+
+    In a `reversed` order no file is written: an index or class list that the factory saves would stay reversed.
+    """
+
+    orders: Sequence[contextlib.AbstractContextManager[None]]
+    places: tuple[Places, Places]
+    calls: Mapping[Place | None, int]
+    reversed: bool
 
 
 def read_rebuilt(
-    build: Callable[[], Loader],
+    build: Callable[[], Mapping[str, Loader]],
     folder: Path,
-    indices: Sequence[Index],
-    places: tuple[Places, Places],
-    orders: Iterable[contextlib.AbstractContextManager[None]],
-    files_read: Callable[[], contextlib.AbstractContextManager[list[str]]],
-    calls: Mapping[Place | None, int],
-    *,
-    reversed_order: bool,
-) -> Rebuilt:
-    """Build the loader and read some samples under these orders, which record the `places` and `calls` of listings.
+    asked: Mapping[str, Sequence[Index]],
+    under: Orders,
+    log: FileLog,
+) -> dict[str, Rebuilt | LoaderFailed | None]:
+    """Build the loaders of a target, and read some samples of each in a fork; None for one that died there.
 
-    Few are read if none of them needs an order: nothing depends on it then. `files_read` collects the files of each.
-    In a `reversed_order` no file is written: an index or class list that the factory saves would stay reversed.
+    A single one is read in this process. Raises LoaderFailed if the factory fails.
     """
+    with contextlib.ExitStack() as stack:
+        for order in under.orders:
+            stack.enter_context(order)
+        if under.reversed:
+            forbid_writes()
+        with log.recorded():
+            loaders = build()
+        loads = bool(log.reads)
+        reads = {
+            name: partial(_read_one, loaders[name], folder, indices, under, log, loads)
+            for name, indices in asked.items()
+        }
+        alone = len(reads) == 1
+        return {name: read() if alone else in_fork(partial(_or_failure, read)) for name, read in reads.items()}
+
+
+def _or_failure(read: Callable[[], Rebuilt]) -> Rebuilt | LoaderFailed:
+    try:
+        return read()
+    except LoaderFailed as failure:
+        return failure
+
+
+def _read_one(
+    loader: Loader, folder: Path, indices: Sequence[Index], under: Orders, log: FileLog, loads: bool
+) -> Rebuilt:
+    """Read samples of a loader; few if none of them needs an order: nothing depends on it then."""
     files: list[tuple[str, ...]] = []
 
-    def asked(index: Index) -> Answer:
-        with files_read() as found:
+    def answered(index: Index) -> Answer:
+        with log.files() as found:
             answer = reader.ask(index)
         files.append(tuple(found))
         return answer
 
-    with contextlib.ExitStack() as stack:
-        for order in orders:
-            stack.enter_context(order)
-        if reversed_order:
-            forbid_writes()
-        reader = Reader(build(), folder)
-        answers = [asked(index) for index in indices[:FEWEST_SAMPLES]]
-        answers += [asked(index) for index in (indices[FEWEST_SAMPLES:] if any(places) else ())]
+    reader, places = Reader(loader, folder), under.places
+    answers = [answered(index) for index in indices[:FEWEST_SAMPLES]]
+    answers += [answered(index) for index in (indices[FEWEST_SAMPLES:] if any(places) else ())]
     listed, iterated = sorted(places[0], key=places[0].__getitem__), tuple(places[1])
-    counts = tuple(calls[place] for place in listed)
-    return Rebuilt(tuple(answers), tuple(listed), iterated, _numbered(answers), tuple(files), counts)
+    counts = tuple(under.calls[place] for place in listed)
+    return Rebuilt(tuple(answers), tuple(listed), iterated, _numbered(answers), tuple(files), counts, loads)
 
 
 def _numbered(answers: Sequence[Answer]) -> frozenset[str]:
@@ -167,12 +212,10 @@ def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, 
     return gated_build(newly_imported(target), name, settings, wanted, offset=offset)
 
 
-def rebuild_all(
-    target: Target, settings: Settings, wanted: Mapping[str, object], *, imports: bool
-) -> dict[str, Loader]:
-    """All loaders of a target by name, as one more call of the factory makes them, perhaps with new `imports`."""
+def rebuild_all(target: Target, settings: Settings, wanted: Mapping[str, object]) -> dict[str, Loader]:
+    """All loaders of a target by name, as one more call of the factory makes them, from newly imported modules."""
     seed_global_generators(settings.seed)
-    fresh = newly_imported(target) if imports else target
+    fresh = newly_imported(target)
     with gate(target.stage):
         return fresh.build_all(factory_arguments(settings), **wanted)
 

@@ -200,3 +200,8 @@ class OwnOrder:
     shuffled: bool
     source: str = ""
     begins: tuple[int | str, ...] = ()
+
+    @property
+    def of_files(self) -> bool:
+        """Whether it is an order of files."""
+        return self.source == FILES

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
-from dataguard.lab.core.records import Index, Seeding, plain_index, streamed
+from dataguard.lab.core.records import Index, LeafRecord, Seeding, plain_index, streamed
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.line_trace import line_of_change
 from dataguard.lab.process.incidents import FlightRecorder
@@ -254,21 +254,42 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
         with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
             epochs.append([leaves_of(sample) for sample in islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)])
         seeds.append([seeding for _, seeding in given])
+        if len(epochs) == 2 and not any(_replayed(_digests_of(path, epochs)) for path in _paths_in(epochs[0])):
+            break  # the others would show what decides a replayed order
     constant = [seed for seed in seeds[0] if all(seed in given for given in seeds[:EPOCHS])]
     replayed, awaits = [], []
     correlations: list[float] = []
-    for path in dict.fromkeys(leaf.path for sample in epochs[0] for leaf in sample):
-        orders = [[leaf.digest for sample in epoch for leaf in sample if leaf.path == path] for epoch in epochs]
-        first, *others, changed = orders[: EPOCHS + 1]
-        if len(set(first)) == len(first) and all(order == first for order in others):
-            replayed.append(_is_shuffled(first, changed))
+    for path in _paths_in(epochs[0]):
+        orders = _digests_of(path, epochs)
+        first = orders[0]
+        if _replayed(orders[:EPOCHS]):
+            replayed.append(_is_shuffled(first, orders[EPOCHS]))
             awaits.append(not announce and _is_shuffled(first, orders[-1]))
         elif len(set(first)) == len(first):
-            correlations += _correlation(first, others[0])
+            correlations += _correlation(first, orders[1])
     # A seed near which the code names an epoch may be another one where training sets that.
     certain = constant if not (announce and any(seed.epochs for seed in constant)) else []
     seed = certain[0] if certain and any(replayed) else None
     return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None), any(awaits))
+
+
+Epoch: TypeAlias = Sequence[Sequence[LeafRecord]]
+"""The leaves of each sample of an epoch."""
+
+
+def _paths_in(epoch: Epoch) -> list[str]:
+    return list(dict.fromkeys(leaf.path for sample in epoch for leaf in sample))
+
+
+def _digests_of(path: str, epochs: Sequence[Epoch]) -> list[list[bytes]]:
+    """A leaf, sample by sample, in each epoch."""
+    return [[leaf.digest for sample in epoch for leaf in sample if leaf.path == path] for epoch in epochs]
+
+
+def _replayed(orders: Sequence[Sequence[bytes]]) -> bool:
+    """Whether all of these orders are the same, of samples that differ."""
+    first, *others = orders
+    return len(set(first)) == len(first) and all(order == first for order in others)
 
 
 COMMON_SHARE = 0.5

@@ -66,6 +66,10 @@ class Streams:
         subject = self._subject
         if subject.facts.kind != "stream":
             raise NotApplicable("the dataset is map-style: its sampler distributes the indices")
+        if request.sources and not request.begins:  # most streams in memory have none
+            begun = self._stream(replace(request, begins=True))
+            if not begun.known:
+                return begun
         ranks = world(subject) if is_declared(subject) else 1
         samples = subject.facts.stream_sample_count(subject.settings.samples) * ranks
         return subject.observe(
@@ -242,7 +246,7 @@ def watch_for_asking(subject: Subject, folder: Path) -> Location | None:
     return asked[0] if asked else None
 
 
-_FIRST_SAMPLES = 4
+_FIRST_SAMPLES = 2
 """Samples of a map-style dataset that are read."""
 
 

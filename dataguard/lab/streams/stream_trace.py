@@ -50,8 +50,8 @@ class Request:
     batch. `persistent` and the start `method` are the user's own if None. `announce` calls `set_epoch`; `twice` reads
     the second epoch as far as the first. `key` names the user's function that identifies samples. `count` also counts
     batches that are not inspected. `whole` reads the stream to its end, if it has one, and `depth` is how much of each
-    sample is kept. With `sources`, what a sample is read from identifies it, unless a `key` does. Requests that differ
-    only in `run` are repeats.
+    sample is kept. With `sources`, what a sample is read from identifies it, unless a `key` does. Of one that `begins`
+    only, as many batches are read as show generators. Requests that differ only in `run` are repeats.
     """
 
     num_workers: int
@@ -68,6 +68,7 @@ class Request:
     key: str | None = None
     count: bool = False
     whole: bool = False
+    begins: bool = False
     depth: LedgerResolution = EVERY_SAMPLE
     run: int = 0
 
@@ -264,8 +265,10 @@ def run_stream(
     """Iterate one epoch, of at most about `samples` samples from all workers; with `again`, also start a second."""
     loader = build(**request.overrides)
     processes = max(request.num_workers, 1)
+    samples = 0 if request.begins else samples
     each = max(len(MOMENTS), -(-samples // (processes * (loader.batch_size or 1))))
-    most, plan = None if request.whole else each * processes, request.plan(folder, each * (loader.batch_size or 1))
+    most = None if request.whole and not request.begins else each * processes
+    plan = request.plan(folder, each * (loader.batch_size or 1))
     second = (most if request.twice else len(MOMENTS) * processes,) if again else ()
     first = most * COUNTED_PER_INSPECTED if most and request.count else most
     epoch_runs = drive(loader, plan, batches=(first, *second), seconds=seconds)

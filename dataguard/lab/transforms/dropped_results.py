@@ -33,6 +33,8 @@ from dataguard.targets.variants import Loader
 
 DROPPED_READS = 8
 """Samples that are read: a step of probability 0.5 runs in one of them, but for once in 256 times."""
+FEWEST_DROPPED_READS = 4
+"""Samples that are read where none of the functions that run has a line to evaluate."""
 FEWEST_VALUES = 16
 """The fewest values of an array that counts as data of a sample."""
 _MOST_EVALUATED = 4
@@ -69,8 +71,10 @@ def find_dropped(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     watch = _CallWatch()
     batch: list[Any] = []
     with tracing(watch.called):
-        for sample in read_samples(loader, folder, indices, DROPPED_READS):
+        for number, sample in enumerate(read_samples(loader, folder, indices, DROPPED_READS), 1):
             keep(sample, batch, 1, MOST_IN_BATCH)
+            if number == FEWEST_DROPPED_READS and not watch.entered:
+                break
         try_to_collate(loader, batch)
     return tuple(watch.dropped.values())
 
@@ -88,6 +92,8 @@ class _CallWatch:
 
     def __init__(self) -> None:
         self.dropped: dict[tuple[str, int], DroppedResult] = {}
+        self.entered = False
+        """Whether a function ran that has such a line."""
         self._evaluated: dict[tuple[str, int], int] = {}
 
     def called(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
@@ -97,7 +103,10 @@ class _CallWatch:
         if is_library(code.co_filename):
             return None
         calls = _unused_calls(code.co_filename)
-        return self._in_own if any(line in calls for *_, line in code.co_lines()) else None
+        if not any(line in calls for *_, line in code.co_lines()):
+            return None
+        self.entered = True
+        return self._in_own
 
     def _in_own(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
         del argument

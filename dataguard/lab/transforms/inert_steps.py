@@ -169,6 +169,8 @@ def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[I
     """Watch every step while samples are read, in this disposable process."""
     loader = build()
     watch = watch_of(loader)
+    if not watch.watches:
+        raise NotApplicable(NO_STEPS)
     batch: list[Any] = []
     count = 0
     for sample in read_samples(loader, folder, indices, PIPELINE_READS):
