@@ -208,9 +208,13 @@ FEWEST_RUNS = 8
 def padding_run(rows: Sequence[TokenRow], pad: int | None) -> tuple[int, bool] | None:
     """The id that pads rows without a mask, and whether it begins them instead of ending them; None without one.
 
-    Unless it is known, it is the id that stands in a run of two or more, of several lengths, at that end of most rows,
-    and nowhere else.
+    It is the `pad` of the vocabulary, or if that pads no rows or is unknown, the id that stands in a run of two or more,
+    of several lengths, at that end of most rows, and nowhere else.
     """
+    return next((run for known in dict.fromkeys((pad, None)) if (run := _padding_run(rows, known))), None)
+
+
+def _padding_run(rows: Sequence[TokenRow], pad: int | None) -> tuple[int, bool] | None:
     for at_start in (False, True):
         edges = Counter(int(row.tokens[0 if at_start else -1]) for row in rows if len(row.tokens))
         for token, _ in edges.most_common(1) if pad is None else [(pad, 0)]:

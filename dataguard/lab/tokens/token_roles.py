@@ -89,6 +89,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """The usual names of the leaves of each role, the first that a batch has counts."""
 _SIDE = re.compile(r"(.*[^a-z0-9]|)input_ids([^a-z0-9].*|)", re.IGNORECASE)
 """The tokens of one side of a pair, such as `chosen_input_ids`; its labels and mask have the same affixes."""
+PREFERENCE = re.compile(r"(dis)?prefer(red)?|chosen|reject(ed|s)?|winn(er|ing)|los(er|ing)", re.IGNORECASE)
+"""Names of answers one of which is preferred."""
 _NEGATIVES = re.compile(r"(.*_)?neg(ative)?s?(_.*)?", re.IGNORECASE)
 """Items that a loss contrasts with the next one: nothing else distinguishes their ids from other integers."""
 _LOSS_MASK = re.compile(r"(loss|label|target|completion|response|assistant)s?_?(mask|weight)s?", re.IGNORECASE)
@@ -148,7 +150,21 @@ def _side(paths: Sequence[str], names: Mapping[str, tuple[str, ...]]) -> tuple[l
 
 
 def other_side(paths: Sequence[str], roles: Mapping[str, str]) -> dict[str, str]:
-    """The roles of the other answers of a batch of pairs, by the affixes of their names; {} without just one."""
+    """The roles of the other answers of a batch of pairs, by the affixes of their names; {} without just one.
+
+    Paths of tokens with other names may differ in what says which answer is preferred.
+    """
+    if word := PREFERENCE.search(roles["tokens"]):
+        before, after = roles["tokens"][: word.start()], roles["tokens"][word.end() :]
+        middles = {
+            path[len(before) : len(path) - len(after)]
+            for path in paths
+            if path.startswith(before) and path.endswith(after)
+        }
+        others = [middle for middle in middles if PREFERENCE.fullmatch(middle) and middle != word.group()]
+        if len(others) == 1:
+            renamed = {role: PREFERENCE.sub(others[0], path, count=1) for role, path in roles.items()}
+            return {role: path for role, path in renamed.items() if path in paths and path != roles[role]}
     keys = {key_of(path): path for path in paths}
     sides = {key: match.groups() for key in keys if (match := _SIDE.fullmatch(key)) and "prompt" not in key.lower()}
     own = sides.pop(key_of(roles["tokens"]), None)
@@ -235,7 +251,9 @@ def roles_by_content(
     tokens = candidates[roles["tokens"]]
     beside = {path: arrays for path, arrays in columns.items() if path not in roles.values() and tokens.fits(arrays)}
     if "labels" not in roles:
-        labels = next((path for path in beside if path in sequences and sequences[path].has_ignored(known)), None)
+        labels = next(
+            (path for path in beside if path in sequences and tokens.has_labels(sequences[path], known)), None
+        )
         roles |= {"labels": labels} if labels is not None else {}
     roles |= _masks({path: arrays for path, arrays in beside.items() if path not in roles.values()}, tokens)
     if "mask" not in roles:  # Models of one's own may see a mask and positions as they like.
@@ -335,11 +353,11 @@ class _Sequence:
             for array, other in zip(arrays, self.arrays, strict=True)
         )
 
-    def has_ignored(self, known: KnownIds | None) -> bool:
+    def has_labels(self, labels: _Sequence, known: KnownIds | None) -> bool:
         """Whether some integers are negative, as ignored labels are, and all others ids of the vocabulary."""
-        every = np.concatenate(self.rows)
-        limit = None if known is None else known.size
-        return limit is not None and bool((every < 0).any() and (every >= 0).any() and every.max() < limit)
+        every = np.concatenate(labels.rows)
+        limit = self.largest + 1 if known is None or known.size is None else known.size
+        return bool((every < 0).any() and (every >= 0).any() and every.max() < limit)
 
     def agrees(self, labels: _Sequence, lag: int, ignored: Collection[int]) -> bool:
         """Whether the labels are the tokens at this distance, nearly all of them."""
