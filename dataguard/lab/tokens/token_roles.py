@@ -191,6 +191,8 @@ LAGS = (1, 0, 2)
 """How far labels may be shifted: those at 2 are shifted twice."""
 MASKED_SHARE = 0.7
 """The least share of masked tokens that have the id of the mask; BERT leaves 0.1 as they are, and replaces 0.1."""
+RARE_SHARE = 0.05
+"""The largest share of masks whose label says nothing."""
 UNEQUAL = 8
 """How much more often than half of all others the most frequent id of a text occurs."""
 PLACED_SHARE = 0.5
@@ -419,7 +421,8 @@ def _restores(ids: np.ndarray, stored: np.ndarray, where: np.ndarray) -> bool:
     if len(hidden) < FEWEST_COMPARED or len(np.unique(learned)) < FEWEST_DISTINCT:
         return False
     mask, count = Counter(hidden.tolist()).most_common(1)[0]
-    return bool(count >= MASKED_SHARE * len(hidden) and not (ids[~where] == mask).any() and mask not in learned)
+    elsewhere = int((ids[~where] == mask).sum())  # The label of a masked item may be the value of all others.
+    return bool(count >= max(MASKED_SHARE * len(hidden), elsewhere / RARE_SHARE) and mask not in learned)
 
 
 def _alone(candidates: Mapping[str, _Sequence]) -> dict[str, str]:
@@ -462,9 +465,11 @@ def _placed(rows: Sequence[np.ndarray], special: Collection[int]) -> tuple[float
 def _masks(beside: Mapping[str, Sequence[np.ndarray]], tokens: _Sequence) -> dict[str, str]:
     """The leaves of 0 and 1 that say which tokens are seen, or which labels count.
 
-    One that hides just the padding may be meant for both: only its name says that it is for attention alone.
+    One that hides just the padding may be meant for both, unless another one is for the loss: only its name says that
+    it is for attention alone.
     """
     roles: dict[str, str] = {}
+    both = None
     for path, arrays in beside.items():
         rows = [row for array in arrays for row in rows_in(array)]
         if not all(bool(np.isin(row, (0, 1)).all()) for row in rows):
@@ -474,13 +479,12 @@ def _masks(beside: Mapping[str, Sequence[np.ndarray]], tokens: _Sequence) -> dic
             roles.setdefault("loss mask", path)
         elif _hides_padding([row != 0 for row in rows], tokens):
             roles.setdefault("mask", path)
-            if not _ATTENTION_KEY.search(key):
-                roles.setdefault("loss mask", path)
+            both = path if both is None and not _ATTENTION_KEY.search(key) else both
         elif _hides_padding([row == 0 for row in rows], tokens):
             roles.setdefault("padding", path)
         elif _LOSS_MASK_KEY.search(key) and all(bool(row.any()) for row in rows):
             roles.setdefault("loss mask", path)
-    return roles
+    return roles if both is None else {"loss mask": both} | roles
 
 
 def _hides_padding(shown: Sequence[np.ndarray], tokens: _Sequence) -> bool:

@@ -45,6 +45,7 @@ class TokenRow:
     `IGNORED` where nothing is learned. `stored` are the labels as the batch has them. `starts` are where later
     documents of a packed row begin. `blocks`: the batch says so to the model, or keeps documents apart; `opens`: its
     mask lets documents see each other. `negatives` are items of any number that a loss contrasts with the next ones.
+    `counted` is where a mask of the loss is not 0, if the batch has one that is not the `mask`.
     """
 
     batch: int
@@ -61,6 +62,7 @@ class TokenRow:
     opens: bool = False
     image: bool = False
     negatives: np.ndarray | None = None
+    counted: np.ndarray | None = None
 
     @property
     def text(self) -> np.ndarray:
@@ -89,6 +91,7 @@ def rows_of(
     masks, positions = _beside(arrays.get("mask"), tokens), _beside(arrays.get("positions"), tokens)
     every_stored = _labels(arrays.get("labels"), tokens)
     loss_masks = _beside(arrays.get("loss mask"), tokens)
+    is_own_mask = roles.get("loss mask") != roles.get("mask")
     negatives = _labels(arrays.get("negatives"), tokens)
     extra = {path: array for path, array in leaves.items() if path not in roles.values()}
     beside = {path: array for path, array in extra.items() if group_of(path) == group_of(roles["tokens"])}
@@ -118,6 +121,7 @@ def rows_of(
                 opens=_opens(square, row, starts, masked=masks is not None),
                 image=image,
                 negatives=negatives[row] if negatives is not None else None,
+                counted=loss_masks[row] != 0 if loss_masks is not None and is_own_mask else None,
             )
         )
     return rows
