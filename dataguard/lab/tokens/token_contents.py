@@ -6,7 +6,7 @@ Each function judges nothing: it counts in all rows what one check asks for, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,10 @@ class Packs:
 
 @dataclass(frozen=True, slots=True)
 class ImageTokens:
-    """The placeholder of an image: `count` of it in each of `rows` rows, and fewer in `cut` rows of full width."""
+    """The placeholder of an image: `count` of it in each of `rows` rows, and fewer in `cut` rows of full width.
+
+    `by_grid`: images have several sizes, and grids say how many there are; `count` is that of the first cut image.
+    """
 
     token: int
     name: str
@@ -73,6 +76,7 @@ class ImageTokens:
     fewest: int
     place: tuple[int, int] | None = None
     shown: str | None = None
+    by_grid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +262,7 @@ def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
     """The placeholder of images, and rows of the full width whose last image has fewer; None without one.
 
     All rows that end before the full width have the same number of it, or runs of it of one length: one for each image.
+    Else grids beside the images say how long their runs are.
     """
     with_image = [row for row in rows if row.image]
     width = max((len(row.tokens) for row in with_image), default=0)
@@ -275,13 +280,56 @@ def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
                 continue
             rest = [(row, _lengths(row.text, token)[-1] % count) for row in full if row.text[-1] == token]
         cut = [(row, fewer) for row, fewer in rest if 0 < fewer < count]
-        first, fewest = min(cut, key=lambda one: one[1], default=(None, count))
-        marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
-        position = (first.batch, first.row) if first else None
-        shown = excerpt(first, marked, word) if first else None
-        name = named(token, word)
-        return ImageTokens(token, name, count, len(whole), len(cut), fewest, position, shown)
+        return _images(token, count, len(whole), cut, word)
+    return _by_grids(with_image, {id(row) for row in full}, word)
+
+
+def _images(
+    token: int, count: int, rows: int, cut: Sequence[tuple[TokenRow, int]], word: Word, *, by_grid: bool = False
+) -> ImageTokens:
+    first, fewest = min(cut, key=lambda one: one[1], default=(None, count))
+    marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
+    position = (first.batch, first.row) if first else None
+    shown = excerpt(first, marked, word) if first else None
+    return ImageTokens(token, named(token, word), count, rows, len(cut), fewest, position, shown, by_grid)
+
+
+def _by_grids(rows: Sequence[TokenRow], full: Collection[int], word: Word) -> ImageTokens | None:
+    """The placeholder whose runs are as long as grids of patches say, by one factor, but for those that end full rows.
+
+    Batches of which whole images are cut off do not say which grid is whose.
+    """
+    batches: dict[int, list[TokenRow]] = {}
+    for row in rows:
+        batches.setdefault(row.batch, []).append(row)
+    for token in _runs(rows[0].text) if rows and rows[0].patches else ():
+        runs = [
+            (row, length, patches)
+            for batch in batches.values()
+            if len(every := [(row, length) for row in batch for length in _lengths(row.text, token)])
+            == len(batch[0].patches)
+            for (row, length), patches in zip(every, batch[0].patches, strict=True)
+        ]
+        factors = Counter(patches / length for _, length, patches in runs)
+        factor, count = factors.most_common(1)[0] if factors else (0.0, 0)
+        unlike = [(row, length, round(patches / factor)) for row, length, patches in runs if patches != factor * length]
+        cut = [
+            (row, length, whole)
+            for row, length, whole in unlike
+            if id(row) in full and row.text[-1] == token and length == _lengths(row.text, token)[-1] < whole
+        ]
+        if count >= FEWEST_IMAGES and len(cut) == len(unlike) < count:
+            wholes = {id(row): whole for row, _, whole in cut}
+            shorter = [(row, length) for row, length, _ in cut]
+            first = min(shorter, key=lambda one: one[1], default=None)
+            expected = wholes[id(first[0])] if first else max(length for _, length, _ in runs)
+            return _images(token, expected, count, shorter, word, by_grid=True)
     return None
+
+
+FEWEST_IMAGES = 8
+"""Images whose placeholders are as many as their grids say: what holds by chance for half of them holds for eight with
+odds of 1 in 256."""
 
 
 def _lengths(tokens: np.ndarray, token: int) -> list[int]:

@@ -45,7 +45,8 @@ class TokenRow:
     `IGNORED` where nothing is learned. `stored` are the labels as the batch has them. `starts` are where later
     documents of a packed row begin. `blocks`: the batch says so to the model, or keeps documents apart; `opens`: its
     mask lets documents see each other. `negatives` are items of any number that a loss contrasts with the next ones.
-    `counted` is where a mask of the loss is not 0, if the batch has one that is not the `mask`.
+    `counted` is where a mask of the loss is not 0, if the batch has one that is not the `mask`. `patches` are how many
+    patches each image of the batch has, by a grid of (time, height, width).
     """
 
     batch: int
@@ -63,6 +64,7 @@ class TokenRow:
     image: bool = False
     negatives: np.ndarray | None = None
     counted: np.ndarray | None = None
+    patches: tuple[int, ...] = ()
 
     @property
     def text(self) -> np.ndarray:
@@ -97,6 +99,7 @@ def rows_of(
     beside = {path: array for path, array in extra.items() if group_of(path) == group_of(roles["tokens"])}
     others = [array for array in beside.values() if array.dtype.kind in "iuO"]
     image = any(_is_image(array) for array in extra.values())
+    patches = next(map(_patches, filter(_is_grid, extra.values())), ()) if image else ()
     rows = []
     for row, ids in enumerate(tokens):
         inside = masks[row] != 0 if masks is not None else np.ones(ids.shape, bool)
@@ -122,6 +125,7 @@ def rows_of(
                 image=image,
                 negatives=negatives[row] if negatives is not None else None,
                 counted=loss_masks[row] != 0 if loss_masks is not None and is_own_mask else None,
+                patches=patches,
             )
         )
     return rows
@@ -239,6 +243,15 @@ def _opens(square: np.ndarray | None, row: int, starts: np.ndarray, *, masked: b
 def _is_image(array: np.ndarray) -> bool:
     """Whether floats have the axes of images: channels, height and width in rows, or patches of them."""
     return array.dtype.kind == "f" and array.ndim >= 2 and array.size >= 256
+
+
+def _is_grid(array: np.ndarray) -> bool:
+    """Whether rows of three integers may be the time, height and width of images in patches."""
+    return array.dtype.kind in "iu" and array.ndim == 2 and array.shape[1] == 3 and bool((array > 0).all())
+
+
+def _patches(grids: np.ndarray) -> tuple[int, ...]:
+    return tuple(grids.astype(np.int64).prod(1).tolist())
 
 
 _CLASSES = (
