@@ -175,7 +175,7 @@ def packs(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Packs
     split = [(row, row.starts) for row in rows if len(row.starts)]
     by_stop = not split
     if by_stop:
-        split = _split_by_tokens(rows, vocabulary)
+        split = _split_by_tokens([row for row in rows if not row.divided], vocabulary)
     if not split:
         return None
     opened = [(row, columns) for row, columns in split if not row.blocks and (row.opens or by_stop)]
@@ -207,7 +207,7 @@ def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[t
     """Where later documents of rows begin, by their start token; by the end token if documents have no start.
 
     An end token may end each turn of a conversation, whose questions have no labels, or which begins as no other turn
-    does: then it says nothing.
+    does: then it says nothing. The first token of a document may have none.
     """
     bos: tuple[int, ...] = () if vocabulary.bos is None else (vocabulary.bos,)
     heads = (vocabulary.chat.heads if vocabulary.chat else ()) or (bos,)
@@ -220,12 +220,8 @@ def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[t
         within = [(row, columns[columns > np.flatnonzero(row.inside)[0]]) for row, columns in begun]
         return [(row, columns) for row, columns in within if len(columns)]
     stop = vocabulary.eos
-    asked = any(
-        bool((row.targets[row.inside][1:] == IGNORED).any())
-        for row in rows
-        if row.targets is not None and row.inside.any()
-    )
-    if stop is None or asked or vocabulary.chat is not None:
+    asked = any(bool((_unlearned(row)[1:] & (row.tokens[:-1] != stop)).any()) for row in rows)
+    if stop is None or asked or vocabulary.chat is not None or not rows:
         return []
     padding = (stop, stop if vocabulary.pad is None else vocabulary.pad)
     every = [
@@ -242,6 +238,11 @@ def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[t
     ):
         return []
     return [(row, columns) for row, columns in every if len(columns)]
+
+
+def _unlearned(row: TokenRow) -> np.ndarray:
+    """Where a row has labels, and a token that the model sees has none."""
+    return np.zeros(len(row.tokens), bool) if row.targets is None else (row.targets == IGNORED) & row.inside
 
 
 FEWEST_FIRST, ODD_FOLLOWERS = 8, 0.05

@@ -31,7 +31,15 @@ def leaves_in(batch: Any) -> dict[str, np.ndarray]:
     """The arrays of a batch, and lists of integers, by path."""
     leaves = list(iter_leaves(batch))
     arrays = {path: array_of(leaf) for path, leaf in leaves if _is_array(leaf)}
-    return arrays | {path: _nested_rows(leaf) for path, leaf in leaves if _is_nested(leaf)}
+    listed: dict[str, list[Any]] = {}
+    for path, leaf in leaves:
+        if (place := _PLACE_IN_LIST.fullmatch(path)) is not None:
+            listed.setdefault(place[1], []).append(leaf)
+    lists = {path: np.asarray(values) for path, values in listed.items() if all(type(value) is int for value in values)}
+    return arrays | lists | {path: _nested_rows(leaf) for path, leaf in leaves if _is_nested(leaf)}
+
+
+_PLACE_IN_LIST = re.compile(r"(.+)\[\d+\]")
 
 
 def _is_array(leaf: Any) -> bool:

@@ -46,7 +46,8 @@ class TokenRow:
     documents of a packed row begin. `blocks`: the batch says so to the model, or keeps documents apart; `opens`: its
     mask lets documents see each other. `negatives` are items of any number that a loss contrasts with the next ones.
     `counted` is where a mask of the loss is not 0, if the batch has one that is not the `mask`. `patches` are how many
-    patches each image of the batch has, by a grid of (time, height, width).
+    patches each image of the batch has, by a grid of (time, height, width). `divided`: the batch holds numbers,
+    positions or lengths of the documents of a row, or a mask that is closed between some of its tokens.
     """
 
     batch: int
@@ -65,6 +66,7 @@ class TokenRow:
     negatives: np.ndarray | None = None
     counted: np.ndarray | None = None
     patches: tuple[int, ...] = ()
+    divided: bool = False
 
     @property
     def text(self) -> np.ndarray:
@@ -126,6 +128,8 @@ def rows_of(
                 negatives=negatives[row] if negatives is not None else None,
                 counted=loss_masks[row] != 0 if loss_masks is not None and is_own_mask else None,
                 patches=patches,
+                divided=any(_divides(array, len(ids)) for array in [*integers, *_of_row(others, row, len(tokens))])
+                or _is_closed(square, row),
             )
         )
     return rows
@@ -225,6 +229,32 @@ def _marks(array: np.ndarray, starts: np.ndarray) -> bool:
     numbered = len(flat) > int(starts[-1]) and bool((flat[starts] != flat[starts - 1]).all())
     ramps = len(flat) > 1 and int((flat[1:] != flat[:-1]).sum()) > 2 * len(starts) + 1
     return listed or (numbered and not ramps)
+
+
+def _of_row(arrays: Sequence[np.ndarray], row: int, rows: int) -> list[np.ndarray]:
+    """What leaves hold for one row of a batch, whatever their width."""
+    return [array[row] for array in arrays if array.dtype != object and array.ndim == 2 and len(array) == rows]
+
+
+def _divides(array: np.ndarray, width: int) -> bool:
+    """Whether integers are lengths of the parts of a row, their numbers, or positions in them."""
+    flat = array.reshape(-1).astype(np.int64)
+    if len(flat) != width:
+        return int((flat > 0).sum()) > 1 and bool((flat >= 0).all()) and int(flat.sum()) == width
+    steps = np.diff(flat)
+    numbered = bool(np.isin(steps, (0, 1)).all()) and 0 < int((steps == 1).sum()) < MOST_PARTS * width
+    restarts = flat[1:][steps != 1]
+    return numbered or (0 < len(restarts) < MOST_PARTS * width and bool((restarts == flat[0]).all()))
+
+
+MOST_PARTS = 0.25
+"""The most parts of a row, by token: documents have a few tokens."""
+
+
+def _is_closed(square: np.ndarray | None, row: int) -> bool:
+    """Whether a mask hides tokens from later ones that see others before them."""
+    allowed = _allowed(square, row)
+    return allowed is not None and bool((np.diff(np.tril(allowed).astype(int), axis=1)[:, :-1] > 0).any())
 
 
 def _separates(square: np.ndarray | None, row: int, starts: np.ndarray) -> bool:
