@@ -289,7 +289,10 @@ _CLASSES = (
     ("tokenizers", "Tokenizer"),
     ("sentencepiece", "SentencePieceProcessor"),
     ("tiktoken", "Encoding"),
+    ("mistral_common.tokens.tokenizers.tekken", "Tekkenizer"),
+    ("mistral_common.tokens.tokenizers.sentencepiece", "SentencePieceTokenizer"),
 )
+"""Those of the last two hold tokenizers of other libraries, whose ids are not theirs."""
 _BOS = ("bos_token_id", "bos_id", "bos_index", "bos_idx", "cls_idx")
 _EOS = ("eos_token_id", "eos_id", "eot_token", "eos_index", "eos_idx")
 _PAD = ("pad_token_id", "pad_id", "pad_index", "pad_idx", "padding_idx")
