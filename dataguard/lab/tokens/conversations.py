@@ -166,12 +166,15 @@ def learned_turns(rows: Sequence[TokenRow], chat: Chat | None, word: Word) -> Le
 
 
 def ignores_within(row: TokenRow) -> bool:
-    """Whether a token between others of a row has no label: padding stands at its ends."""
+    """Whether a token between others of a row has no label, as prompts have none.
+
+    Padding stands at the ends of rows, and the first token of a later document is predicted from another one.
+    """
     assert row.targets is not None
     content = np.flatnonzero(row.inside)
     labelled = np.flatnonzero(row.targets != IGNORED)
     within = content[(content > content[0]) & (content < labelled[-1])] if len(content) and len(labelled) else content
-    return bool((row.targets[within] == IGNORED).any())
+    return bool((row.targets[np.setdiff1d(within, row.starts)] == IGNORED).any())
 
 
 def _turns_of(row: TokenRow, chat: Chat) -> tuple[list[_Turn], list[_Turn]]:
