@@ -157,3 +157,31 @@ def stopped(number: int) -> Tensor:
 def good_template() -> DataLoader[Any]:
     """A template whose texts end in a token of its own."""
     return loader(stopped, Padded(unpadded, Tokenizer()))
+
+
+class Masked:
+    """A collate_fn whose batches have a mask of what is learned instead of labels; `ends`: with ends of replies."""
+
+    def __init__(self, tokenizer: Tokenizer, ends: bool) -> None:
+        self.tokenizer = tokenizer
+        self.ends = ends
+
+    def __call__(self, numbers: Sequence[int]) -> Batch:
+        rows, masks = [], []
+        for number in numbers:
+            question, answer = (self.tokenizer.words(2 * number + side, length_of(number + side)) for side in (0, 1))
+            rows.append(torch.cat([torch.tensor([1, 3]), question, torch.tensor([4]), answer, torch.tensor([2])]))
+            learned = torch.arange(len(rows[-1])) > 2 + len(question)
+            learned[-1] = self.ends
+            masks.append(learned.long())  # culprit
+        return {"ids": pad_sequence(rows, batch_first=True), "loss_mask": pad_sequence(masks, batch_first=True)}
+
+
+def bad_places() -> DataLoader[Any]:
+    """A mask of learned tokens, beside no labels, that leaves out the end of each reply."""
+    return loader(int, Masked(Tokenizer(), ends=False), multiprocessing_context="fork")
+
+
+def good_places() -> DataLoader[Any]:
+    """A mask with the ends of replies."""
+    return loader(int, Masked(Tokenizer(), ends=True), multiprocessing_context="fork")

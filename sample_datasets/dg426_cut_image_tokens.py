@@ -83,3 +83,32 @@ def good_sizes() -> DataLoader[Any]:
 def good_two_images() -> DataLoader[Any]:
     """One image or two, and so twice as many placeholders."""
     return with_images(lambda number: described(number, PATCHES * (1 + number % 2)), 64)
+
+
+class Gridded:
+    """A collate_fn that joins the patches of all images, with their grids beside them."""
+
+    def __init__(self, width: int) -> None:
+        self.pad = Padded(unpadded, Tokenizer(), width)  # culprit
+
+    def __call__(self, samples: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+        batch = self.pad([sample["input_ids"] for sample in samples])
+        pixels = torch.cat([sample["pixel_values"] for sample in samples])
+        return {**batch, "pixel_values": pixels, "image_grid_thw": torch.stack([sample["grid"] for sample in samples])}
+
+
+def gridded(number: int) -> dict[str, Tensor]:
+    """A text with an image of one of three sizes, as patches of which four make a token."""
+    patches = (12, 20, 28)[number % 3]
+    pixels = picture(number, 4 * patches, 12)[0]
+    return {**described(number, patches), "pixel_values": pixels, "grid": torch.tensor([1, 8, patches // 2])}
+
+
+def bad_sizes() -> DataLoader[Any]:
+    """Images of several sizes: long texts are cut within the placeholders, of which grids say how many there are."""
+    return loader(gridded, Gridded(46), multiprocessing_context="fork")  # culprit
+
+
+def good_grids() -> DataLoader[Any]:
+    """The same, cut after all placeholders."""
+    return loader(gridded, Gridded(72), multiprocessing_context="fork")

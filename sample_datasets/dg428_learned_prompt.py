@@ -167,3 +167,20 @@ def good_hidden_thoughts() -> DataLoader[Any]:
 def good_last_reply() -> DataLoader[Any]:
     """Only the last reply of each conversation is learned."""
     return chat(lambda tokens, replies: replies & ((tokens == REPLY).cumsum(0) == 2))
+
+
+def good_flattened() -> DataLoader[Any]:
+    """Whole conversations one after another: only the first token of each has no label, as it follows another one."""
+    tokenizer = ChatTokenizer()
+
+    def collate(numbers: Sequence[int]) -> Batch:
+        rows = [conversation(number)[0] for number in numbers]
+        assert tokenizer.pad_token_id == 0
+        labels = [torch.cat([torch.tensor([IGNORED]), row[1:]]) for row in rows]
+        return {
+            "input_ids": torch.cat(rows)[None],
+            "labels": torch.cat(labels)[None],
+            "position_ids": torch.cat([torch.arange(len(row)) for row in rows])[None],
+        }
+
+    return loader(int, collate, multiprocessing_context="fork")

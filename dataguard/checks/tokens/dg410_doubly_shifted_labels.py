@@ -33,7 +33,7 @@ def dg410_doubly_shifted_labels(lab: Lab) -> Judgement:
     """
     read = lab.tokens.read
     shift = read.shift
-    by_model, source = _shift_of_model(lab) if read.lag in (0, 1) else (None, "")
+    by_model, source = _shift_of_model(lab) if shift is not None and read.lag in (0, 1) else (None, "")
     if shift is None or (read.lag != TWICE and by_model is None):
         raise NotApplicable(
             "no labels are shifted twice, and nothing says whether the model shifts them: not --model, not shifted_by "

@@ -48,15 +48,15 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
             message=f"{count} of {labels} {where} token {seen.token}, which the loss counts",
             evidence=without_empty(
                 {
-                    "fix here": f"{labels}[batch{read.names['mask']} == 0] = -100"
+                    "fix here": f"{labels}[batch{read.names['mask']} == 0] = {read.unlearned}"
                     if seen.masked and not seen.apart
-                    else f"pad {labels} with -100",
+                    else f"pad {labels} with {read.unlearned}",
                     "padded rows": seen.rows,
                     "ignored label seen": seen.ignores,
                     "a row": seen.shown,
                 }
             ),
             at=line_at(lab.tokens.line, seen.spot),
-            ambiguous=not seen.ignores and seen.token != read.vocabulary.eos,
+            ambiguous=read.implied or (not seen.ignores and seen.token != read.vocabulary.eos),
         )
     return Coverage(read.exercised | {"padded rows": seen.rows}, read.note)

@@ -38,7 +38,21 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
     read = lab.tokens.read
     if "labels" not in read.names or read.lag is None:
         raise NotApplicable("no labels of a causal language model seen")
-    seen = read.stops
+    seen, reply_end = read.stops, read.reply_end
+    if reply_end is not None and not (seen and seen.token == reply_end.token):
+        yield Finding(
+            message=f"token {reply_end.name} follows the learned tokens of all replies, and has no label in any of "
+            f"{reply_end.spans}",
+            evidence=without_empty(
+                {
+                    "fix here": f"keep the label of token {reply_end.name} in batch{read.names['labels']}",
+                    "replies": reply_end.spans,
+                    "a row": reply_end.shown,
+                }
+            ),
+            at=line_at(lab.tokens.line, reply_end.spot),
+        )
+        return Coverage(read.exercised, read.note)
     if seen is None:
         raise NotTested("the end token is unknown: no tokenizer found, and none in the contract (eos)")
     known_end = read.vocabulary.eos is not None

@@ -32,10 +32,15 @@ def dg426_cut_image_tokens(lab: Lab) -> Judgement:
         raise NotApplicable("no rows beside images have the same number of one placeholder token")
     if seen.cut and seen.place:
         batch, row = place = seen.place
+        expected = (
+            f"fewer tokens {seen.name} than the grids of their images say, as {seen.rows} other images have: "
+            f"row {row} of batch {batch} has {seen.fewest} of {seen.count}"
+            if seen.by_grid
+            else f"fewer than the {seen.count} tokens {seen.name} that an image has in {seen.rows} other rows: "
+            f"row {row} of batch {batch} has {seen.fewest}"
+        )
         yield Finding(
-            message=f"{counted(seen.cut, 'rows')} of full width {'has' if seen.cut == 1 else 'have'} fewer than the "
-            f"{seen.count} tokens {seen.name} that an image has in {seen.rows} other rows: "
-            f"row {row} of batch {batch} has {seen.fewest}",
+            message=f"{counted(seen.cut, 'rows')} of full width {'has' if seen.cut == 1 else 'have'} {expected}",
             evidence=without_empty(
                 {
                     "fix here": f"cut after the {seen.count} tokens {seen.name}, or drop such rows",

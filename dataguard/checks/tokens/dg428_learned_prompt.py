@@ -75,7 +75,7 @@ def _questions(lab: Lab, seen: LearnedTurns) -> Iterator[Finding]:
             "the model learns to ask",
             evidence=without_empty(
                 {
-                    "fix here": "set the labels of questions to -100",
+                    "fix here": f"set the labels of questions to {read.unlearned}",
                     "first questions with labels": f"{seen.learned_first} of {seen.first}",
                     "later questions with labels": f"{seen.learned_later} of {seen.later}",
                     "a question": seen.shown,

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dataguard.lab.core.records import key_of
 from dataguard.lab.tokens.token_facts import Spot, run_of, spot_in
-from dataguard.lab.tokens.token_roles import Leaves, has_rows, other_side
+from dataguard.lab.tokens.token_roles import PREFERENCE, Leaves, has_rows, other_side
 from dataguard.lab.tokens.token_rows import IGNORED, TokenRow, Word, excerpt, rows_of
 
 SHARED_TOKENS = 3
 """So many tokens beyond those that all rows begin with make a common prompt: answers share fewer by chance."""
 FEWEST_PAIRS = 8
 """Pairs that show whether two documents have a prompt in common."""
-_PREFERENCE = re.compile(r"chosen|reject|prefer|winn|los(er|ing)", re.IGNORECASE)
-"""Names of answers one of which is preferred."""
 BOUNDARY = 2
 """The end of a prompt may be tokenized with the answer: so many of its tokens may differ."""
 SIDES = "sides"
@@ -114,7 +110,7 @@ def answer_pairs(
     kept = [number for number, (first, second) in enumerate(texts) if len(first) and len(second)]
     equal = [number for number in kept if np.array_equal(*texts[number])]
     unlike = [number for number in kept if number not in equal]
-    if are_sides and not _PREFERENCE.search(key_of(tokens)) and not _begin_alike([texts[number] for number in unlike]):
+    if are_sides and not PREFERENCE.search(tokens) and not _begin_alike([texts[number] for number in unlike]):
         return None
     apart = _apart([pairs[number] for number in unlike], [texts[number] for number in unlike], lag)
     seen = {(texts[number][0].tobytes(), texts[number][1].tobytes()) for number in unlike}
@@ -150,7 +146,7 @@ def _content(row: TokenRow, pad: int | None) -> np.ndarray:
 
 def _apart(pairs: Sequence[Pair], texts: Sequence[tuple[np.ndarray, np.ndarray]], lag: int | None) -> list[int]:
     """The pairs whose prompts differ: what has no label before the first label, or else what both begin with."""
-    prompts = [tuple(map(_unlearned, pair)) for pair in pairs] if lag == 0 else []
+    prompts = [(_unlearned(first, lag), _unlearned(second, lag)) for first, second in pairs] if lag in (0, 1) else []
     if prompts and all(first is not None and second is not None for first, second in prompts):
         return [
             number
@@ -176,12 +172,13 @@ def _share_alike(texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     return float(np.mean([count >= SHARED_TOKENS for count in _shared(texts)])) if len(texts) >= FEWEST_PAIRS else 0.0
 
 
-def _unlearned(row: TokenRow) -> np.ndarray | None:
-    """The tokens before the first label; None if there are none, or no labels."""
+def _unlearned(row: TokenRow, lag: int) -> np.ndarray | None:
+    """The tokens before the first that is learned; None if there are none, or no labels."""
     if row.labels is None or row.labels.shape != row.tokens.shape or bool((row.labels == IGNORED).all()):
         return None
     labelled = np.flatnonzero(row.labels != IGNORED)
-    before = row.tokens[: labelled[0]][row.inside[: labelled[0]]]
+    end = labelled[0] + lag
+    before = row.tokens[:end][row.inside[:end]]
     return before if len(before) > 1 else None
 
 

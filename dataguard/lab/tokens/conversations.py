@@ -66,8 +66,7 @@ class _Turn:
 
     @property
     def labelled(self) -> np.ndarray:
-        assert self.row.targets is not None
-        return np.asarray(self.row.targets[self.start : self.end] != IGNORED)
+        return np.asarray(_targets(self.row)[self.start : self.end] != IGNORED)
 
 
 def chat_of(nodes: Iterable[Node]) -> Chat | None:
@@ -167,12 +166,15 @@ def learned_turns(rows: Sequence[TokenRow], chat: Chat | None, word: Word) -> Le
 
 
 def ignores_within(row: TokenRow) -> bool:
-    """Whether a token between others of a row has no label: padding stands at its ends."""
+    """Whether a token between others of a row has no label, as prompts have none.
+
+    Padding stands at the ends of rows, and the first token of a later document is predicted from another one.
+    """
     assert row.targets is not None
     content = np.flatnonzero(row.inside)
     labelled = np.flatnonzero(row.targets != IGNORED)
     within = content[(content > content[0]) & (content < labelled[-1])] if len(content) and len(labelled) else content
-    return bool((row.targets[within] == IGNORED).any())
+    return bool((row.targets[np.setdiff1d(within, row.starts)] == IGNORED).any())
 
 
 def _turns_of(row: TokenRow, chat: Chat) -> tuple[list[_Turn], list[_Turn]]:
@@ -269,8 +271,7 @@ def _edges(turn: _Turn) -> np.ndarray:
 
 def _spans(row: TokenRow) -> list[tuple[int, int]]:
     """Where runs of labels begin and end in a row."""
-    assert row.targets is not None
-    edges = np.flatnonzero(np.diff((row.targets != IGNORED).astype(int), prepend=0, append=0))
+    edges = np.flatnonzero(np.diff((_targets(row) != IGNORED).astype(int), prepend=0, append=0))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
@@ -289,7 +290,8 @@ def _shifted(rows: Sequence[TokenRow], word: Word, *, ignores: bool) -> LearnedT
     for shift in range(1, MOST_SHIFT + 1):
         heads = {int(span.row.tokens[span.start - 1 - shift]) for span in spans}
         between = [{int(span.row.tokens[span.start - place]) for span in spans} for place in range(1, shift + 1)]
-        if len(heads) > 1 or min(map(len, between)) < FEWEST_WORDS:
+        learned = any(_targets(span.row)[span.start - 1 - shift] != IGNORED for span in spans)
+        if len(heads) > 1 or min(map(len, between)) < FEWEST_WORDS or learned:  # A learned one ends a document.
             continue
         head = heads.pop()
         if len(spans) >= DEDICATED_SHARE * everywhere[head]:
@@ -311,8 +313,12 @@ def _shifted(rows: Sequence[TokenRow], word: Word, *, ignores: bool) -> LearnedT
     return None
 
 
+def _targets(row: TokenRow) -> np.ndarray:
+    assert row.targets is not None
+    return row.targets
+
+
 def _span_starts(row: TokenRow) -> np.ndarray:
     """Where labels begin after tokens that have none."""
-    assert row.targets is not None
-    labelled = row.targets != IGNORED
+    labelled = _targets(row) != IGNORED
     return np.flatnonzero(labelled[1:] & ~labelled[:-1]) + 1

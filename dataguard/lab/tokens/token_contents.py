@@ -6,7 +6,7 @@ Each function judges nothing: it counts in all rows what one check asks for, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +63,10 @@ class Packs:
 
 @dataclass(frozen=True, slots=True)
 class ImageTokens:
-    """The placeholder of an image: `count` of it in each of `rows` rows, and fewer in `cut` rows of full width."""
+    """The placeholder of an image: `count` of it in each of `rows` rows, and fewer in `cut` rows of full width.
+
+    `by_grid`: images have several sizes, and grids say how many there are; `count` is that of the first cut image.
+    """
 
     token: int
     name: str
@@ -73,6 +76,7 @@ class ImageTokens:
     fewest: int
     place: tuple[int, int] | None = None
     shown: str | None = None
+    by_grid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,7 @@ def packs(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Packs
     split = [(row, row.starts) for row in rows if len(row.starts)]
     by_stop = not split
     if by_stop:
-        split = _split_by_tokens(rows, vocabulary)
+        split = _split_by_tokens([row for row in rows if not row.divided], vocabulary)
     if not split:
         return None
     opened = [(row, columns) for row, columns in split if not row.blocks and (row.opens or by_stop)]
@@ -203,7 +207,7 @@ def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[t
     """Where later documents of rows begin, by their start token; by the end token if documents have no start.
 
     An end token may end each turn of a conversation, whose questions have no labels, or which begins as no other turn
-    does: then it says nothing.
+    does: then it says nothing. The first token of a document may have none.
     """
     bos: tuple[int, ...] = () if vocabulary.bos is None else (vocabulary.bos,)
     heads = (vocabulary.chat.heads if vocabulary.chat else ()) or (bos,)
@@ -216,12 +220,8 @@ def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[t
         within = [(row, columns[columns > np.flatnonzero(row.inside)[0]]) for row, columns in begun]
         return [(row, columns) for row, columns in within if len(columns)]
     stop = vocabulary.eos
-    asked = any(
-        bool((row.targets[row.inside][1:] == IGNORED).any())
-        for row in rows
-        if row.targets is not None and row.inside.any()
-    )
-    if stop is None or asked or vocabulary.chat is not None:
+    asked = any(bool((_unlearned(row)[1:] & (row.tokens[:-1] != stop)).any()) for row in rows)
+    if stop is None or asked or vocabulary.chat is not None or not rows:
         return []
     padding = (stop, stop if vocabulary.pad is None else vocabulary.pad)
     every = [
@@ -238,6 +238,11 @@ def _split_by_tokens(rows: Sequence[TokenRow], vocabulary: Vocabulary) -> list[t
     ):
         return []
     return [(row, columns) for row, columns in every if len(columns)]
+
+
+def _unlearned(row: TokenRow) -> np.ndarray:
+    """Where a row has labels, and a token that the model sees has none."""
+    return np.zeros(len(row.tokens), bool) if row.targets is None else (row.targets == IGNORED) & row.inside
 
 
 FEWEST_FIRST, ODD_FOLLOWERS = 8, 0.05
@@ -258,6 +263,7 @@ def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
     """The placeholder of images, and rows of the full width whose last image has fewer; None without one.
 
     All rows that end before the full width have the same number of it, or runs of it of one length: one for each image.
+    Else grids beside the images say how long their runs are.
     """
     with_image = [row for row in rows if row.image]
     width = max((len(row.tokens) for row in with_image), default=0)
@@ -275,13 +281,56 @@ def image_tokens(rows: Sequence[TokenRow], word: Word) -> ImageTokens | None:
                 continue
             rest = [(row, _lengths(row.text, token)[-1] % count) for row in full if row.text[-1] == token]
         cut = [(row, fewer) for row, fewer in rest if 0 < fewer < count]
-        first, fewest = min(cut, key=lambda one: one[1], default=(None, count))
-        marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
-        position = (first.batch, first.row) if first else None
-        shown = excerpt(first, marked, word) if first else None
-        name = named(token, word)
-        return ImageTokens(token, name, count, len(whole), len(cut), fewest, position, shown)
+        return _images(token, count, len(whole), cut, word)
+    return _by_grids(with_image, {id(row) for row in full}, word)
+
+
+def _images(
+    token: int, count: int, rows: int, cut: Sequence[tuple[TokenRow, int]], word: Word, *, by_grid: bool = False
+) -> ImageTokens:
+    first, fewest = min(cut, key=lambda one: one[1], default=(None, count))
+    marked = np.flatnonzero(first.tokens == token)[-3:].tolist() if first else []
+    position = (first.batch, first.row) if first else None
+    shown = excerpt(first, marked, word) if first else None
+    return ImageTokens(token, named(token, word), count, rows, len(cut), fewest, position, shown, by_grid)
+
+
+def _by_grids(rows: Sequence[TokenRow], full: Collection[int], word: Word) -> ImageTokens | None:
+    """The placeholder whose runs are as long as grids of patches say, by one factor, but for those that end full rows.
+
+    Batches of which whole images are cut off do not say which grid is whose.
+    """
+    batches: dict[int, list[TokenRow]] = {}
+    for row in rows:
+        batches.setdefault(row.batch, []).append(row)
+    for token in _runs(rows[0].text) if rows and rows[0].patches else ():
+        runs = [
+            (row, length, patches)
+            for batch in batches.values()
+            if len(every := [(row, length) for row in batch for length in _lengths(row.text, token)])
+            == len(batch[0].patches)
+            for (row, length), patches in zip(every, batch[0].patches, strict=True)
+        ]
+        factors = Counter(patches / length for _, length, patches in runs)
+        factor, count = factors.most_common(1)[0] if factors else (0.0, 0)
+        unlike = [(row, length, round(patches / factor)) for row, length, patches in runs if patches != factor * length]
+        cut = [
+            (row, length, whole)
+            for row, length, whole in unlike
+            if id(row) in full and row.text[-1] == token and length == _lengths(row.text, token)[-1] < whole
+        ]
+        if count >= FEWEST_IMAGES and len(cut) == len(unlike) < count:
+            wholes = {id(row): whole for row, _, whole in cut}
+            shorter = [(row, length) for row, length, _ in cut]
+            first = min(shorter, key=lambda one: one[1], default=None)
+            expected = wholes[id(first[0])] if first else max(length for _, length, _ in runs)
+            return _images(token, expected, count, shorter, word, by_grid=True)
     return None
+
+
+FEWEST_IMAGES = 8
+"""Images whose placeholders are as many as their grids say: what holds by chance for half of them holds for eight with
+odds of 1 in 256."""
 
 
 def _lengths(tokens: np.ndarray, token: int) -> list[int]:

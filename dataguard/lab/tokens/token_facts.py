@@ -208,9 +208,13 @@ FEWEST_RUNS = 8
 def padding_run(rows: Sequence[TokenRow], pad: int | None) -> tuple[int, bool] | None:
     """The id that pads rows without a mask, and whether it begins them instead of ending them; None without one.
 
-    Unless it is known, it is the id that stands in a run of two or more, of several lengths, at that end of most rows,
-    and nowhere else.
+    It is the `pad` of the vocabulary. If that pads no rows or is unknown, it is the id that stands in a run of two or
+    more, of several lengths, at that end of most rows, and nowhere else.
     """
+    return next((run for known in dict.fromkeys((pad, None)) if (run := _padding_run(rows, known))), None)
+
+
+def _padding_run(rows: Sequence[TokenRow], pad: int | None) -> tuple[int, bool] | None:
     for at_start in (False, True):
         edges = Counter(int(row.tokens[0 if at_start else -1]) for row in rows if len(row.tokens))
         for token, _ in edges.most_common(1) if pad is None else [(pad, 0)]:
@@ -299,6 +303,70 @@ def stops(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> Stops
         excerpt(holes[0][0], holes[0][1][:1].tolist(), word) if holes else None,
         spot_in("mask", holes[0][0], holes[0][1]) if holes else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyEnd:
+    """The token that follows all spans of labels, and is the last of rows, but has no label itself.
+
+    `spans` counts those after which something else follows it, or padding; their last labels vary.
+    """
+
+    token: int
+    name: str
+    spans: int
+    shown: str
+    spot: Spot
+
+
+FEWEST_ENDS, FEWEST_LENGTHS = 8, 3
+"""Rows that must end in a token for it to end replies, and different lengths of spans: choices among answers have
+one."""
+
+
+def reply_end(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> ReplyEnd | None:
+    """The end of replies, if it has no label; None if replies end in several tokens, or in one that is learned.
+
+    Images that interrupt texts follow spans of labels, too, but end neither rows nor documents.
+    """
+    causal = [row for row in without_padding(rows, vocabulary.pad) if row.targets is not None]
+    spans = [(row, start, after) for row in causal for start, after in _label_spans(row)]
+    closed = [(row, start, after) for row, start, after in spans if after < len(row.tokens)]
+    if not closed or not all(row.inside[after] for row, _, after in closed):
+        return None
+    followers = {int(row.tokens[after]) for row, _, after in closed}
+    varied = len({int(row.tokens[after - 1]) for row, _, after in closed}) >= FEWEST_DISTINCT
+    if len(followers) > 1 or not varied or len({after - start for _, start, after in closed}) < FEWEST_LENGTHS:
+        return None
+    token = followers.pop()
+    first = {int(row.text[0]) for row in causal if len(row.text)}
+    learned = any(bool((row.targets == token).any()) for row in causal if row.targets is not None)
+    ends = sum(after == _last(row, token) or after + 1 in row.starts for row, _, after in closed)
+    certain = [(row, after) for row, _, after in closed if _is_followed(row, after)]
+    if learned or token in first | {vocabulary.bos} or ends < FEWEST_ENDS or len(certain) < FEWEST_ENDS:
+        return None
+    row, place = certain[0]
+    shown = excerpt(row, [place], word)
+    return ReplyEnd(token, named(token, word), len(certain), shown, spot_in("labels", row, [place]))
+
+
+def _label_spans(row: TokenRow) -> list[tuple[int, int]]:
+    """Where runs of labels begin, and where they have ended."""
+    assert row.targets is not None
+    edges = np.flatnonzero(np.diff((row.targets != IGNORED).astype(int), prepend=0, append=0))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _is_followed(row: TokenRow, place: int) -> bool:
+    """Whether another token is after this one, or padding that is known."""
+    following = place + 1
+    return following < len(row.tokens) and bool(row.tokens[following] != row.tokens[place] or not row.inside[following])
+
+
+def _last(row: TokenRow, token: int) -> int:
+    """The first place from which on a row holds only this token, as far as the model sees it."""
+    others = np.flatnonzero((row.tokens != token) & row.inside)
+    return int(others[-1]) + 1 if len(others) else 0
 
 
 FEWEST_BATCHES = 4

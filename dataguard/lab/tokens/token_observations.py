@@ -32,6 +32,7 @@ from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
 from dataguard.lab.tokens.answer_pairs import AnswerPairs, Pair, answer_pairs, pairs_in
 from dataguard.lab.tokens.conversations import LearnedTurns, chat_of, ignores_within, learned_turns
+from dataguard.lab.tokens.loss_masks import with_implied_labels
 from dataguard.lab.tokens.masked_tokens import Masking, masking
 from dataguard.lab.tokens.token_contents import (
     Ids,
@@ -46,10 +47,12 @@ from dataguard.lab.tokens.token_contents import (
 from dataguard.lab.tokens.token_facts import (
     EmptyRows,
     PaddingLabels,
+    ReplyEnd,
     Spot,
     Stops,
     empty_rows,
     padding_labels,
+    reply_end,
     spot_in,
     stops,
     without_padding,
@@ -94,7 +97,7 @@ class TokenReads:
     batches, unless it is a stream. `lag` is how far labels are shifted;
     None if they are no tokens of their rows. `model_keys`: the batch has just arguments of models that shift labels.
     `ignores_within`: tokens between others have no label, as prompts have none. `by_content`: names and contract do not
-    say which leaf holds the tokens.
+    say which leaf holds the tokens. `implied`: the labels are the tokens where a mask of the loss is 1.
     """
 
     names: Mapping[str, str]
@@ -117,8 +120,15 @@ class TokenReads:
     pairs: AnswerPairs | None = None
     masking: Masking | None = None
     ignores_within: bool = False
+    implied: bool = False
+    reply_end: ReplyEnd | None = None
     by_content: bool = False
     batches: tuple[tuple[Index, ...], ...] = ()
+
+    @property
+    def unlearned(self) -> str:
+        """What marks a token in the leaf of labels that is not learned."""
+        return "0" if self.implied else str(IGNORED)
 
     @property
     def note(self) -> str | None:
@@ -295,6 +305,9 @@ def facts_of(
     pairs: Mapping[str, Sequence[Pair]] = MappingProxyType({}),
 ) -> TokenReads:
     """What the rows of some draws hold."""
+    implied = with_implied_labels(draws) if "labels" not in names else None
+    if implied is not None:
+        draws, names = implied, {**names, "labels": names["loss mask"]}
     masked = masking(draws, vocabulary, word)
     # Labels of masks say neither which tokens are learned, nor which rows of two draws are the same.
     restores_none = masked is not None and masked.unrestored > 0
@@ -320,11 +333,13 @@ def facts_of(
         image_tokens(without_padding(rows, vocabulary.pad), word),
         ids(rows, vocabulary, word),
         narrow_storage(loader, rows, vocabulary.size) if loader is not None else None,
-        find_shift(rows),
+        find_shift(rows) if implied is None else None,
         learned_turns(rows, vocabulary.chat, word),
         answer_pairs(pairs, names["tokens"], lag, vocabulary.pad, word),
         masked,
         any(ignores_within(row) for row in rows if row.targets is not None),
+        implied=implied is not None,
+        reply_end=reply_end(rows, vocabulary, word),
     )
 
 

@@ -31,7 +31,15 @@ def leaves_in(batch: Any) -> dict[str, np.ndarray]:
     """The arrays of a batch, and lists of integers, by path."""
     leaves = list(iter_leaves(batch))
     arrays = {path: array_of(leaf) for path, leaf in leaves if _is_array(leaf)}
-    return arrays | {path: _nested_rows(leaf) for path, leaf in leaves if _is_nested(leaf)}
+    listed: dict[str, list[Any]] = {}
+    for path, leaf in leaves:
+        if (place := _PLACE_IN_LIST.fullmatch(path)) is not None:
+            listed.setdefault(place[1], []).append(leaf)
+    lists = {path: np.asarray(values) for path, values in listed.items() if all(type(value) is int for value in values)}
+    return arrays | lists | {path: _nested_rows(leaf) for path, leaf in leaves if _is_nested(leaf)}
+
+
+_PLACE_IN_LIST = re.compile(r"(.+)\[\d+\]")
 
 
 def _is_array(leaf: Any) -> bool:
@@ -89,6 +97,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """The usual names of the leaves of each role, the first that a batch has counts."""
 _SIDE = re.compile(r"(.*[^a-z0-9]|)input_ids([^a-z0-9].*|)", re.IGNORECASE)
 """The tokens of one side of a pair, such as `chosen_input_ids`; its labels and mask have the same affixes."""
+PREFERENCE = re.compile(r"(dis)?prefer(red)?|chosen|reject(ed|s)?|winn(er|ing)|los(er|ing)", re.IGNORECASE)
+"""Names of answers one of which is preferred."""
 _NEGATIVES = re.compile(r"(.*_)?neg(ative)?s?(_.*)?", re.IGNORECASE)
 """Items that a loss contrasts with the next one: nothing else distinguishes their ids from other integers."""
 _LOSS_MASK = re.compile(r"(loss|label|target|completion|response|assistant)s?_?(mask|weight)s?", re.IGNORECASE)
@@ -148,7 +158,21 @@ def _side(paths: Sequence[str], names: Mapping[str, tuple[str, ...]]) -> tuple[l
 
 
 def other_side(paths: Sequence[str], roles: Mapping[str, str]) -> dict[str, str]:
-    """The roles of the other answers of a batch of pairs, by the affixes of their names; {} without just one."""
+    """The roles of the other answers of a batch of pairs, by the affixes of their names; {} without just one.
+
+    Paths of tokens with other names may differ in what says which answer is preferred.
+    """
+    if word := PREFERENCE.search(roles["tokens"]):
+        before, after = roles["tokens"][: word.start()], roles["tokens"][word.end() :]
+        middles = {
+            path[len(before) : len(path) - len(after)]
+            for path in paths
+            if path.startswith(before) and path.endswith(after)
+        }
+        others = [middle for middle in middles if PREFERENCE.fullmatch(middle) and middle != word.group()]
+        if len(others) == 1:
+            renamed = {role: PREFERENCE.sub(others[0], path, count=1) for role, path in roles.items()}
+            return {role: path for role, path in renamed.items() if path in paths and path != roles[role]}
     keys = {key_of(path): path for path in paths}
     sides = {key: match.groups() for key in keys if (match := _SIDE.fullmatch(key)) and "prompt" not in key.lower()}
     own = sides.pop(key_of(roles["tokens"]), None)
@@ -175,6 +199,8 @@ LAGS = (1, 0, 2)
 """How far labels may be shifted: those at 2 are shifted twice."""
 MASKED_SHARE = 0.7
 """The least share of masked tokens that have the id of the mask; BERT leaves 0.1 as they are, and replaces 0.1."""
+RARE_SHARE = 0.05
+"""The largest share of masks whose label says nothing."""
 UNEQUAL = 8
 """How much more often than half of all others the most frequent id of a text occurs."""
 PLACED_SHARE = 0.5
@@ -235,7 +261,9 @@ def roles_by_content(
     tokens = candidates[roles["tokens"]]
     beside = {path: arrays for path, arrays in columns.items() if path not in roles.values() and tokens.fits(arrays)}
     if "labels" not in roles:
-        labels = next((path for path in beside if path in sequences and sequences[path].has_ignored(known)), None)
+        labels = next(
+            (path for path in beside if path in sequences and tokens.has_labels(sequences[path], known)), None
+        )
         roles |= {"labels": labels} if labels is not None else {}
     roles |= _masks({path: arrays for path, arrays in beside.items() if path not in roles.values()}, tokens)
     if "mask" not in roles:  # Models of one's own may see a mask and positions as they like.
@@ -335,11 +363,11 @@ class _Sequence:
             for array, other in zip(arrays, self.arrays, strict=True)
         )
 
-    def has_ignored(self, known: KnownIds | None) -> bool:
+    def has_labels(self, labels: _Sequence, known: KnownIds | None) -> bool:
         """Whether some integers are negative, as ignored labels are, and all others ids of the vocabulary."""
-        every = np.concatenate(self.rows)
-        limit = None if known is None else known.size
-        return limit is not None and bool((every < 0).any() and (every >= 0).any() and every.max() < limit)
+        every = np.concatenate(labels.rows)
+        limit = self.largest + 1 if known is None or known.size is None else known.size
+        return bool((every < 0).any() and (every >= 0).any() and every.max() < limit)
 
     def agrees(self, labels: _Sequence, lag: int, ignored: Collection[int]) -> bool:
         """Whether the labels are the tokens at this distance, nearly all of them."""
@@ -401,7 +429,8 @@ def _restores(ids: np.ndarray, stored: np.ndarray, where: np.ndarray) -> bool:
     if len(hidden) < FEWEST_COMPARED or len(np.unique(learned)) < FEWEST_DISTINCT:
         return False
     mask, count = Counter(hidden.tolist()).most_common(1)[0]
-    return bool(count >= MASKED_SHARE * len(hidden) and not (ids[~where] == mask).any() and mask not in learned)
+    elsewhere = int((ids[~where] == mask).sum())  # The label of a masked item may be the value of all others.
+    return bool(count >= max(MASKED_SHARE * len(hidden), elsewhere / RARE_SHARE) and mask not in learned)
 
 
 def _alone(candidates: Mapping[str, _Sequence]) -> dict[str, str]:
@@ -444,9 +473,11 @@ def _placed(rows: Sequence[np.ndarray], special: Collection[int]) -> tuple[float
 def _masks(beside: Mapping[str, Sequence[np.ndarray]], tokens: _Sequence) -> dict[str, str]:
     """The leaves of 0 and 1 that say which tokens are seen, or which labels count.
 
-    One that hides just the padding may be meant for both: only its name says that it is for attention alone.
+    One that hides just the padding may be meant for both, unless another one is for the loss: only its name says that
+    it is for attention alone.
     """
     roles: dict[str, str] = {}
+    both = None
     for path, arrays in beside.items():
         rows = [row for array in arrays for row in rows_in(array)]
         if not all(bool(np.isin(row, (0, 1)).all()) for row in rows):
@@ -456,13 +487,12 @@ def _masks(beside: Mapping[str, Sequence[np.ndarray]], tokens: _Sequence) -> dic
             roles.setdefault("loss mask", path)
         elif _hides_padding([row != 0 for row in rows], tokens):
             roles.setdefault("mask", path)
-            if not _ATTENTION_KEY.search(key):
-                roles.setdefault("loss mask", path)
+            both = path if both is None and not _ATTENTION_KEY.search(key) else both
         elif _hides_padding([row == 0 for row in rows], tokens):
             roles.setdefault("padding", path)
         elif _LOSS_MASK_KEY.search(key) and all(bool(row.any()) for row in rows):
             roles.setdefault("loss mask", path)
-    return roles
+    return roles if both is None else {"loss mask": both} | roles
 
 
 def _hides_padding(shown: Sequence[np.ndarray], tokens: _Sequence) -> bool:

@@ -45,6 +45,9 @@ class TokenRow:
     `IGNORED` where nothing is learned. `stored` are the labels as the batch has them. `starts` are where later
     documents of a packed row begin. `blocks`: the batch says so to the model, or keeps documents apart; `opens`: its
     mask lets documents see each other. `negatives` are items of any number that a loss contrasts with the next ones.
+    `counted` is where a mask of the loss is not 0, if the batch has one that is not the `mask`. `patches` are how many
+    patches each image of the batch has, by a grid of (time, height, width). `divided`: the batch holds numbers,
+    positions or lengths of the documents of a row, or a mask that is closed between some of its tokens.
     """
 
     batch: int
@@ -61,6 +64,9 @@ class TokenRow:
     opens: bool = False
     image: bool = False
     negatives: np.ndarray | None = None
+    counted: np.ndarray | None = None
+    patches: tuple[int, ...] = ()
+    divided: bool = False
 
     @property
     def text(self) -> np.ndarray:
@@ -89,11 +95,13 @@ def rows_of(
     masks, positions = _beside(arrays.get("mask"), tokens), _beside(arrays.get("positions"), tokens)
     every_stored = _labels(arrays.get("labels"), tokens)
     loss_masks = _beside(arrays.get("loss mask"), tokens)
+    is_own_mask = roles.get("loss mask") != roles.get("mask")
     negatives = _labels(arrays.get("negatives"), tokens)
     extra = {path: array for path, array in leaves.items() if path not in roles.values()}
     beside = {path: array for path, array in extra.items() if group_of(path) == group_of(roles["tokens"])}
     others = [array for array in beside.values() if array.dtype.kind in "iuO"]
     image = any(_is_image(array) for array in extra.values())
+    patches = next(map(_patches, filter(_is_grid, extra.values())), ()) if image else ()
     rows = []
     for row, ids in enumerate(tokens):
         inside = masks[row] != 0 if masks is not None else np.ones(ids.shape, bool)
@@ -118,6 +126,10 @@ def rows_of(
                 opens=_opens(square, row, starts, masked=masks is not None),
                 image=image,
                 negatives=negatives[row] if negatives is not None else None,
+                counted=loss_masks[row] != 0 if loss_masks is not None and is_own_mask else None,
+                patches=patches,
+                divided=any(_divides(array, len(ids)) for array in [*integers, *_of_row(others, row, len(tokens))])
+                or _is_closed(square, row),
             )
         )
     return rows
@@ -219,6 +231,32 @@ def _marks(array: np.ndarray, starts: np.ndarray) -> bool:
     return listed or (numbered and not ramps)
 
 
+def _of_row(arrays: Sequence[np.ndarray], row: int, rows: int) -> list[np.ndarray]:
+    """What leaves hold for one row of a batch, whatever their width."""
+    return [array[row] for array in arrays if array.dtype != object and array.ndim == 2 and len(array) == rows]
+
+
+def _divides(array: np.ndarray, width: int) -> bool:
+    """Whether integers are lengths of the parts of a row, their numbers, or positions in them."""
+    flat = array.reshape(-1).astype(np.int64)
+    if len(flat) != width:
+        return int((flat > 0).sum()) > 1 and bool((flat >= 0).all()) and int(flat.sum()) == width
+    steps = np.diff(flat)
+    numbered = bool(np.isin(steps, (0, 1)).all()) and 0 < int((steps == 1).sum()) < MOST_PARTS * width
+    restarts = flat[1:][steps != 1]
+    return numbered or (0 < len(restarts) < MOST_PARTS * width and bool((restarts == flat[0]).all()))
+
+
+MOST_PARTS = 0.25
+"""The most parts of a row, by token: documents have a few tokens."""
+
+
+def _is_closed(square: np.ndarray | None, row: int) -> bool:
+    """Whether a mask hides tokens from later ones that see others before them."""
+    allowed = _allowed(square, row)
+    return allowed is not None and bool((np.diff(np.tril(allowed).astype(int), axis=1)[:, :-1] > 0).any())
+
+
 def _separates(square: np.ndarray | None, row: int, starts: np.ndarray) -> bool:
     allowed = _allowed(square, row)
     return allowed is not None and len(starts) > 0 and not allowed[starts, starts - 1].any()
@@ -237,12 +275,24 @@ def _is_image(array: np.ndarray) -> bool:
     return array.dtype.kind == "f" and array.ndim >= 2 and array.size >= 256
 
 
+def _is_grid(array: np.ndarray) -> bool:
+    """Whether rows of three integers may be the time, height and width of images in patches."""
+    return array.dtype.kind in "iu" and array.ndim == 2 and array.shape[1] == 3 and bool((array > 0).all())
+
+
+def _patches(grids: np.ndarray) -> tuple[int, ...]:
+    return tuple(grids.astype(np.int64).prod(1).tolist())
+
+
 _CLASSES = (
     ("transformers.tokenization_utils_base", "PreTrainedTokenizerBase"),
     ("tokenizers", "Tokenizer"),
     ("sentencepiece", "SentencePieceProcessor"),
     ("tiktoken", "Encoding"),
+    ("mistral_common.tokens.tokenizers.tekken", "Tekkenizer"),
+    ("mistral_common.tokens.tokenizers.sentencepiece", "SentencePieceTokenizer"),
 )
+"""Those of the last two hold tokenizers of other libraries, whose ids are not theirs."""
 _BOS = ("bos_token_id", "bos_id", "bos_index", "bos_idx", "cls_idx")
 _EOS = ("eos_token_id", "eos_id", "eot_token", "eos_index", "eos_idx")
 _PAD = ("pad_token_id", "pad_id", "pad_index", "pad_idx", "padding_idx")

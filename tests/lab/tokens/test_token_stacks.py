@@ -12,17 +12,18 @@ import pytest
 from dataguard.checks import CATALOGUE
 from dataguard.core.model import Finding, NotApplicable, NotTested, Undecided
 from dataguard.lab.tokens.token_observations import TokenReads
-from tests.loaders import other_token_stacks, token_stacks
+from tests.loaders import other_token_stacks, reply_token_stacks, token_stacks
 from tests.loaders.library_collators import COLLATORS
 from tests.loaders.token_reads import tokens_of
 
-STACKS = token_stacks.STACKS | other_token_stacks.STACKS
+MODULES = (token_stacks, other_token_stacks, reply_token_stacks)
+STACKS = {name: stack for module in MODULES for name, stack in module.STACKS.items()}
 CHECKS = [check for check in CATALOGUE if check.code == "DG410" or "DG421" <= check.code <= "DG430"]
 
 
 def factory(name: str) -> Callable[[bool], Any]:
     """What makes the loader of a stack."""
-    made: Callable[[bool], Any] = getattr(token_stacks if name in token_stacks.STACKS else other_token_stacks, name)
+    made: Callable[[bool], Any] = getattr(next(module for module in MODULES if name in module.STACKS), name)
     return made
 
 
@@ -68,6 +69,14 @@ def test_what_is_planted_is_found(name: str) -> None:
     reads = tokens_of(partial(factory(name), True), contract) if contract else read(name, planted=True)
     assert reads is not None
     assert list(judged(reads, contract)) == [code]
+
+
+@pytest.mark.parametrize("name", reply_token_stacks.SUSPICIOUS)
+def test_healthy_loaders_that_look_alike_pass(name: str) -> None:
+    contract = {"packing": "separate", "eos": token_stacks.EOS} if "documents" in name else {}
+    reads = tokens_of(reply_token_stacks.SUSPICIOUS[name], contract)
+    assert reads is not None
+    assert judged(reads, contract) == {}
 
 
 @pytest.mark.scan
