@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
     from dataguard.lab.geometry.box_aspect import BoxAspect
+    from dataguard.lab.geometry.drawn_targets import DrawnTarget
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
 
@@ -31,6 +32,8 @@ MOST_BETWEEN = 0.5
 or another computed target. Chosen, not derived."""
 FEWEST_FLIPPED = 2
 """The fewest draws in which two sizes of one image are flipped differently; in other draws they are not."""
+MOSTLY = 0.9
+"""The share of pairs of draws in which a target stays where it is: crops may cut off what shows it."""
 CHANGING_SHARE, FEWEST_CHANGES = 0.25, 4
 """The share of neighbouring frames of which one is flipped, where it is half on average, and how many of them."""
 MOST_SHOWN_FRAMES = 12
@@ -120,7 +123,7 @@ def drawn_findings(lab: Lab) -> Compared:
         raise NotApplicable("images do not move between draws, or no target of their shape would show it")
     findings = [
         Finding(
-            message=f"{charts.root}{target.path} stays where it is when {charts.root}{target.image} moves",
+            message=_left_behind(charts.root, target),
             evidence={
                 "image": target.moved,
                 "same target in": f"{target.stayed} of {target.pairs} pairs of draws",
@@ -130,13 +133,20 @@ def drawn_findings(lab: Lab) -> Compared:
             sample=target.index,
         )
         for target in charts.targets
-        if target.stayed == target.pairs >= FEWEST_FLIPPED and not target.followed
+        if target.pairs >= FEWEST_FLIPPED and target.stayed >= MOSTLY * target.pairs and not target.followed
     ]
     if charts.uncompared and not findings:
         why = "looks the same where its image moves, or has another shape in each draw"
         raise Undecided(f"{charts.root}{charts.uncompared[0]} was not compared: it {why}")
     exercised = {"draws": charts.draws, "leaves": len(charts.targets)}
     return findings, exercised, [f"{charts.root}{target.path}" for target in charts.targets]
+
+
+def _left_behind(root: str, target: DrawnTarget) -> str:
+    if target.axis is None:
+        return f"{root}{target.path} stays where it is when {root}{target.image} moves"
+    how = ("horizontally", "vertically")[target.axis]
+    return f"{root}{target.path} is not flipped {how} when {root}{target.image} is"
 
 
 def pair_findings(lab: Lab) -> Compared:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -66,6 +66,7 @@ from dataguard.lab.geometry.keypoint_flips import (
     names_sides,
 )
 from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
+from dataguard.lab.geometry.target_placement import FEWEST_CELLS
 from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
@@ -116,12 +117,17 @@ class Geometry:
     @property
     def drawn_targets(self) -> DrawnTargets:
         """How masks and heatmaps that are read from no file follow their image. Raises NotApplicable if none can be."""
-        self._need_two_images()
+        if not any(any(map(_is_image, leaves)) and sum(map(_has_cells, leaves)) > 1 for leaves in self._leaves):
+            raise NotApplicable("no sample holds an image with a mask, heatmaps or another grid")
         draws = self._subject.affordable_reads(self._most_draws, FEWEST_DRAWS, CHARTS)
         return self._observe("drawn targets", partial(run_drawn_targets, most=draws), ORIGINALS + draws * CHARTS)
 
+    @property
+    def _leaves(self) -> list[Sequence[LeafRecord]]:
+        return [sample.leaves for sample in self._subject.epoch.samples]
+
     def _need_two_images(self) -> None:
-        if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
+        if not any(sum(map(_is_image, leaves)) > 1 for leaves in self._leaves):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
 
     @property
@@ -161,8 +167,7 @@ class Geometry:
         return self._observe(("line of sizes", pair.large, pair.small), partial(trace_sizes, pair=pair))
 
     def _need_tables(self) -> None:
-        samples = [sample.leaves for sample in self._subject.epoch.samples]
-        if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
+        if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in self._leaves):
             raise NotApplicable("no sample holds an image with a table of two to six columns, as boxes and points have")
 
     @property
@@ -224,6 +229,12 @@ def _is_image(leaf: LeafRecord) -> bool:
     """Whether a leaf has the shape of an image."""
     shape = leaf.shape or ()
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST_SIDE))
+
+
+def _has_cells(leaf: LeafRecord) -> bool:
+    """Whether a leaf may be an image, or a grid of cells with several values each."""
+    shape = leaf.shape or ()
+    return _is_image(leaf) or (len(shape) > 2 and any(min(pair) >= FEWEST_CELLS for pair in pairwise(shape)))
 
 
 def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
