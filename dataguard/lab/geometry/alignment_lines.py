@@ -210,8 +210,8 @@ def _placed(looks: Iterable[ChartedLook]) -> Iterator[tuple[Look, str, Placed]]:
 def last_move(lines: ChartedSampleLines, axis: int | None = None) -> Look | None:
     """The last line after which an image shows another part of its file, or is flipped, beside a target that is kept.
 
-    With an axis, x or y, it is the last one that flips the image along that. It is that of the innermost function which is
-    given an image that no chart changes, or else of the outermost one.
+    With an axis, x or y, it is the last one that flips the image along that. It is that of the innermost function that
+    is given an image that no chart changes, or else of the outermost one.
     """
     found: Look | None = None
     held: Placed | None = None

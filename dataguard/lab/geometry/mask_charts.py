@@ -37,6 +37,7 @@ from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_source, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
 from dataguard.lab.geometry.box_lines import line_of_boxes
+from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -241,7 +242,10 @@ def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
     """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
     numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
     listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
-    tabled = any((leaf.shape or (0,))[-1] in range(2, 7) for leaf in leaves)
+    columns = [(leaf.shape or (0,))[-1] for leaf in leaves if len(leaf.shape or ()) < 3]
+    tabled = any(2 <= (leaf.shape or (0,))[-1] <= 6 for leaf in leaves) or any(
+        2 * FEWEST_POINTS < count <= MOST_COLUMNS for count in columns
+    )
     return tabled or any(f"{path}[{column}]" in numbers for path in listed for column in (0, 2))
 
 
@@ -380,7 +384,8 @@ def trace_boxes(
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     if not any(reader.read(*table.read).inputs for _ in reader.sources()):
         raise Undecided("no image is replaced while a sample is read")
-    look = line_of_boxes(reader, *table.read, points=table.points)
+    _, *columns = table.path.partition("[:, ")
+    look = line_of_boxes(reader, *table.read, points=table.points, columns="".join(columns))
     return look.location if look else None
 
 
