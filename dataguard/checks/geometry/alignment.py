@@ -8,6 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.frames import are_clips
 from dataguard.checks.common.sample_figures import beside_original
 from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
@@ -183,7 +184,8 @@ def clip_findings(lab: Lab) -> Compared:
         return [], {}, []
     findings = [
         Finding(
-            message=f"{clip.root}{clip.path} has frames of one video, {sum(flips)} of {len(flips)} of them flipped: "
+            message=f"{clip.root}{clip.path} has frames of one {'clip' if clip.filed else 'video'}, "
+            f"{sum(flips)} of {len(flips)} of them flipped: "
             "each frame draws its own flip",
             evidence={
                 "fix here": "draw the flip once for all frames of a clip",
@@ -197,11 +199,19 @@ def clip_findings(lab: Lab) -> Compared:
             ambiguous=True,  # a model may take frames as separate images
         )
         for clip in clips
-        if are_drawn_apart(clip.draws)
+        if are_drawn_apart(clip.draws) and not (clip.filed and not _are_frames(lab))
         for flips in [max(clip.draws, key=_changes)]
     ]
     exercised = {"draws": max(len(clip.draws) for clip in clips), "leaves": len(clips)} if clips else {}
     return findings, exercised, [f"{clip.root}{clip.path}" for clip in clips]
+
+
+def _are_frames(lab: Lab) -> bool:
+    """Whether names say that image files are frames of clips: others may be images by themselves."""
+    try:
+        return are_clips(lab.provenance.frame_runs, FEWEST_CHANGES)
+    except (NotApplicable, Undecided):
+        return False
 
 
 def are_drawn_apart(draws: Sequence[Sequence[bool]]) -> bool:

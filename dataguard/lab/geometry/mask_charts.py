@@ -54,7 +54,7 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
-from dataguard.lab.geometry.clip_flips import CLIP_READS, FEWEST_FRAMES, ClipFlips, count_frames, may_be_clip, run_clips
+from dataguard.lab.geometry.clip_flips import CLIP_READS, ClipFlips, count_frames, may_hold_clip, run_clips
 from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets, line_of_drawn_target, run_drawn_targets
 from dataguard.lab.geometry.image_pairs import PAIR_DRAWS, is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import (
@@ -69,6 +69,7 @@ from dataguard.lab.geometry.keypoint_flips import (
 from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
 from dataguard.lab.geometry.target_placement import FEWEST_CELLS
 from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
+from dataguard.lab.images.clips import FEWEST_FRAMES
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -155,12 +156,11 @@ class Geometry:
 
     @property
     def clips(self) -> tuple[ClipFlips, ...]:
-        """Leaves of frames that are decoded from a video, and which of them are flipped in several random states."""
-        leaves = (leaf for sample in self._subject.epoch.samples for leaf in sample.leaves)
-        if not any(may_be_clip(leaf.shape or ()) for leaf in leaves):
+        """Leaves of frames, and which of them are flipped in several random states."""
+        if not any(may_hold_clip([(leaf.path, leaf.shape or ()) for leaf in leaves]) for leaves in self._leaves):
             raise NotApplicable("no sample holds the frames of a clip")
-        if self._observe("video frames", count_frames, 1) < FEWEST_FRAMES:
-            raise NotApplicable("no frames of a video are decoded while a sample is read")
+        if self._observe("frames", count_frames, 1) < FEWEST_FRAMES:
+            raise NotApplicable("no frames are decoded while a sample is read")
         return self._observe("clips", run_clips, CLIP_READS)
 
     def line_of_sizes(self, pair: SizedPair) -> Location | None:
