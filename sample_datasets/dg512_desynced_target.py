@@ -18,6 +18,7 @@ from torchvision import transforms, tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as F
 
+from sample_datasets._files import written
 from sample_datasets._parts import scratch, stored
 from sample_datasets._scenes import HEIGHT, WIDTH, scenes
 
@@ -945,8 +946,8 @@ def polygon(number: int) -> Tensor:
 def heatmap(number: int) -> Tensor:
     """Where two joints are, in a quarter of the resolution."""
     rows, columns = torch.meshgrid(torch.arange(HEIGHT / 4), torch.arange(WIDTH / 4), indexing="ij")
-    places = [(3 + number % 4, 4 + number % 3), (2 + number % 5, 8 - number % 3)]
-    return torch.stack([torch.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 4) for row, column in places])
+    places = [(3 + number % 4, 2 + number % 3), (2 + number % 5, 6 - number % 3)]
+    return torch.stack([torch.exp(-((rows - row) ** 2 + (columns - column) ** 2)) for row, column in places])
 
 
 def flip_both(image: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -969,9 +970,15 @@ def good_polygons() -> DataLoader[Any]:
     return DataLoader(Outlined(polygon, flip_both), batch_size=4, shuffle=True)
 
 
+def crop_both(image: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The same crop of both; the target has a quarter of the resolution."""
+    top, left = random.randrange(3), random.randrange(4)
+    return F.crop(image, 4 * top, 4 * left, 36, 48), F.crop(target, top, left, 9, 12)
+
+
 def bad_heatmaps() -> DataLoader[Any]:
-    """The image is flipped, and not the heatmaps of its joints."""
-    return DataLoader(Outlined(heatmap, flip_image), batch_size=4, shuffle=True)
+    """The heatmaps of joints are cropped with their image, and not flipped with it."""
+    return DataLoader(Outlined(heatmap, lambda *both: crop_both(*flip_image(*both))), batch_size=4, shuffle=True)
 
 
 def good_swapped_heatmaps() -> DataLoader[Any]:
@@ -979,9 +986,50 @@ def good_swapped_heatmaps() -> DataLoader[Any]:
 
     def flip(image: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         image, flipped = flip_both(image, target)
-        return image, flipped if flipped is target else flipped.flip(0)
+        return crop_both(image, flipped if flipped is target else flipped.flip(0))
 
     return DataLoader(Outlined(heatmap, flip), batch_size=4, shuffle=True)
+
+
+class Cells(Outlined):
+    """Photographs with a grid of cells, as of YOLO: class, offset in the cell and size of the object centred there."""
+
+    def __init__(self, *, flips_boxes: bool) -> None:
+        self.flips_boxes = flips_boxes
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        number = range(len(self))[index]
+        image = F.to_tensor(Image.open(scenes()[number][0]).convert("RGB"))
+        source = np.random.default_rng(number)
+        centres, sizes = source.uniform(0.05, 0.45, (2, 2)), source.uniform(0.1, 0.3, (2, 2))
+        if random.random() < 0.5:
+            image = image.flip(-1)  # culprit
+            centres = centres * [-1, 1] + [1, 0] if self.flips_boxes else centres
+        grid = torch.zeros(9, 12, 6)
+        for kind, (centre, size) in enumerate(zip(centres * [12, 9], sizes, strict=True)):
+            column, row = int(centre[0]), int(centre[1])
+            grid[row, column] = torch.tensor([1 - kind, kind, *(centre - [column, row]), *size])
+        return {"image": image, "grid": grid}
+
+
+def bad_cells() -> DataLoader[Any]:
+    """The image is flipped, and its boxes are not; the grid has its channels last."""
+    return DataLoader(Cells(flips_boxes=False), batch_size=4, shuffle=True)
+
+
+def good_cells() -> DataLoader[Any]:
+    """Boxes are flipped before cells are filled: offsets in cells change as well."""
+    return DataLoader(Cells(flips_boxes=True), batch_size=4, shuffle=True)
+
+
+def good_hidden_patches() -> DataLoader[Any]:
+    """Which patches of the image the model does not see is drawn anew, and has nothing to do with the flip."""
+
+    def hide(image: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        image, _ = flip_both(image, target)
+        return image, torch.rand(12, 16) < 0.2
+
+    return DataLoader(Outlined(polygon, hide), batch_size=4, shuffle=True)
 
 
 def good_grid_from_above() -> DataLoader[Any]:
@@ -1074,3 +1122,102 @@ def good_computed() -> DataLoader[Any]:
 def good_computed_support() -> DataLoader[Any]:
     """The mask is that of another image, which is shown beside and is not mirrored."""
     return DataLoader(Computed(together=False, beside=4), batch_size=4, shuffle=True)
+
+
+class Rows(Dataset):
+    """Photographs of faces: each row is a box, five points in it and a class."""
+
+    def __init__(self, flip: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.flip = flip
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = F.to_tensor(Image.open(scenes()[index][0]).convert("RGB"))
+        source = np.random.default_rng(range(len(self))[index])
+        corners, sizes = source.uniform(0, 0.3, (3, 1, 2)), source.uniform(0.15, 0.3, (3, 1, 2))
+        points = corners + sizes * (FACE + source.uniform(0, 0.1, (3, 5, 2)))
+        rows = np.concatenate([corners, corners + sizes, points], axis=1).reshape(3, 14)
+        if random.random() < 0.5:
+            image, rows = image.flip(-1), self.flip(rows)  # culprit
+        return image, torch.from_numpy(np.concatenate([rows, np.ones((3, 1))], axis=1)).float()
+
+
+FACE = np.array([[0.2, 0.3], [0.7, 0.3], [0.4, 0.5], [0.3, 0.8], [0.6, 0.8]])
+
+
+def flipped_boxes(rows: np.ndarray) -> np.ndarray:
+    """Boxes flipped, and not their points."""
+    return np.concatenate([1 - rows[:, 2:3], rows[:, 1:2], 1 - rows[:, :1], rows[:, 3:]], axis=1)
+
+
+def flipped_rows(rows: np.ndarray) -> np.ndarray:
+    """Boxes and points flipped; eyes and corners of the mouth change places."""
+    points = rows[:, 4:].reshape(-1, 5, 2)[:, [1, 0, 2, 4, 3]] * [-1, 1] + [1, 0]
+    return np.concatenate([flipped_boxes(rows)[:, :4], points.reshape(-1, 10)], axis=1)
+
+
+def bad_rows() -> DataLoader[Any]:
+    """Columns of boxes are flipped, those of points are forgotten."""
+    return DataLoader(Rows(flipped_boxes), batch_size=4, shuffle=True)
+
+
+def good_rows() -> DataLoader[Any]:
+    """All columns with an x are flipped."""
+    return DataLoader(Rows(flipped_rows), batch_size=4, shuffle=True)
+
+
+class Described(Rows):
+    """Photographs with what is known of them in numbers, such as ages and counts, which a flip does not change."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, _ = super().__getitem__(index)
+        return image, torch.from_numpy(np.random.default_rng(range(len(self))[index]).uniform(0, 40, 15)).float()
+
+
+def good_described() -> DataLoader[Any]:
+    """Rows of as many numbers, which are no boxes."""
+    return DataLoader(Described(flipped_rows), batch_size=4, shuffle=True)
+
+
+class Frames(Dataset):
+    """Six neighbouring frames of a clip, from an image file each, (3, frames, height, width)."""
+
+    def __init__(self, name: str, length: int, *, each: bool) -> None:
+        self.paths = [
+            [written(f"dg512/{name}/{clip}/{number:03d}.png", self.frame(clip, number)) for number in range(length)]
+            for clip in range(6)
+        ]
+        self.each = each
+
+    @staticmethod
+    def frame(clip: int, number: int) -> Image.Image:
+        """A frame of a camera that moves over a photograph."""
+        return Image.open(scenes()[clip][0]).convert("RGB").crop((number, 0, number + 40, 40))
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        paths = self.paths[index]
+        start = random.randrange(len(paths) - 5)
+        flips = [random.random() < 0.5 for _ in range(6)]
+        frames = [F.to_tensor(Image.open(path)) for path in paths[start : start + 6]]
+        frames = [frame.flip(-1) if flips[number * self.each] else frame for number, frame in enumerate(frames)]
+        return torch.stack(frames, 1), range(len(self))[index] % 2  # culprit
+
+
+def bad_frames() -> DataLoader[Any]:
+    """Frames of one clip draw their own flips: a warning."""
+    return DataLoader(Frames("clips", 12, each=True), batch_size=2)
+
+
+def good_frames() -> DataLoader[Any]:
+    """One flip for all frames of a clip."""
+    return DataLoader(Frames("clips", 12, each=False), batch_size=2)
+
+
+def good_bags() -> DataLoader[Any]:
+    """Whole folders of patches with a number each are bags of separate images, which draw their own flips."""
+    return DataLoader(Frames("bags", 6, each=True), batch_size=2)

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dataguard.checks.common.frames import are_clips
 from dataguard.checks.common.sample_figures import beside_original
 from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
     from dataguard.lab.geometry.box_aspect import BoxAspect
+    from dataguard.lab.geometry.drawn_targets import DrawnTarget
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
 
@@ -31,6 +33,8 @@ MOST_BETWEEN = 0.5
 or another computed target. Chosen, not derived."""
 FEWEST_FLIPPED = 2
 """The fewest draws in which two sizes of one image are flipped differently; in other draws they are not."""
+MOSTLY = 0.9
+"""The share of pairs of draws in which a target stays where it is: crops may cut off what shows it."""
 CHANGING_SHARE, FEWEST_CHANGES = 0.25, 4
 """The share of neighbouring frames of which one is flipped, where it is half on average, and how many of them."""
 MOST_SHOWN_FRAMES = 12
@@ -120,7 +124,7 @@ def drawn_findings(lab: Lab) -> Compared:
         raise NotApplicable("images do not move between draws, or no target of their shape would show it")
     findings = [
         Finding(
-            message=f"{charts.root}{target.path} stays where it is when {charts.root}{target.image} moves",
+            message=_left_behind(charts.root, target),
             evidence={
                 "image": target.moved,
                 "same target in": f"{target.stayed} of {target.pairs} pairs of draws",
@@ -130,13 +134,20 @@ def drawn_findings(lab: Lab) -> Compared:
             sample=target.index,
         )
         for target in charts.targets
-        if target.stayed == target.pairs >= FEWEST_FLIPPED and not target.followed
+        if target.pairs >= FEWEST_FLIPPED and target.stayed >= MOSTLY * target.pairs and not target.followed
     ]
     if charts.uncompared and not findings:
         why = "looks the same where its image moves, or has another shape in each draw"
         raise Undecided(f"{charts.root}{charts.uncompared[0]} was not compared: it {why}")
     exercised = {"draws": charts.draws, "leaves": len(charts.targets)}
     return findings, exercised, [f"{charts.root}{target.path}" for target in charts.targets]
+
+
+def _left_behind(root: str, target: DrawnTarget) -> str:
+    if target.axis is None:
+        return f"{root}{target.path} stays where it is when {root}{target.image} moves"
+    how = ("horizontally", "vertically")[target.axis]
+    return f"{root}{target.path} is not flipped {how} when {root}{target.image} is"
 
 
 def pair_findings(lab: Lab) -> Compared:
@@ -173,7 +184,8 @@ def clip_findings(lab: Lab) -> Compared:
         return [], {}, []
     findings = [
         Finding(
-            message=f"{clip.root}{clip.path} has frames of one video, {sum(flips)} of {len(flips)} of them flipped: "
+            message=f"{clip.root}{clip.path} has frames of one {'clip' if clip.filed else 'video'}, "
+            f"{sum(flips)} of {len(flips)} of them flipped: "
             "each frame draws its own flip",
             evidence={
                 "fix here": "draw the flip once for all frames of a clip",
@@ -187,11 +199,19 @@ def clip_findings(lab: Lab) -> Compared:
             ambiguous=True,  # a model may take frames as separate images
         )
         for clip in clips
-        if are_drawn_apart(clip.draws)
+        if are_drawn_apart(clip.draws) and not (clip.filed and not _are_frames(lab))
         for flips in [max(clip.draws, key=_changes)]
     ]
     exercised = {"draws": max(len(clip.draws) for clip in clips), "leaves": len(clips)} if clips else {}
     return findings, exercised, [f"{clip.root}{clip.path}" for clip in clips]
+
+
+def _are_frames(lab: Lab) -> bool:
+    """Whether names say that image files are frames of clips: others may be images by themselves."""
+    try:
+        return are_clips(lab.provenance.frame_runs, FEWEST_CHANGES)
+    except (NotApplicable, Undecided):
+        return False
 
 
 def are_drawn_apart(draws: Sequence[Sequence[bool]]) -> bool:
@@ -221,7 +241,15 @@ def unfollowing_tables(lab: Lab) -> Sequence[BoxAlignment]:
     # Boxes that do not follow are kept on purpose where other boxes of the sample do.
     if not follows and lab.facts.role in EVALUATION and not any(table.moved for table in charts.tables):
         raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
-    return () if follows else charts.tables
+    rows = {_row_of(table) for table in follows} - {None}
+    unlike = [table for table in charts.tables if table not in follows and _row_of(table) in rows]
+    return unlike if follows else charts.tables
+
+
+def _row_of(table: BoxAlignment) -> str | None:
+    """The leaf of a table that is some of its columns: all of a row follows its image, or nothing does."""
+    row, columns, _ = table.path.partition("[:, ")
+    return row if columns else None
 
 
 def _compared(charts: ChartedMasks) -> list[MaskLeaf]:

@@ -7,6 +7,7 @@ from math import factorial, prod
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.frames import NEUTRAL, counts_time, is_monotonic
 from dataguard.checks.common.rewrites import rewritten, sorted_by_number
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
 CHANCE = 1e-3
 """How likely files in any other order may be sorted as text. Chosen: a set in a fixed random order is rare."""
-COUNTING = frozenset({"f", "fr", "frame", "sl", "slice", "step", "t", "time", "timestep", "z"})
-"""Words before a number that counts time or depth, also in the plural, so that positions have a meaning."""
-HOLDING = COUNTING | {"clip", "scan", "sequence", "video", "volume"}
-"""Words in the names of folders whose files are numbered in time or depth."""
-NEUTRAL = frozenset({"", "im", "image", "img"})
-"""What stands before a number that may count anything: the folders around it say more."""
-SLICES = (".dcm", ".ima")
-"""Suffixes of files that hold a slice."""
 SMOOTH = 0.7
 """What neighbours by number differ by, relative to those in the sample, in a video or volume. Measured: 0.2 to 0.5 in
 ours, and about 1 in bags of patches, of which it is a mean of several pairs."""
@@ -48,8 +41,8 @@ def dg525_misordered_frames(lab: Lab) -> Judgement:
     runs = lab.provenance.frame_runs
     if not runs:
         raise NotApplicable("no sample has positions that come from numbered files")
-    wrong = [run for run in runs if not _is_monotonic(run.numbers)]
-    by_text = [run for run in wrong if _is_monotonic(run.text)]
+    wrong = [run for run in runs if not is_monotonic(run.numbers)]
+    by_text = [run for run in wrong if is_monotonic(run.text)]
     likely = prod(2 / factorial(len(run.files)) for run in by_text)
     as_text = bool(by_text) and len(by_text) == len(wrong) and likely < CHANCE
     named = as_text and _are_in_order(runs, by_text)
@@ -83,16 +76,7 @@ def _are_in_order(runs: Sequence[FrameRun], by_text: Sequence[FrameRun]) -> bool
     Names say it, or windows that begin within a folder: a set is read whole.
     """
     inside = all(run.single for run in runs) and any(min(run.text) > 0 for run in by_text)
-    return inside or all(map(_counts, runs))
-
-
-def _counts(run: FrameRun) -> bool:
-    """Whether the names of these files say that their number counts time or depth."""
-    above = {word.rstrip("s") for word in run.above}
-    slices = run.files[0].lower().endswith(SLICES)
-    return run.word.rstrip("s") in COUNTING or (
-        run.single and run.word in NEUTRAL and (slices or bool(above & HOLDING))
-    )
+    return inside or all(map(counts_time, runs))
 
 
 def _are_smooth(runs: Sequence[FrameRun]) -> bool:
@@ -100,11 +84,6 @@ def _are_smooth(runs: Sequence[FrameRun]) -> bool:
     jumps = [run.jumps for run in runs if run.jumps is not None]
     neutral = all(run.single and run.word in NEUTRAL for run in runs)
     return neutral and len(jumps) > 1 and sum(jumps) < SMOOTH * len(jumps)
-
-
-def _is_monotonic(values: Sequence[float]) -> bool:
-    steps = [other - one for one, other in pairwise(values)]
-    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
 
 
 def _first_jump(files: Sequence[str], numbers: Sequence[float]) -> tuple[str, str]:

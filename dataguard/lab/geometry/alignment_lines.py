@@ -25,8 +25,10 @@ from dataguard.lab.geometry.charts import (
     flattened,
     label_pair_of,
     located,
+    pose_of,
     sampled,
 )
+from dataguard.lab.geometry.target_placement import is_flipped
 from dataguard.lab.images.painter import is_image, planes_of
 from dataguard.targets.variants import Loader
 
@@ -205,19 +207,28 @@ def _placed(looks: Iterable[ChartedLook]) -> Iterator[tuple[Look, str, Placed]]:
                 yield look.look, follows, Placed(fields, look.size)
 
 
-def last_move(lines: ChartedSampleLines) -> Look | None:
+def last_move(lines: ChartedSampleLines, axis: int | None = None) -> Look | None:
     """The last line after which an image shows another part of its file, or is flipped, beside a target that is kept.
 
-    It is that of the innermost function which is given an image that no chart changes, or else of the outermost one.
+    With an axis, x or y, it is the last one that flips the image along that. It is that of the innermost function that
+    is given an image that no chart changes, or else of the outermost one.
     """
     found: Look | None = None
     held: Placed | None = None
     for look, follows, place in _placed(lines.looks):
         if follows == "image":
-            found = look if held is not None and place.is_at(held) is False else found
+            moved = held is not None and place.is_at(held) is False
+            found = look if held and moved and (axis is None or _are_flipped(held, place, axis)) else found
             held = place
     kept = {id(one.look) for one in lines.looks if not np.ptp(one.views, axis=0).any()}
     return found and _beside(found, kept, lines.traced)
+
+
+def _are_flipped(one: Placed, other: Placed, axis: int) -> bool:
+    """Whether one of two is flipped along an axis, and the other is not."""
+    poses = [pose_of(place.fields[0]) for place in (one, other)]
+    flips = {pose is not None and is_flipped(pose, axis) for pose in poses}
+    return len(flips) > 1
 
 
 def made_by_factory(look: Look, lines: ChartedSampleLines, again: Callable[[], Loader] | None) -> Look:

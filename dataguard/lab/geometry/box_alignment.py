@@ -7,8 +7,6 @@ sample as tables of numbers (`tables_of`), which are tried in each format that t
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -16,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
-from dataguard.lab.core.leaves import array_of
+from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS, DRAW_SECONDS, FEWEST_DRAWS, LONG_SECONDS
+from dataguard.lab.geometry.box_tables import BoxFormat, Table, candidates_of, fits, formats_of, tables_of, wide_of
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -36,7 +34,6 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
-from dataguard.lab.images.painter import is_image
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.variants import Loader
@@ -46,9 +43,6 @@ MOST_SAMPLES = 2
 draws."""
 FEWEST_COMPARED_BOXES = 6
 """The smallest number of expected boxes for which a table is judged: fewer may miss their places by chance."""
-FEWEST_UNNAMED_ROWS = 6
-"""The smallest number of rows in all samples for which an unnamed table counts as boxes: any few numbers may look like
-one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +91,17 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     if not originals:
         raise NotApplicable("no image is found while a sample is read")
     candidates = candidates_of(originals)
+    for draw in range(1, FEWEST_DRAWS):
+        if candidates or not any(wide_of(leaf) is not None for _, leaf in iter_leaves(originals[0].value)):
+            break
+        # Of a box and its points, one may be moved alone: another draw may move none.
+        candidates = candidates_of([reader.read(number, draw) for number in range(len(originals))])
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
     rows = {
-        number: sum(len(table) for _, _, table in tables_of(sample.value)) for number, sample in enumerate(originals)
+        number: sum(len(table) for path, _, table in tables_of(sample.value) if path in candidates)
+        for number, sample in enumerate(originals)
     }
     chosen = sorted(rows, key=lambda number: -rows[number])[:MOST_SAMPLES]
     few = min(rows[number] for number in chosen) < FEWEST_COMPARED_BOXES // 2
@@ -134,31 +134,6 @@ def charted_originals(reader: ChartedReader) -> list[ChartedSample]:
         if all(sample.inputs and sample.leaves for sample in originals):
             return originals
     return []
-
-
-def candidates_of(originals: Sequence[ChartedSample], share: float = 1.0) -> dict[str, bool]:
-    """The paths of tables of which this share of rows may be boxes or points, and whether those are points."""
-    are_points: dict[str, bool] = {}
-    tables: dict[str, list[tuple[Table, tuple[int, int]]]] = defaultdict(list)
-    for sample in originals:
-        size = next(iter(sample.leaves.values())).shape[-2:]
-        for path, leaf, table in tables_of(sample.value):
-            tables[path].append((table, (size[0], size[1])))
-            columns = table.shape[1]
-            if columns in (2, 3) and is_declared(path, leaf, points=True):
-                are_points[path] = True
-            elif columns >= 4 and is_declared(path, leaf, points=False):
-                are_points[path] = False
-    for path, held in tables.items():
-        columns = held[0][0].shape[1]
-        if path in are_points or columns < 4 or sum(len(table) for table, _ in held) < FEWEST_UNNAMED_ROWS:
-            continue
-        varies = len({table.tobytes() for table, _ in held}) > 1
-        if varies and any(
-            fits(box_format, held, strictly=True, share=share) for box_format in formats_of(columns, points=False)
-        ):
-            are_points[path] = False
-    return are_points
 
 
 def _draws(
@@ -416,131 +391,3 @@ def _clipped(boxes: np.ndarray, frame: np.ndarray) -> np.ndarray:
 def _area(boxes: np.ndarray) -> Any:
     sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
     return sides[:, 0] * sides[:, 1]
-
-
-MOST_ROWS = 512
-"""Longer tables are no boxes or points of one image: a limit of time, as each row is compared with all others."""
-_BOX, _POINT = re.compile(r"box", re.IGNORECASE), re.compile(r"key_?points?|landmarks?|joints", re.IGNORECASE)
-_MOST_DEPTH = 6
-"""How deep containers are searched for tables, as a guard against those that hold themselves."""
-_INSIDE_SLACK = 0.03
-"""How far a box may extend beyond its image, as a share of the image: for rounding, and labels drawn past the edge."""
-
-Table = np.ndarray
-"""Rows of numbers, (rows, columns), float64."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoxFormat:
-    """The meaning of columns from `first` on: `kind` is a box format or "xy", in `pixels` or normalized."""
-
-    kind: str
-    first: int
-    pixels: bool
-
-    def corners(self, table: Table, size: tuple[int, int]) -> np.ndarray:
-        """Boxes as x and y of two corners, (rows, 4), normalized by the height and width of the image."""
-        columns = table[:, self.first : self.first + (2 if self.kind == "xy" else 4)]
-        if self.kind == "xy":
-            boxes = np.concatenate([columns, columns], axis=1)
-        else:
-            first_half, second_half = columns[:, :2], columns[:, 2:]
-            first_half = first_half - second_half / 2 if self.kind == "cxcywh" else first_half
-            boxes = np.concatenate(
-                [first_half, second_half if self.kind == "xyxy" else first_half + second_half], axis=1
-            )
-        height, width = size
-        return boxes / np.array([width, height] * 2) if self.pixels else boxes
-
-
-BOX_FORMATS = ("xyxy", "xywh", "cxcywh")
-
-
-def formats_of(columns: int, *, points: bool) -> list[BoxFormat]:
-    """The formats that a table with this number of columns may have, besides a class or a score."""
-    if points:
-        return [BoxFormat("xy", 0, pixels) for pixels in (True, False) if columns in (2, 3)]
-    firsts: tuple[int, ...] = {4: (0,), 5: (0, 1), 6: (0, 2)}.get(columns, ())
-    return [BoxFormat(kind, first, pixels) for pixels in (True, False) for kind in BOX_FORMATS for first in firsts]
-
-
-def fits(
-    box_format: BoxFormat, tables: Sequence[tuple[Table, tuple[int, int]]], *, strictly: bool, share: float = 1.0
-) -> bool:
-    """Whether this share of all rows can be boxes in this format: of positive size, and `strictly` inside images."""
-    corners = [box_format.corners(table, size) for table, size in tables if len(table)]
-    if not corners:
-        return False
-    rows = np.concatenate(corners)
-    # Tiny pixel coordinates are normalized ones, and normalized coordinates far beyond the image are pixels.
-    if (box_format.pixels and max(float(table.max()) for table, _ in tables if len(table)) <= 2) or not np.isfinite(
-        rows
-    ).all():
-        return False
-    reach = _INSIDE_SLACK if strictly or not box_format.pixels else 4.0
-    fitting = (rows >= -reach).all(1) & (rows <= 1 + reach).all(1)
-    if box_format.kind != "xy":
-        fitting &= (rows[:, 2:] - rows[:, :2] > 0).all(1)
-    return bool(fitting.mean() >= share)
-
-
-def is_declared(path: str, leaf: Any, *, points: bool) -> bool:
-    """Whether the type or the name of a leaf says that it holds boxes or points."""
-    kind = "KeyPoints" if points else "BoundingBoxes"
-    return type(leaf).__name__ == kind or (_POINT if points else _BOX).search(path) is not None
-
-
-def tables_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any, Table]]:
-    """Every table of two to six columns in a sample: its path, the leaf, and its rows."""
-    table = table_of(value)
-    if table is not None:
-        yield path, value, table
-    elif depth < _MOST_DEPTH and not is_image(value):
-        for step, inner in _inner(value):
-            yield from tables_of(inner, path + step, depth + 1)
-
-
-def _inner(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        yield from ((f".{name}", item) for name, item in zip(value._fields, value, strict=False))
-    elif isinstance(value, list | tuple):
-        if value and all(isinstance(item, Mapping) for item in value) and len(value) > 1:
-            for key in value[0]:  # one dictionary per object, as in COCO annotations
-                yield f"[...][{key!r}]", [item.get(key) for item in value]
-        else:
-            yield from ((f"[{position}]", item) for position, item in enumerate(value))
-
-
-def table_of(value: Any) -> Table | None:
-    """A leaf as rows of numbers; None if it is no such table."""
-    if isinstance(value, list | tuple):
-        rows = [item for item in value if isinstance(item, list | tuple | np.ndarray | torch.Tensor)]
-        if len(rows) != len(value) or not 0 < len(rows) <= MOST_ROWS or len({len(row) for row in rows}) != 1:
-            return None
-        try:
-            array = np.array([array_of(row) for row in rows], np.float64)
-        except (TypeError, ValueError):
-            return None
-    elif isinstance(value, torch.Tensor | np.ndarray) and not is_image(value):
-        array = array_of(value)
-        if array.dtype.kind not in "iuf":
-            return None
-        array = array.astype(np.float64)
-    else:
-        return None
-    if array.shape == (4,):
-        array = array[None]
-    if array.ndim > 2 and array.shape[-1] in (2, 3, 4, 5, 6):
-        array = array.reshape(-1, array.shape[-1])
-    good = array.ndim == 2 and 2 <= array.shape[1] <= 6 and len(array) <= MOST_ROWS
-    return _unpadded(array) if good and np.isfinite(array).all() else None
-
-
-def _unpadded(table: Table) -> Table:
-    """A table of boxes without the rows of 0 or -1 at its end, which give all samples as many."""
-    if table.shape[1] < 4:  # a point may be at 0, 0
-        return table
-    last = max(int((table == fill).all(axis=1)[::-1].cumprod().sum()) for fill in (0, -1))
-    return table[: len(table) - last]

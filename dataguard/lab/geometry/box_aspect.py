@@ -19,7 +19,8 @@ from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import IMAGES, DecodedFile, FileSubstitution
 from dataguard.lab.decoding.image_files import Header, in_format_of
-from dataguard.lab.geometry.box_alignment import BoxDraw, BoxFormat, candidates_of, draw_of, fits, formats_of, in_source
+from dataguard.lab.geometry.box_alignment import BoxDraw, draw_of, in_source
+from dataguard.lab.geometry.box_tables import BoxFormat, candidates_of, fits, formats_of
 from dataguard.lab.geometry.charted_reader import ChartedSample
 from dataguard.lab.geometry.charts import CHARTS, pattern
 from dataguard.lab.images.painter import is_image, planes_of

@@ -7,6 +7,7 @@ line. Charts show where the image comes from after each line, and so where its b
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy as np
 from dataguard.core.model import Undecided
 from dataguard.lab.culprit.line_trace import Look
 from dataguard.lab.geometry.alignment_lines import Size, joined, last_parting, state_of, views_of
-from dataguard.lab.geometry.box_alignment import Table, distance, fits, formats_of, in_source, table_of
+from dataguard.lab.geometry.box_alignment import distance, in_source
+from dataguard.lab.geometry.box_tables import Table, fits, formats_of, part_named, table_of, wide_of
 from dataguard.lab.geometry.charted_reader import ChartedReader
 from dataguard.lab.geometry.charts import CHARTS, Pose, flattened, located, pose_of
 
@@ -25,18 +27,20 @@ Held = tuple[Any, Size]
 """The pose of an image and its size, or a table and the size of the image at that time."""
 
 
-def state_with_tables(array: np.ndarray) -> Hashable | None:
-    """The state of an image, or the values of a table."""
-    state = state_of(array)
+def state_with_tables(array: np.ndarray, columns: str = "") -> Hashable | None:
+    """The state of an image, or the values of a table; or of these columns of wider rows."""
+    wide = wide_of(array) if columns else None
+    state = state_of(array) if wide is None else None
     if state is not None:
         return state
-    table = table_of(array)
+    table = table_of(array) if wide is None else part_named(wide, columns)
     return None if table is None else (table.shape, table.tobytes(), "table")
 
 
-def line_of_boxes(reader: ChartedReader, number: int, draw: int, *, points: bool) -> Look | None:
+def line_of_boxes(reader: ChartedReader, number: int, draw: int, *, points: bool, columns: str = "") -> Look | None:
     """The line after which the boxes or points of a sample do not follow its image to the end of the read."""
-    traces = [reader.follow(state_with_tables, number, draw, chart) for chart in range(CHARTS)]
+    measure = partial(state_with_tables, columns=columns)
+    traces = [reader.follow(measure, number, draw, chart) for chart in range(CHARTS)]
     if None in traces:
         raise Undecided("no image is replaced while a sample is read")
     steps = list(_steps([trace.looks for trace in traces if trace], points=points))

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.incident import is_library
-from dataguard.lab.core.leaves import array_of, describe, iter_leaves
+from dataguard.lab.core.leaves import describe, iter_leaves
 from dataguard.lab.core.loader_facts import by_name, callables_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import standing_in
@@ -28,7 +27,8 @@ from dataguard.lab.culprit.line_trace import LineTrace, Measure
 from dataguard.lab.decoding.decoders import Decoder, Gives, giving
 from dataguard.lab.geometry.charts import ChartPainter, InputImage
 from dataguard.lab.images.cached_images import copy_cached_images, replaced_in_cache
-from dataguard.lab.images.painter import Painter, is_image, planes_of, replace_images
+from dataguard.lab.images.clips import frames_of
+from dataguard.lab.images.painter import Painter, is_image, replace_images
 from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.process.process_tree import undisturbed_seconds
@@ -50,7 +50,8 @@ IMAGES_AND_ARRAYS = giving(Gives.PIXELS, Gives.ARRAY, Gives.STORED)
 class ChartedSample:
     """One sample: its index, the input images seen while it was read, and its image leaves by path.
 
-    Leaves are (planes, height, width), with the planes of all images of a stack; `value` is the sample itself.
+    Leaves are (planes, height, width), with the planes of all images of a stack, one image after the other; `value` is
+    the sample itself.
     """
 
     index: Index
@@ -60,9 +61,8 @@ class ChartedSample:
 
     @property
     def stacked(self) -> Mapping[str, int]:
-        """The number of images in each leaf: a clip of (frames, planes, height, width) has several."""
-        shapes = {path: array_of(leaf).shape for path, leaf in iter_leaves(self.value) if path in self.leaves}
-        return {path: prod(shape[:-3]) for path, shape in shapes.items()}
+        """The number of images in each leaf: that of its frames in a clip."""
+        return {path: len(frames_of(leaf)) for path, leaf in iter_leaves(self.value) if path in self.leaves}
 
 
 class ChartedReader:
@@ -184,7 +184,12 @@ class ChartedReader:
             value = self._read(number, draw)
         finally:
             painter.chart = None
-        leaves = {path: planes_of(leaf) for path, leaf in iter_leaves(value) if is_image(leaf)}
+        leaves = {
+            path: frames.reshape(-1, *frames.shape[2:])
+            for path, leaf in iter_leaves(value)
+            if is_image(leaf)
+            for frames in [frames_of(leaf)]
+        }
         return ChartedSample(self._index(number), tuple(painter.inputs), leaves, value)
 
     def follow(

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dataguard.core.model import Location, NotApplicable
+from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import line_only_in
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS
@@ -31,22 +33,26 @@ from dataguard.lab.geometry.box_alignment import (
     is_no_mask,
 )
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
-from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
+from dataguard.lab.geometry.charts import CHARTS, Pose, mask_rule
+from dataguard.lab.geometry.target_placement import (
+    CLOSE,
+    MISSED,
+    Missed,
+    Shown,
+    compared,
+    grid_beside,
+    grids_of,
+)
+from dataguard.lab.images.painter import has_axes
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.targets.variants import Loader
 
 SAMPLES = 2
 """Samples that are read: a target that is the same in both is no target of either."""
-SAME_ASPECT = 0.02
-"""How far the ratio of the sides of a target and its image may differ; maps of another view have another one."""
-FOLLOWING = 0.5
-"""The share of the points of a target, beside its background, that agree where it follows its image."""
 BACKGROUND = 0.25
 """The share of a target that its most common value covers: a photograph has no such value."""
 FAINT = 0.6
 """The share of a heatmap that is nearly as low as its lowest value."""
-CLOSE = 0.1
-"""How far two values may differ that count as equal, as a share of the range: heatmaps are sampled between points."""
 COMPUTED_DRAWS = 8
 """Draws of each sample whose images are computed: all flips or none with odds of 1 in 128."""
 SAME_IMAGE, CLEARLY = 0.8, 4.0
@@ -61,8 +67,9 @@ numbers. Chosen, not derived."""
 class DrawnTarget:
     """A target and its image in `pairs` of draws that place the image differently, so that it would show.
 
-    It `followed` in some of them, and `stayed` the same array in others. `moved` says what happened to the image, most
-    of all in the `read` of a sample, by its number and draw. An image that is not `charted` is computed.
+    It `followed` in some of them. In others it `stayed` the same array or, if there is an `axis`, where it would be if
+    its image were not flipped along that, x or y. `moved` says what happened to the image, most of all in the `read` of
+    a sample, by its number and draw. An image that is not `charted` is computed.
     """
 
     path: str
@@ -74,6 +81,7 @@ class DrawnTarget:
     index: Index
     read: tuple[int, int]
     charted: bool = True
+    axis: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +143,7 @@ def line_of_drawn_target(
     originals = charted_originals(reader)
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
     lines = followed(reader, *target.read)
-    look = last_move(lines)
+    look = last_move(lines, target.axis)
     return None if look is None else made_by_factory(look, lines, again).location
 
 
@@ -252,13 +260,18 @@ def _compared(draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> Itera
 
 
 def _kept(views: Sequence[ChartedSample]) -> dict[str, np.ndarray]:
-    """The leaves that no chart changes; masks of booleans as numbers."""
-    first, *others = views
+    """The arrays that no chart changes and that may have rows and columns; those of booleans as numbers."""
+    first, *others = [_arrays(view.value) for view in views]
     return {
-        path: leaf.astype(np.uint8) if leaf.dtype == bool else leaf
-        for path, leaf in first.leaves.items()
-        if all(path in other.leaves and np.array_equal(leaf, other.leaves[path]) for other in others)
+        path: array.astype(np.uint8) if array.dtype == bool else array
+        for path, array in first.items()
+        if all(path in other and np.array_equal(array, other[path]) for other in others)
     }
+
+
+def _arrays(value: Any) -> dict[str, np.ndarray]:
+    arrays = ((path, array_of(leaf)) for path, leaf in iter_leaves(value) if is_pillow(leaf) or has_axes(leaf))
+    return {path: array for path, array in arrays if any(True for _ in grids_of(array))}
 
 
 def _is_constant(numbers: Sequence[int], leaves: Sequence[np.ndarray]) -> bool:
@@ -279,48 +292,41 @@ def _has_background(leaf: np.ndarray) -> bool:
 
 
 def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np.ndarray]) -> DrawnTarget | None:
-    pairs = followed = stayed = 0
-    moved, index, may_follow, read = "", draws[0].index, False, (0, 0)
-    for (one, mine), (other, theirs) in combinations(zip(draws, leaves, strict=True), 2):
-        if one.number != other.number or image not in one.poses or image not in other.poses:
-            continue
+    """How a target follows an image, by what explains most: that it stays, or that it misses a flip."""
+    held = [
+        (draw, Shown(grid))
+        for draw, leaf in zip(draws, leaves, strict=True)
+        if image in draw.poses
+        if (grid := grid_beside(leaf, draw.poses[image].size)) is not None
+    ]
+    pairs = [
+        (one, other)
+        for one, other in combinations(held, 2)
+        if one[0].number == other[0].number and not (one[1].is_symmetric and other[1].is_symmetric)
+        if distance(one[0].poses[image].pose, other[0].poses[image].pose) > MOVED_DISTANCE
+    ]
+    tried = [_missing(path, image, pairs, missed) for missed in MISSED] if pairs else []
+    return max(tried, key=lambda target: target.stayed / max(target.pairs, 1), default=None)
+
+
+def _missing(
+    path: str, image: str, pairs: Sequence[tuple[tuple[BoxDraw, Shown], tuple[BoxDraw, Shown]]], missed: Missed
+) -> DrawnTarget:
+    """How many pairs of draws show that a target follows its image, or that it misses something of it."""
+    count = followed = stayed = 0
+    moved, index, read = "", pairs[0][0][0].index, (0, 0)
+    for (one, mine), (other, theirs) in pairs:
         poses = one.poses[image].pose, other.poses[image].pose
-        if not _has_aspect(mine, one.poses[image].size) or distance(*poses) <= MOVED_DISTANCE:
+        agreement = compared(mine, theirs, poses, missed) if mine.grid.shape == theirs.grid.shape else None
+        if agreement is None:
             continue
-        may_follow = True
-        if mine.shape != theirs.shape or _agreement(mine, mine, *poses) >= FOLLOWING:
-            continue  # it looks the same when it is moved
-        pairs += 1
-        followed += _agreement(mine, theirs, *poses) >= FOLLOWING
-        stayed += np.array_equal(mine, theirs)
+        count += 1
+        followed += agreement.follows
+        stayed += np.array_equal(mine.grid, theirs.grid) if missed.axis is None else agreement.misses
         if not moved:
             moved, index = f"{poses[0].description} in one draw and {poses[1].description} in another", one.index
             read = max(
-                (distance(pose, UNMOVED), (each.number, each.draw))
+                (distance(pose, missed.pose(pose)), (each.number, each.draw))
                 for pose, each in zip(poses, (one, other), strict=True)
             )[1]
-    return DrawnTarget(path, image, pairs, followed, stayed, moved, index, read) if may_follow else None
-
-
-def _has_aspect(leaf: np.ndarray, size: tuple[int, int]) -> bool:
-    height, width = leaf.shape[-2:]
-    return bool(abs(height * size[1] / (width * size[0]) - 1) <= SAME_ASPECT)
-
-
-def _agreement(leaf: np.ndarray, other: np.ndarray, pose: Pose, other_pose: Pose) -> float:
-    """The share of points beside the background that agree where both are placed as their images are."""
-    height, width = leaf.shape[-2:]
-    y, x = np.mgrid[:height, :width]
-    points = np.stack([(x.ravel() + 0.5) / width, (y.ravel() + 0.5) / height, np.ones(height * width)])
-    source = np.array([pose.across, pose.down]) @ points
-    back = np.array([other_pose.across, other_pose.down])
-    places = np.linalg.solve(back[:, :2], source - back[:, 2:])
-    column, row = np.floor(places[0] * width).astype(int), np.floor(places[1] * height).astype(int)
-    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
-    mine = leaf.reshape(-1, height * width)[:, inside].astype(np.float64)
-    theirs = other.reshape(-1, height, width)[:, row[inside], column[inside]].astype(np.float64)
-    values, counts = np.unique(leaf, return_counts=True)
-    near = CLOSE * max(float(np.ptp(values)), 1e-9)
-    background = float(values[counts.argmax()])
-    shown = (np.abs(mine - background) > near) | (np.abs(theirs - background) > near)
-    return float((np.abs(mine - theirs) <= near)[shown].mean()) if shown.any() else 1.0
+    return DrawnTarget(path, image, count, followed, stayed, moved, index, read, axis=missed.axis)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +37,7 @@ from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_source, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
 from dataguard.lab.geometry.box_lines import line_of_boxes
+from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -53,7 +54,7 @@ from dataguard.lab.geometry.charts import (
     pose_of,
     sampled,
 )
-from dataguard.lab.geometry.clip_flips import CLIP_READS, FEWEST_FRAMES, ClipFlips, count_frames, may_be_clip, run_clips
+from dataguard.lab.geometry.clip_flips import CLIP_READS, ClipFlips, count_frames, may_hold_clip, run_clips
 from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets, line_of_drawn_target, run_drawn_targets
 from dataguard.lab.geometry.image_pairs import PAIR_DRAWS, is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import (
@@ -66,7 +67,9 @@ from dataguard.lab.geometry.keypoint_flips import (
     names_sides,
 )
 from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
+from dataguard.lab.geometry.target_placement import FEWEST_CELLS
 from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
+from dataguard.lab.images.clips import FEWEST_FRAMES
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_last
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -116,12 +119,17 @@ class Geometry:
     @property
     def drawn_targets(self) -> DrawnTargets:
         """How masks and heatmaps that are read from no file follow their image. Raises NotApplicable if none can be."""
-        self._need_two_images()
+        if not any(any(map(_is_image, leaves)) and sum(map(_has_cells, leaves)) > 1 for leaves in self._leaves):
+            raise NotApplicable("no sample holds an image with a mask, heatmaps or another grid")
         draws = self._subject.affordable_reads(self._most_draws, FEWEST_DRAWS, CHARTS)
         return self._observe("drawn targets", partial(run_drawn_targets, most=draws), ORIGINALS + draws * CHARTS)
 
+    @property
+    def _leaves(self) -> list[Sequence[LeafRecord]]:
+        return [sample.leaves for sample in self._subject.epoch.samples]
+
     def _need_two_images(self) -> None:
-        if not any(sum(map(_is_image, sample.leaves)) > 1 for sample in self._subject.epoch.samples):
+        if not any(sum(map(_is_image, leaves)) > 1 for leaves in self._leaves):
             raise NotApplicable("no sample holds an image with a mask or another dense target")
 
     @property
@@ -148,12 +156,11 @@ class Geometry:
 
     @property
     def clips(self) -> tuple[ClipFlips, ...]:
-        """Leaves of frames that are decoded from a video, and which of them are flipped in several random states."""
-        leaves = (leaf for sample in self._subject.epoch.samples for leaf in sample.leaves)
-        if not any(may_be_clip(leaf.shape or ()) for leaf in leaves):
+        """Leaves of frames, and which of them are flipped in several random states."""
+        if not any(may_hold_clip([(leaf.path, leaf.shape or ()) for leaf in leaves]) for leaves in self._leaves):
             raise NotApplicable("no sample holds the frames of a clip")
-        if self._observe("video frames", count_frames, 1) < FEWEST_FRAMES:
-            raise NotApplicable("no frames of a video are decoded while a sample is read")
+        if self._observe("frames", count_frames, 1) < FEWEST_FRAMES:
+            raise NotApplicable("no frames are decoded while a sample is read")
         return self._observe("clips", run_clips, CLIP_READS)
 
     def line_of_sizes(self, pair: SizedPair) -> Location | None:
@@ -161,8 +168,7 @@ class Geometry:
         return self._observe(("line of sizes", pair.large, pair.small), partial(trace_sizes, pair=pair))
 
     def _need_tables(self) -> None:
-        samples = [sample.leaves for sample in self._subject.epoch.samples]
-        if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in samples):
+        if not any(any(map(_is_image, leaves)) and _holds_table(leaves) for leaves in self._leaves):
             raise NotApplicable("no sample holds an image with a table of two to six columns, as boxes and points have")
 
     @property
@@ -226,11 +232,20 @@ def _is_image(leaf: LeafRecord) -> bool:
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST_SIDE))
 
 
+def _has_cells(leaf: LeafRecord) -> bool:
+    """Whether a leaf may be an image, or a grid of cells with several values each."""
+    shape = leaf.shape or ()
+    return _is_image(leaf) or (len(shape) > 2 and any(min(pair) >= FEWEST_CELLS for pair in pairwise(shape)))
+
+
 def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
     """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
     numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
     listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
-    tabled = any((leaf.shape or (0,))[-1] in range(2, 7) for leaf in leaves)
+    columns = [(leaf.shape or (0,))[-1] for leaf in leaves if len(leaf.shape or ()) < 3]
+    tabled = any(2 <= (leaf.shape or (0,))[-1] <= 6 for leaf in leaves) or any(
+        2 * FEWEST_POINTS < count <= MOST_COLUMNS for count in columns
+    )
     return tabled or any(f"{path}[{column}]" in numbers for path in listed for column in (0, 2))
 
 
@@ -369,7 +384,8 @@ def trace_boxes(
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     if not any(reader.read(*table.read).inputs for _ in reader.sources()):
         raise Undecided("no image is replaced while a sample is read")
-    look = line_of_boxes(reader, *table.read, points=table.points)
+    _, *columns = table.path.partition("[:, ")
+    look = line_of_boxes(reader, *table.read, points=table.points, columns="".join(columns))
     return look.location if look else None
 
 

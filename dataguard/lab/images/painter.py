@@ -38,14 +38,17 @@ def is_image(value: Any) -> bool:
     """Whether this is an image, a mask or a stack of them: height and width, channels first or last."""
     if is_pillow(value):
         return bool(min(value.size) >= SMALLEST_SIDE)
+    return has_axes(value) and (planes_last(value.shape) or min(value.shape[-2:]) >= SMALLEST_SIDE)
+
+
+def has_axes(value: Any) -> bool:
+    """Whether this is an array or tensor of real numbers with two axes or more, and no boxes."""
     if isinstance(value, torch.Tensor):
         plain = value.layout is torch.strided and value.device.type != "meta"
         plain = plain and not (value.is_nested or value.is_quantized or value.is_complex() or _is_boxes(value))
     else:
         plain = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-    if not plain or value.ndim < 2 or 0 in value.shape:
-        return False
-    return planes_last(value.shape) or min(value.shape[-2:]) >= SMALLEST_SIDE
+    return plain and value.ndim > 1 and 0 not in value.shape
 
 
 def planes_last(shape: tuple[int, ...]) -> bool:

@@ -33,7 +33,7 @@ from dataguard.lab.core.leaves import (
     iter_leaves,
 )
 from dataguard.lab.core.records import streamed
-from dataguard.lab.geometry.box_alignment import fits, formats_of, tables_of
+from dataguard.lab.geometry.box_tables import fits, formats_of, tables_of
 from dataguard.lab.images.painter import is_image, planes_last, planes_of, size_of
 from dataguard.lab.labels.declared_labels import ClassNames, class_names_of
 from dataguard.lab.provenance.shown import Sources, find_sources

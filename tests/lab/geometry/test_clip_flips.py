@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from dataguard.checks.geometry.alignment import are_drawn_apart
-from dataguard.lab.geometry.clip_flips import Flips, may_be_clip, run_clips
+from dataguard.lab.geometry.clip_flips import Flips, run_clips
+from dataguard.lab.images.clips import may_be_clip
 from dataguard.lab.process.isolation import isolated
 
 Augment = Callable[[list[np.ndarray]], list[np.ndarray]]

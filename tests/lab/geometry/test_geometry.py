@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.geometry.alignment import mask_values_of
-from dataguard.lab.geometry.box_alignment import BoxFormat, fits, formats_of, tables_of
+from dataguard.lab.geometry.box_tables import BoxFormat, fits, formats_of, tables_of
 from dataguard.lab.geometry.charted_reader import ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,

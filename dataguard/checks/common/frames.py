@@ -1,0 +1,42 @@
+"""What the names of files say about frames and slices. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dataguard.lab.provenance.frame_runs import FrameRun
+
+COUNTING = frozenset({"f", "fr", "frame", "sl", "slice", "step", "t", "time", "timestep", "z"})
+"""Words before a number that counts time or depth, also in the plural, so that positions have a meaning."""
+HOLDING = COUNTING | {"clip", "scan", "sequence", "video", "volume"}
+"""Words in the names of folders whose files are numbered in time or depth."""
+NEUTRAL = frozenset({"", "im", "image", "img"})
+"""What stands before a number that may count anything: the folders around it say more."""
+SLICES = (".dcm", ".ima")
+"""Suffixes of files that hold a slice."""
+
+
+def counts_time(run: FrameRun) -> bool:
+    """Whether the names of these files say that their number counts time or depth."""
+    above = {word.rstrip("s") for word in run.above}
+    slices = run.files[0].lower().endswith(SLICES)
+    return run.word.rstrip("s") in COUNTING or (
+        run.single and run.word in NEUTRAL and (slices or bool(above & HOLDING))
+    )
+
+
+def is_monotonic(values: Sequence[float]) -> bool:
+    """Whether numbers ascend or descend throughout."""
+    steps = [other - one for one, other in pairwise(values)]
+    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
+
+
+def are_clips(runs: Sequence[FrameRun], fewest: int) -> bool:
+    """Whether these files are frames of clips: their numbers have one step, and count time or are part of a folder."""
+    long = [run for run in runs if len(run.files) >= fewest]
+    steady = all(len({other - one for one, other in pairwise(run.numbers)}) == 1 for run in long)
+    inside = all(run.single for run in long) and any(min(run.text) > 0 for run in long)
+    return bool(long) and steady and (inside or all(map(counts_time, long)))
