@@ -7,6 +7,7 @@ from typing import Any
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SubsetRandomSampler
 
 from sample_datasets._parts import Pictures
+from sample_datasets.dg204_lost_samples import OwnLoader, Table
 
 
 def bad() -> dict[str, DataLoader[Any]]:
@@ -22,6 +23,11 @@ def bad_test() -> dict[str, DataLoader[Any]]:
 def bad_shuffled() -> dict[str, DataLoader[Any]]:
     """Three others are left out in each validation, so that its metric varies."""
     return {"val": DataLoader(Pictures(27), batch_size=4, drop_last=True, shuffle=True, num_workers=2)}
+
+
+def bad_own_loader() -> dict[str, OwnLoader]:
+    """A loader of its own class counts whole batches of 35: fifteen of 120 rows are never evaluated."""
+    return {"val": OwnLoader(Table(), size=35, taken=35, batches=3)}
 
 
 def good() -> dict[str, DataLoader[Any]]:
@@ -57,3 +63,18 @@ def good_ranks(rank: int = 0, world_size: int = 1) -> dict[str, DataLoader[Any]]
     pictures = Pictures(32)
     sampler: DistributedSampler[Any] = DistributedSampler(pictures, world_size, rank, shuffle=False)
     return {"val": DataLoader(pictures, batch_size=4, sampler=sampler, drop_last=True, num_workers=2)}
+
+
+def good_own_loader() -> dict[str, OwnLoader]:
+    """The last batch of a loader of its own class has fifteen rows."""
+    return {"val": OwnLoader(Table(), size=35, taken=35)}
+
+
+def good_own_few_batches() -> dict[str, OwnLoader]:
+    """A quick validation reads two of three whole batches."""
+    return {"val": OwnLoader(Table(), size=35, taken=35, batches=2)}
+
+
+def good_own_training() -> dict[str, OwnLoader]:
+    """Training drops other rows in each epoch."""
+    return {"train": OwnLoader(Table(), size=35, taken=35, batches=3)}

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
-from inspect import isfunction, isgenerator, signature
+from inspect import Parameter, getattr_static, isfunction, isgenerator, signature
 from types import CodeType, GeneratorType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,6 +30,8 @@ _STAGES = ("train", "val", "test", "predict")
 _CONTAINERS = frozenset({"builtins", "collections", "array", "numpy", "pandas", "torch"})
 """Packages whose types with `__len__` and `__getitem__` are containers of data, not datasets."""
 
+_OFFERS_LOADER = re.compile(r"(?:get_|make_|build_|create_)?([a-z]+_(?:data_?)?loader)")
+"""Names of properties and methods that return a loader, if the word is a role."""
 _LONGEST_STEP = 200
 """A step of more characters is shortened: reports repeat the names of loaders."""
 _MOST_ENTRIES = 1000
@@ -169,19 +172,48 @@ def _walk(product: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield from [] if loader is None else [(path, loader)]
     elif _is_map_dataset(product) or is_own_loader(product):
         yield path, product
-    else:  # a plain object, whose attributes are named like the keys of a dict
-        yield from (((*path, str(steps[0]), *steps[1:]), loader) for steps, loader in _loaders_in(product))
+    else:
+        found = list(_attributes_of(product)) or (() if path else _offered_by(product))
+        yield from (((*path, *steps), loader) for steps, loader in found)
+
+
+def _attributes_of(holder: Any) -> Iterator[tuple[Path, Any]]:
+    """The loaders in the attributes of a plain object, which are named like the keys of a dict."""
+    yield from (((str(steps[0]), *steps[1:]), loader) for steps, loader in _loaders_in(holder))
+    for name, value in getattr(holder, "__dict__", {}).items():
+        inside = [((name, step), item) for step, item in _items(value)] if _is_collection(value) else [((name,), value)]
+        yield from ((steps, item) for steps, item in inside if is_own_loader(item))
+
+
+def _offered_by(holder: Any) -> Iterator[tuple[Path, Any]]:
+    """What properties, and methods without arguments, return whose names are those of loaders: `get_train_loader`."""
+    matches = [match for match in map(_OFFERS_LOADER.fullmatch, dir(type(holder))) if match and spelled_role(match[1])]
+    for match in sorted(matches, key=lambda one: _STAGES.index(spelled_role(one[1]) or "")):
+        if isinstance(getattr_static(type(holder), match[0]), property):
+            yield from _walk(getattr(holder, match[0]), (match[1],))
+        elif callable(make := getattr(holder, match[0])) and _needs_nothing(make):
+            yield from _walk(make(), (match[1],))
+
+
+def _needs_nothing(function: Callable[..., Any]) -> bool:
+    """Whether it can be called without arguments."""
+    omitted = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return all(one.default is not one.empty or one.kind in omitted for one in signature(function).parameters.values())
 
 
 def _entries(product: Any) -> list[tuple[Any, Any]] | None:
     """The entries of a collection, by step; None if it is not a collection."""
     if isinstance(product, tuple) and hasattr(product, "_fields"):
         return list(zip(product._fields, product, strict=True))
-    if isinstance(product, Mapping | list | tuple):
+    if _is_collection(product):
         return list(_items(product))
     if dataclasses.is_dataclass(product) and not isinstance(product, type):
         return [(item.name, getattr(product, item.name)) for item in dataclasses.fields(product)]
     return None
+
+
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple)
 
 
 def _items(collection: Any) -> Iterator[tuple[Any, Any]]:
@@ -341,7 +373,7 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
 
 def _made(value: Any) -> tuple[Any, Callable[[], Any] | None]:
     """What an entry of a dict makes, and the function that makes it: one without arguments; else the entry itself."""
-    if not isfunction(value) or any(one.default is one.empty for one in signature(value).parameters.values()):
+    if not isfunction(value) or not _needs_nothing(value):
         return value, None
     made = value()
     return (value, None) if is_product(made) else (made, value)

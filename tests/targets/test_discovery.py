@@ -85,6 +85,23 @@ class Own:
         return (torch.stack([torch.tensor(self.dataset[place + step]) for step in (0, 1)]) for place in range(0, 10, 2))
 
 
+class Offers:
+    """Makes a loader where a property, or a method without arguments, is read; others need more."""
+
+    @property
+    def train_loader(self) -> Any:
+        return loader()
+
+    def get_val_dataloader(self, shuffle: bool = False) -> Any:
+        return loader()
+
+    def test_loader(self, split: str) -> Any:
+        raise AssertionError(split)
+
+    def reset_loader(self) -> Any:
+        raise AssertionError
+
+
 class Vocabulary(Plain):
     """Has a length and an index, and is still no dataset when a loader stands beside it."""
 
@@ -146,6 +163,16 @@ PRODUCTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "own loader beside others": (lambda: {"source": loader(), "target": Own(Plain())}, ["source", "target"]),
     "own loader in a pair": (lambda: (loader(), Own(Ten())), ["train", "val"]),
     "own loader and datasets": (lambda: {"train": Own(Ten()), "data": Ten()}, ["train"]),
+    "own loaders of an object": (
+        lambda: types.SimpleNamespace(train=Own(Ten()), rest=[Own(Ten()), Own(Ten())]),
+        ["train", "rest.0", "rest.1"],
+    ),
+    "own loader and loader of an object": (
+        lambda: types.SimpleNamespace(val=Own(Ten()), train=loader()),
+        ["train", "val"],
+    ),
+    "properties and methods": (Offers, ["train_loader", "val_dataloader"]),
+    "loader beside what offers others": (lambda: (loader(), Offers()), ["make"]),
     "loader and sampler": (lambda: (loader(), DistributedSampler(Ten(), 2, 0)), ["make"]),
     "adapter": (lambda: Adapter(loader()), ["make"]),
     "dict of adapters": (lambda: {"train": Adapter(loader())}, ["train"]),

@@ -72,7 +72,9 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
             yield finding
         else:
             open_ends += _open(lab, seen, other.facts.name)
-            notes += [f"compared with {other.facts.name} by {seen.complete}"] if seen.complete else []
+            notes += (
+                [f"compared with all {seen.others:,} of {other.facts.name} by {seen.complete}"] if seen.complete else []
+            )
             notes += [_near_duplicates(seen.near_duplicates, other.facts.name)] if seen.near_duplicates else []
     if open_ends:
         raise Undecided("; ".join([*open_ends, *notes]))

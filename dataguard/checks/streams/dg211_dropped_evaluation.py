@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.rewrites import rewritten, uncut
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.core.model import (
+    Coverage,
+    Finding,
+    Judgement,
+    Location,
+    NotApplicable,
+    NotTested,
+    Severity,
+    Undecided,
+)
 from dataguard.machine.units import counted
 from dataguard.settings.parsers import EVALUATION
 
@@ -20,12 +29,15 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
 
     Symptom: no error; a metric leaves out a few samples, and changes with the batch size. Where samples are sorted by
         class, the last class suffers; where they are shuffled, the metric differs from one evaluation to the next.
-    Cause: `drop_last=True`, which suits training, is set for all loaders.
+    Cause: `drop_last=True`, which suits training, is set for all loaders; a loader of the project's own class counts
+        whole batches only.
     Fix: `drop_last=False` for validation and test loaders.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
     facts = lab.facts
     facts.need_role(*EVALUATION, otherwise="training may drop a few samples of each epoch")
+    if facts.own:
+        return (yield from _own(lab))
     lab.need_map("a stream has no indices that could be missing")
     if not facts.drop_last or not facts.length or not facts.batch_size:
         raise NotApplicable("drop_last is off: incomplete batches are kept")
@@ -48,3 +60,22 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
             at=at,
         )
     return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+
+
+def _own(lab: Lab) -> Judgement:
+    """A finding if a loader of the project's own class reads all of its dataset but the last, incomplete batch."""
+    own = lab.streams.own_reads
+    if own is None:
+        raise NotTested("the loader reads its dataset elsewhere, or requests no sample of it by index")
+    if not own.whole:
+        raise Undecided("reading all of the dataset twice takes too long")
+    rest, batches = own.length % max(own.size, 1), own.length // max(own.size, 1)
+    is_rest = not own.repeats and {len(epoch) for epoch in own.unread} == {rest} != {0}
+    if is_rest and own.batches in (None, batches):
+        left_out = f"{counted(rest, 'samples')} of {own.length:,}"
+        yield Finding(
+            message=f"the loader reads whole batches only, which leaves {left_out} out of every evaluation",
+            evidence={"indices": list(own.unread[0][:8]), "samples in a batch": own.size, "epochs": len(own.unread)},
+            at=Location(*own.at) if own.at else lab.dataset.location,
+        )
+    return Coverage({"samples": own.length, "epochs": len(own.unread)})

@@ -25,7 +25,8 @@ from dataguard.lab.core.records import Index, key_of, plain_index
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.splits.sample_pairs import PAIR_DRAWS, Thumbnails, content_of, thumbnails_of
+from dataguard.lab.splits.sample_pairs import PAIR_DRAWS, Thumbnails, thumbnails_of
+from dataguard.lab.splits.stored_contents import content_of
 from dataguard.lab.splits.tables import Table, find_tables
 from dataguard.lab.spy.sample_ledger import FEWEST_HASHED_BYTES, hashes_of_rows
 from dataguard.process.originals import os

@@ -33,9 +33,10 @@ from dataguard.lab.provenance.reads_seen import ReadLog, merged
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import Read
 from dataguard.lab.rows.rows_changed import values_of
+from dataguard.lab.splits.stored_contents import StoredContents
 from dataguard.lab.spy.sample_ledger import FEWEST_TOKENS, bytes_of, is_rich, largest_of, shingles_of
 from dataguard.lab.subject import Subject
-from dataguard.process.originals import os, time
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 PAIR_DRAWS = (0, 1, 2, 3)
@@ -173,6 +174,7 @@ def _common(found: Collection[Content]) -> Content:
 def read_contents(build: Callable[[], Loader], folder: Path, indices: Sequence[Index]) -> Mapping[Index, Content]:
     """Read samples in some generator states, and once with recorded transforms."""
     reader, log = Reader(build(), folder), ReadLog()
+    stored = StoredContents(reader.dataset)
     contents: dict[Index, set[bytes]] = {index: set() for index in indices}
     reads: dict[Index, Mapping[str, str]] = {}
     digests: dict[Index, frozenset[Digests]] = {}
@@ -183,7 +185,7 @@ def read_contents(build: Callable[[], Loader], folder: Path, indices: Sequence[I
                 samples.append(_read(reader, index, draw))
             states.append(frozenset(merged(log.reads)))
         steady = frozenset.intersection(*(states if all(states) else states[:1]))  # a cached sample reads nothing
-        reads[index] = {name: read.source for read in steady for name in names_of(read)}
+        reads[index] = {name: read.source for read in steady for name in names_of(read, stored)}
         digests[index] = frozenset(_digests(sample) for sample in samples if sample is not None)
         arrays = [largest_of(leaf for _, leaf in iter_leaves(sample)) for sample in samples]
         contents[index] = {digest_of(found) for found in arrays if found is not None and is_rich(found)}
@@ -201,25 +203,11 @@ def unit_of(read: Read) -> str:
     return f"{read.name}{rows}{read.part}"
 
 
-def names_of(read: Read) -> Iterator[str]:
-    """What identifies a read: its source and rows; and the content of a whole file, which may be a copy of another."""
+def names_of(read: Read, stored: StoredContents) -> Iterator[str]:
+    """What identifies a read: its source and rows; and the content that is stored there, which may be a copy."""
     yield unit_of(read)
-    if read.file == read.source and not read.rows:
-        with contextlib.suppress(OSError):
-            yield f"content {content_of(Path(read.source))}"
-
-
-END_BYTES = 4096
-"""Bytes at either end of a file that stand for its content, beside its size: a page, which one read brings in."""
-
-
-def content_of(path: Path) -> int:
-    """A number for the size of a file, its first and its last bytes."""
-    with path.open("rb") as file:
-        head = file.read(END_BYTES)
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(len(head), size - END_BYTES))
-        return xxh3_64_intdigest(b"%d\0%b\0%b" % (size, head, file.read()))
+    if read.file is not None and (content := stored.of(unit_of(read))) is not None:
+        yield f"content {content}"
 
 
 @contextlib.contextmanager

@@ -29,7 +29,8 @@ from dataguard.lab.rows.origins import Read, RowOrigins, SampleReads
 from dataguard.lab.rows.row_changes import Entry, Store
 from dataguard.lab.rows.stores import held_stores
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT_SHARE, NAMES, ColumnFinder, Columns
-from dataguard.lab.splits.sample_pairs import content_of, digest_of, inputs_of_transforms, unit_of
+from dataguard.lab.splits.sample_pairs import digest_of, inputs_of_transforms, unit_of
+from dataguard.lab.splits.stored_contents import StoredContents, Unit, hashed
 from dataguard.lab.spy.sample_ledger import hash_of, is_rich
 from dataguard.process.originals import os
 from dataguard.targets.variants import Loader
@@ -58,8 +59,6 @@ MOST_NAMES = 500_000
 _ROWS = re.compile(r"::.*|(\[(:, )+\*\])?\[[\d,]+\].*", re.DOTALL)
 """What follows the path of a file in a unit."""
 
-Unit = str
-"""What a sample was read from, as text: a source and its rows."""
 Kinds = Mapping[str, tuple[Unit, ...]]
 """The units of one sample by kind, such as `.png files`, in the order in which they are read."""
 
@@ -91,11 +90,13 @@ def find_sources(
     every: bool,
     shared_memory: bool,
     most_files: int,
+    seconds: float,
 ) -> SampleSources:
     """What all samples are read from, as those that were `seen` say; if they do not, all are read if `every` may be.
 
     `rows` are those of arrays in memory on which a few samples depend. Their addresses are known to the datasets of
-    another split if they are in the same process: `shared_memory`. The content of up to `most_files` is compared, too.
+    another split if they are in the same process: `shared_memory`. The content of up to `most_files` is compared, too,
+    and that of more if it is read in so many seconds.
     """
     names = _names_of(loader.dataset, indices)
     found = _spelled(seen, indices, names)
@@ -115,13 +116,14 @@ def find_sources(
         for index, own in zip(indices, listed, strict=True):
             files[index] = (*files.get(index, ()), *own)
     numbers = {
-        f"{CONTENT if kind == _SAMPLES else SOURCE} {kind}": array("Q", map(_hashed, listed))
+        f"{CONTENT if kind == _SAMPLES else SOURCE} {kind}": array("Q", map(hashed, listed))
         for kind, listed in found.items()
     }
+    stored = StoredContents(loader.dataset)
     numbers |= {
         f"{CONTENT} the {kind}": contents
-        for kind, listed in found.items()
-        if sum(map(len, listed)) <= most_files and (contents := _contents(listed))
+        for kind, listed in _with_paths(found).items()
+        if (contents := stored.of_samples(listed, most_files, seconds))
     }
     return SampleSources(indices, {**numbers, **held}, rich, files)
 
@@ -141,18 +143,6 @@ def _period(sources: Sequence[object]) -> int | None:
     period = len(set(sources))
     passes, rest = divmod(len(sources), max(period, 1))
     return period if passes > 1 and not rest and list(sources) == [*sources[:period]] * passes else None
-
-
-def _contents(listed: Sequence[Sequence[Unit]]) -> array[int] | None:
-    """The content of the files of each sample; None if these are no whole files."""
-    try:
-        return array("Q", [_hashed([str(content_of(Path(unit))) for unit in units]) for units in listed])
-    except OSError:
-        return None
-
-
-def _hashed(units: Sequence[Unit]) -> int:
-    return xxh3_64_intdigest("\0".join(units).encode("utf-8", "surrogatepass"))
 
 
 def kind_of(read: Read) -> str:

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from dataguard.core.incident import LoaderFailed
@@ -74,6 +75,9 @@ FEW_FILES = 2000
 """How many files are read unless every sample is requested: a limit of time, as each takes two reads from a disk."""
 IMAGE_SHARE = 0.02
 """The share of the budget for reading the images of each split: 1.2 s of the default 60."""
+STORED_SHARE = 0.05
+"""The share of the budget for reading what is stored for all samples of a split, beyond `FEW_FILES`: 3 s of the default
+60, in which some 100,000 files or entries of a database are read."""
 COMPARED_PAIRS = 4
 """How many pairs of each match are read again: one that holds is evidence, and the others show how usual it is."""
 FEW_PARTED = 1
@@ -189,13 +193,18 @@ class Splits:
         seconds = count * subject.epoch.seconds_per_sample
         seen = () if every and seconds < SHORT_SECONDS else _known(lambda: provenance.reads) or ()
         rows = _known(lambda: provenance.rows)
-        build, shared, most = subject.build, subject.has_checkpoint, self._most_files
-        return subject.observe(
-            "sources",
-            lambda folder: find_sources(
-                build(), folder, contents.indices, seen, rows, every=every, shared_memory=shared, most_files=most
-            ),
+        find = partial(
+            find_sources,
+            indices=contents.indices,
+            seen=seen,
+            rows=rows,
+            every=every,
+            shared_memory=subject.has_checkpoint,
+            most_files=self._most_files,
+            seconds=subject.settings.budget * STORED_SHARE,
         )
+        build = subject.build
+        return subject.observe("sources", lambda folder: find(build(), folder))
 
     @property
     def tables(self) -> tuple[Table, ...]:
