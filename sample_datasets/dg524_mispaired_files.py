@@ -1,4 +1,4 @@
-"""DG524 mispaired-files: the image of one sample with the mask of another one."""
+"""DG524 mispaired-files: the image of one sample with the mask, or the row of a table, of another one."""
 
 from __future__ import annotations
 
@@ -126,6 +126,37 @@ def bad_annotations() -> DataLoader[Any]:
     return loader(sorted(root.glob("*.jpg"), key=by_number), sorted(root.glob("*.json")), pixels, boxes)  # culprit
 
 
+def driving() -> tuple[Path, list[tuple[str, str]]]:
+    """A folder of images, and rows of a log, not in the order of their names: one for each image, two without angle."""
+    names = [f"{number:03}.png" for number in NUMBERS]
+    root = folder("driving", names)
+    log = root / "log.csv"
+    if not log.exists():
+        rows = [(names[n * 7 % COUNT], "" if n in (3, 9) else f"{n * 11 % 50 / 10 - 2.5:.2f}") for n in range(COUNT)]
+        log.write_text("".join(f"{name},{angle}\n" for name, angle in rows))
+    with log.open(newline="") as file:
+        return root, [(name, angle) for name, angle in csv.reader(file)]
+
+
+def angle_of(text: str) -> Tensor:
+    """The angle of a row."""
+    return torch.tensor(float(text))
+
+
+def bad_table_order() -> DataLoader[Any]:
+    """Images in the order of their names, and angles in that of the rows."""
+    root, rows = driving()
+    named = sorted(root / name for name, angle in rows if angle)  # culprit
+    return loader(named, [angle for _, angle in rows if angle], pixels, angle_of)  # culprit
+
+
+def bad_dropped_rows() -> DataLoader[Any]:
+    """Rows without an angle are left out of the angles, and not of the images: what follows is shifted."""
+    root, rows = driving()
+    angles = [angle for _, angle in rows if angle]  # culprit
+    return loader([root / name for name, _ in rows], angles, pixels, angle_of)  # culprit
+
+
 class Member:
     """A member of an archive that is opened when it is read."""
 
@@ -178,6 +209,20 @@ def good_unpaired() -> DataLoader[Any]:
     horses = folder("unpaired/trainA", [f"n02381460_{number * 37 % 90}.jpg" for number in NUMBERS])
     zebras = folder("unpaired/trainB", [f"n02391049_{number * 53 % 90}.jpg" for number in NUMBERS])
     return loader(sorted(horses.glob("*")), sorted(zebras.glob("*")), pixels, pixels)
+
+
+def good_table_by_name() -> DataLoader[Any]:
+    """Images are sorted, and the angle of each is looked up by its name."""
+    root, rows = driving()
+    angles = {name: angle for name, angle in rows if angle}
+    return loader([root / name for name in sorted(angles)], [angles[name] for name in sorted(angles)], pixels, angle_of)
+
+
+def good_next_angle() -> DataLoader[Any]:
+    """The angle in the next row is to be predicted."""
+    root, rows = driving()
+    known = [row for row in rows if row[1]]
+    return loader([root / name for name, _ in known[:-1]], [angle for _, angle in known[1:]], pixels, angle_of)
 
 
 class Negatives(Pairs):

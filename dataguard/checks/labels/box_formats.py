@@ -295,8 +295,20 @@ def _direction(box: Box, layout: str, axis: int) -> int:
 
 
 def _are_ordered(boxes: Sequence[Box]) -> bool:
-    """Whether no second corner is before the first, and most are behind it, in so many boxes that all are corners."""
-    numbers = [box.numbers for box in boxes if not box.is_normalized]
-    ordered = all(third >= x and fourth >= y for x, y, third, fourth in numbers)
-    area = sum(third > x and fourth > y for x, y, third, fourth in numbers)
-    return ordered and len(numbers) >= FEWEST_ORDERED and area >= FEWEST_SEEN * len(boxes)
+    """Whether no second corner is before the first, in so many boxes that all are corners.
+
+    Most are behind it, or the others lie on a border of their image, to which they were clipped.
+    """
+    pixels = [box for box in boxes if not box.is_normalized]
+    ordered = all(third >= x and fourth >= y for x, y, third, fourth in (box.numbers for box in pixels))
+    flat = [box for box in pixels if box.fault("xyxy") == NO_AREA]
+    lines = sum(len(set(box.numbers)) > 1 for box in flat)
+    clipped = 2 * lines > len(flat) and all(map(_is_at_border, flat)) and len(pixels) - len(flat) >= FEWEST_ORDERED
+    most = len(pixels) - len(flat) >= FEWEST_SEEN * len(boxes)
+    return ordered and len(pixels) >= FEWEST_ORDERED and (most or clipped)
+
+
+def _is_at_border(box: Box) -> bool:
+    """Whether a box without area lies on a border of its image."""
+    left, top, right, bottom = box.numbers
+    return (left == right and left in (0, box.width)) or (top == bottom and top in (0, box.height))

@@ -1,21 +1,28 @@
-"""DG524: files of one sample that belong to different ones."""
+"""DG524: files of one sample, or a file and its row of a table, that belong to different ones."""
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.paths import shortened
 from dataguard.checks.common.rewrites import rewritten, sorted_alike
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dataguard.lab.lab import Lab
+    from dataguard.lab.provenance.named_records import NamedRecords
     from dataguard.lab.provenance.paired_files import PairedRoles
 
 FEWEST_WRONG = 2
 """One sample may have a partner of its own for a reason, such as a link to the file of another one."""
+FEWEST_SHIFTED = 2
+"""Samples on either side of a missing row: a single one may be the last of an episode, which nothing follows."""
 RIGHT_SHARE = 1 / 3
 """The share of right pairs that shows that files are meant to be paired by name. Of 24 at random, one is."""
 MOST_SAMPLES = 1.2
@@ -24,19 +31,31 @@ MOST_SAMPLES = 1.2
 
 @check("DG524", "mispaired-files", Severity.ERROR, since="2026.4")
 def dg524_mispaired_files(lab: Lab) -> Judgement:
-    """Files of one sample, such as an image and its mask, belong to different ones by their names.
+    """Files of one sample, or a file and its row of a table, belong to different ones by their names.
 
     Symptom: the model learns a blurred average, or nothing, although each file is right and no error is raised.
-    Cause: two listings are zipped that are in different orders, such as `glob` without `sorted`, or one sorted as text
-        and one by number; or one has a file more, and all that follow are shifted.
+    Cause: two listings are zipped that are in different orders, such as `glob` without `sorted`, one sorted as text
+        and one by number, or files in the order of their names and rows of a table in another one; or one has an entry
+        more, such as an image without a label, and all that follow are shifted.
     Fix: derive the name of the partner from the name of the first file (`mask_folder / f"{image.stem}.png"`), and let
-        it raise if there is none.
+        it raise if there is none. Open the file that the row of a table names, or look the row up by that name.
     Links: https://docs.python.org/3/library/functions.html#zip
     """
-    found = lab.provenance.paired_roles
-    if not found:
-        raise NotApplicable("no files of one sample have names that correspond")
+    found, records = lab.provenance.paired_roles, lab.provenance.named_records
+    if not found and not records:
+        raise NotApplicable("no files of one sample have names that correspond, and no row of a table names one")
     notes = []
+    for table in records:
+        if len(table.wrong) < FEWEST_WRONG:
+            continue
+        if _is_next(table.places):
+            row = table.wrong[0]
+            notes.append(
+                f"dataset[{row.index!r}] has the contents of a later or earlier row of {_last_name(table.table)}"
+            )
+            continue
+        yield _other_record(lab, table)
+        return Coverage({"samples": table.samples})
     for roles in found:
         wrong = [pair for pair in roles.wrong if pair.partner]
         if len(wrong) < FEWEST_WRONG or _is_one_to_many(lab, roles):
@@ -64,8 +83,41 @@ def dg524_mispaired_files(lab: Lab) -> Judgement:
             ambiguous=not _is_meant(roles, len(wrong)),
         )
         break
+    samples = max([roles.samples for roles in found] + [table.samples for table in records])
     return Coverage(
-        {"samples": max(roles.samples for roles in found), "pairs of roles": len(found)}, "; ".join(notes) or None
+        without_empty({"samples": samples, "pairs of roles": len(found), "tables": len(records)}),
+        "; ".join(notes) or None,
+    )
+
+
+def _is_next(places: Sequence[tuple[int, int]]) -> bool:
+    """Whether samples have the contents of a row that follows that of their file, as what is to be predicted does.
+
+    The rows of both are in one order then. So they are where a row is missing in one of two listings; but from there on
+    all that follow are shifted.
+    """
+    ordered = sorted(places)
+    if any(one[1] >= other[1] for one, other in pairwise(ordered)):
+        return False
+    steps = [other - own for own, other in ordered]
+    shifted = steps in (sorted(steps), sorted(steps, reverse=True))
+    return not shifted or sum(count >= FEWEST_SHIFTED for count in Counter(steps).values()) < 2
+
+
+def _other_record(lab: Lab, table: NamedRecords) -> Finding:
+    """The finding of samples that have what a table says of other files."""
+    first, name = table.wrong[0], _last_name(table.table)
+    return Finding(
+        message=f"dataset[{first.index!r}] is read from {_last_name(first.file)}, and has what {name} says of "
+        f"{_last_name(first.other_file)}: {len(table.wrong)} of {table.samples} samples have the row of another file",
+        evidence={
+            "fix here": "open the file that the row names, or look the row up by the name of the file",
+            "table": table.table,
+            "rows": {f"dataset[{one.index!r}]": f"{one.other}, and not {one.row}" for one in table.wrong[:8]},
+            "confirmed by": f"other contents in these rows of a copy of {name}: the samples follow them",
+        },
+        at=lab.dataset.location,
+        repro=lab.repro.samples(first.index),
     )
 
 
@@ -87,6 +139,10 @@ def _is_meant(roles: PairedRoles, wrong: int) -> bool:
     Unrelated files may count from 1 on as well; they are not paired by name in part, nor in two orders of the names.
     """
     return not roles.numbered or roles.sorted or wrong < (1 - RIGHT_SHARE) * roles.samples
+
+
+def _last_name(path: str) -> str:
+    return PurePosixPath(path).name
 
 
 def _last(roles: PairedRoles, role: int) -> str:

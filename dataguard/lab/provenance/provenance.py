@@ -18,6 +18,8 @@ from dataguard.lab.decoding.file_substitution import decoded
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
 from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
+from dataguard.lab.provenance.named_records import FACTORY_CALLS as TABLE_CALLS
+from dataguard.lab.provenance.named_records import NamedRecords, find_named_records
 from dataguard.lab.provenance.own_order import find_own_order
 from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
@@ -51,6 +53,8 @@ ORDER_SAMPLES = 6
 """Samples whose sources say whether the dataset orders them itself: 6 are in order by odds of 1 in 360."""
 REFIT_SHARE = 0.1
 """The share of the budget that the calls of the factory may take to see what a scaler was fitted on."""
+TABLE_SHARE = 0.2
+"""The same to see which row of a table a sample has."""
 
 
 T = TypeVar("T")
@@ -81,6 +85,21 @@ class Provenance:
     def paired_roles(self) -> tuple[PairedRoles, ...]:
         """The files of the same samples whose names correspond to those of other files, such as images and masks."""
         return self._files.paired
+
+    @property
+    def named_records(self) -> tuple[NamedRecords, ...]:
+        """What the same samples have of the rows of tables that name their files.
+
+        The factory is called again a dozen times, if that takes little of the budget.
+        """
+        subject = self._subject
+        files = {sample.index: sample.files for sample in self.reads if sample.files and not sample.varying}
+        seconds = subject.settings.budget * TABLE_SHARE
+        if not files or not subject.is_called or subject.factory_seconds * TABLE_CALLS > seconds:
+            return ()
+        return subject.observe(
+            "named records", lambda folder: find_named_records(subject.rebuild, folder, files, seconds)
+        )
 
     @property
     def frame_runs(self) -> tuple[FrameRun, ...]:

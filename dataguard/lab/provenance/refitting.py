@@ -45,6 +45,8 @@ COMPARED_SAMPLES = 24
 values that number them, a quarter of the changed rows may be training rows: 1 in 1000 sets of 24 samples shows none."""
 LINE_TOLERANCE = 1e-3
 """How far from that line a value may lie, relative to their deviation: what float32 and 8-bit pixels round."""
+FEWEST_FILLED = 3
+"""Cells of a column that hold the value of a filled gap: so many rows do not agree by chance."""
 RULE_SAMPLES = 3
 """Samples of each split from which it is learned which rows an index reads."""
 FEWEST_ROWS = 24
@@ -104,8 +106,9 @@ def find_refit(
         return unknown("the factory writes files, or fails on changed values")
     after = read(train, folder, compared)
     leaves = _changed_leaves(base, after)
-    if leaves and not any(_is_rescaled(base, after, path) for path in leaves):
-        return unknown("training samples change with evaluation rows, and not as a scaler changes them")
+    filled = any(_is_filled(base, after, path) for path in leaves)
+    if leaves and not filled and not any(_is_rescaled(base, after, path) for path in leaves):
+        return unknown("training samples change with evaluation rows, and not as a scaler or a filled gap does")
     source = (
         min(read.source for read in own)
         if own
@@ -114,7 +117,7 @@ def find_refit(
     changed = [index for index in compared if _changed_leaves({index: base[index]}, after)]
     count = len(own) or sum(map(len, {loaded.tables[number]: one for number, one in rows.items()}.values()))
     files = sum(not read.rows for read in own)
-    return Refit(source, count, files, len(changed), len(compared), next(iter(changed), None), leaves)
+    return Refit(source, count, files, len(changed), len(compared), next(iter(changed), None), leaves, filled=filled)
 
 
 Samples = dict[Index, Values]
@@ -167,6 +170,23 @@ def _is_rescaled(base: Samples, after: Samples, path: str) -> bool:
     slope = (centred * moved).sum(0) / (centred**2).sum(0)
     off = np.abs(moved - slope * centred).max(0) / np.maximum(np.abs(moved).max(0), 1e-12)
     return bool(np.mean(off < LINE_TOLERANCE) > MOST_POSITIONS)
+
+
+def _is_filled(base: Samples, after: Samples, path: str) -> bool:
+    """Whether one value of a column became another one wherever it stood, as what fills gaps does, and nothing else."""
+    pairs = [(leaves[path], after[index].get(path)) for index, leaves in base.items() if path in leaves]
+    if len({value.shape for pair in pairs for value in pair if value is not None}) != 1 or not pairs[0][0].ndim:
+        return False
+    one, two = (np.array([pair[side] for pair in pairs]).reshape(-1, pairs[0][0].shape[-1]) for side in (0, 1))
+    most = 0
+    for own, other in zip(one.T, two.T, strict=True):
+        changed = own != other
+        if not changed.any():
+            continue
+        if len(set(own[changed])) > 1 or len(set(other[changed])) > 1 or (own[~changed] == own[changed][0]).any():
+            return False
+        most = max(most, int(changed.sum()))
+    return FEWEST_FILLED <= most < len(one)
 
 
 def _changed(value: Any, rows: np.ndarray | None, read: Read, own: frozenset[Read]) -> Any:

@@ -173,8 +173,8 @@ class Refit:
     """How many training samples changed, `of` how many, when `rows` of a source that only evaluation uses did.
 
     They were changed before the factory ran. `files` is how many there are, if these are whole files. `leaves` are the
-    leaves that changed, of the sample with this `index` among others. Nothing was compared if `of` is 0: the `reason`
-    says why.
+    leaves that changed, of the sample with this `index` among others; `filled`: where gaps are. Nothing was compared if
+    `of` is 0: the `reason` says why.
     """
 
     source: str = ""
@@ -185,6 +185,7 @@ class Refit:
     index: Index = None
     leaves: tuple[str, ...] = ()
     reason: str = ""
+    filled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

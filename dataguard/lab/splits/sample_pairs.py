@@ -337,9 +337,9 @@ def _pairs(one: Thumbnails, two: Thumbnails) -> Iterator[tuple[str, str]]:
         yield from (pair for pair in named if pair[0] != pair[1])
 
 
-TOKEN_WINDOWS, ALL_WINDOWS = 256, 20_000
-"""How many samples of each split are read, and how many if every sample is requested: limits of time and memory. Of 256
-windows of each, a text that is shared in whole is seen if they cover a good part of it."""
+TOKEN_WINDOWS, QUICK_WINDOWS, ALL_WINDOWS = 256, 4096, 20_000
+"""How many samples of each split are read, how many if that takes little, and how many if every sample is requested:
+limits of time and memory. A text that is shared in whole is seen if the windows cover a good part of it."""
 FEWEST_SHINGLES, VARIED_SHARE = 64, 0.1
 """The fewest different shingles of a split, and their least share: others are a pattern, and no text, such as one that
 repeats a template in every row."""
@@ -397,7 +397,8 @@ def _is_text(shingles: Shingles) -> bool:
 
 
 def _shingles(subject: Subject) -> Shingles:
-    indices = subject.epoch.asked(ALL_WINDOWS if subject.settings.all else TOKEN_WINDOWS)
+    quick = subject.affordable_reads(min(QUICK_WINDOWS, len(subject.epoch.indices)), TOKEN_WINDOWS)
+    indices = subject.epoch.asked(ALL_WINDOWS if subject.settings.all else quick)
     subject.afford_reads("shingles", len(indices))
     found: Shingles = subject.observe("shingles", lambda folder: _read_token_windows(subject.build, folder, indices))
     return found
