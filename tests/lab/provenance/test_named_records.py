@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,6 +62,11 @@ def test_the_next_row_may_be_what_is_predicted(places: list[tuple[int, int]], is
     assert _is_next(places) is is_next
 
 
+def samples(rows: np.ndarray) -> dict[Any, dict[str, np.ndarray]]:
+    """Each row as the only leaf of a sample."""
+    return {number: {"[0]": row} for number, row in enumerate(rows)}
+
+
 def test_one_value_that_becomes_another_one_fills_gaps() -> None:
     rows = np.random.default_rng(0).normal(size=(12, 3))
     rows[::3, 1] = 0.5
@@ -68,7 +74,7 @@ def test_one_value_that_becomes_another_one_fills_gaps() -> None:
     moved[::3, 1] = 0.7
     some = moved.copy()
     some[0, 1] = 0.5
-    base, after, partly = ({n: {"[0]": row} for n, row in enumerate(each)} for each in (rows, moved, some))
+    base, after, partly, lifted = (samples(each) for each in (rows, moved, some, rows + 1))
     assert _is_filled(base, after, "[0]")
     assert not _is_filled(base, partly, "[0]")
-    assert not _is_filled(base, {n: {"[0]": row + 1} for n, row in enumerate(rows)}, "[0]"), "all moved"
+    assert not _is_filled(base, lifted, "[0]"), "all moved"
