@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.paths import shortened
 from dataguard.checks.common.rewrites import rewritten, sorted_alike
-from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, without_empty
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,10 +84,9 @@ def dg524_mispaired_files(lab: Lab) -> Judgement:
         )
         break
     samples = max([roles.samples for roles in found] + [table.samples for table in records])
-    return Coverage(
-        without_empty({"samples": samples, "pairs of roles": len(found), "tables": len(records)}),
-        "; ".join(notes) or None,
-    )
+    counts = {"pairs of roles": len(found), "tables": len(records)}
+    used = {name: count for name, count in counts.items() if count}
+    return Coverage({"samples": samples, **used}, "; ".join(notes) or None)
 
 
 def _is_next(places: Sequence[tuple[int, int]]) -> bool:

@@ -296,7 +296,7 @@ class _Search:
             number = {row: place for place, row in enumerate(self._texts)}
             places = [(number[self.rows[index]],) * 2 for index in right if self.rows[index] in number]
             if not wrong:
-                return NamedRecords(self.table.path, len(self.rows), (), tuple(places))
+                return NamedRecords(self.table.path, len(self.rows), (), tuple(places)) if places else None
             found = dict.fromkeys(wrong, 0)
             for bit in range(len(others).bit_length()):
                 changed = self._changed(base, [row for place, row in enumerate(others) if place >> bit & 1])

@@ -131,7 +131,9 @@ def find_windows(
         return Windows(None)
     tracer = RowTracer(reader.read, [])
     found: list[Window] = []
-    inputs = inputs_of(paths, target)
+    one, again = (values_of(reader.read(indices[0])) for _ in range(2))
+    unsteady = {path for path, value in one.items() if differs(value, again.get(path)).any()}  # each read changes it
+    inputs = [] if target in unsteady else [path for path in inputs_of(paths, target) if path not in unsteady]
     held = [
         (value, store) for _, value, store in held_values(reader.dataset, axes) if store and not _are_records(value)
     ]
@@ -176,7 +178,7 @@ class _WindowReader:
         low, high = self._outermost(index)
         if not 0 < high - low < MOST_WINDOW:
             return None
-        before, moves = self._moves(index, range(low, high + 1))
+        before, moves, reshaped = self._moves(index, range(low, high + 1))
         if self._target not in moves or not moves[self._target].any():
             return None
         own, exact = _target_rows(moves.pop(self._target), low)
@@ -191,6 +193,10 @@ class _WindowReader:
         changed: Mapping[str, np.ndarray] = {}
         if left or not columns:
             changed = self._tracer.changes(index, self._store, np.arange(first, high + 1), left or None)
+            reshaped |= self._reshaped(index, before, np.arange(first, high + 1), left or None)
+        if self._target in reshaped:  # what the rows hold decides which of them are kept
+            return None
+        rows = {path: own for path, own in rows.items() if path not in reshaped}
         inputs = tuple(self._inputs_of(before, rows, changed, first))
         count, last = len(known), int(known[-1])
         return Window(plain_index(index), self._store.path, self._target, first, last, count, names, exact, inputs)
@@ -243,11 +249,21 @@ class _WindowReader:
                 parts += halves if len(part) > 1 else []
         return None
 
-    def _moves(self, index: Index, window: range) -> tuple[Values, Values]:
-        """The values of the target and the inputs, and by how much each row of the window moves them."""
+    def _reshaped(self, index: Index, before: Values, rows: np.ndarray, columns: Sequence[int] | None) -> set[str]:
+        """The leaves that have another shape if these rows change, so that their positions are other ones."""
+        try:
+            with self._store.changed(rows, columns):
+                after = values_of(self._read(index))
+        except Exception:  # noqa: BLE001 - see `_moves`
+            return set()
+        return {path for path, value in before.items() if path in after and after[path].shape != value.shape}
+
+    def _moves(self, index: Index, window: range) -> tuple[Values, Values, set[str]]:
+        """The values of the target and the inputs, by how much each row moves them, and those that it gives a shape."""
         sample = values_of(self._read(index))
         before = {path: value for path, value in sample.items() if path in (self._target, *self._inputs)}
         moves: dict[str, list[np.ndarray]] = {path: [] for path in before}
+        reshaped = set[str]()
         forbid_writes()
         for row in window:
             with self._store.changed(np.array([row])):
@@ -257,7 +273,8 @@ class _WindowReader:
                     after = before
                 for path, value in before.items():
                     moves[path].append(_moved_by(value, after.get(path)))
-        return before, {path: np.array(each) for path, each in moves.items()}
+                    reshaped |= {path} if path in after and after[path].shape != value.shape else set()
+        return before, {path: np.array(each) for path, each in moves.items()}, reshaped
 
 
 def _moved_by(value: np.ndarray, other: np.ndarray | None) -> np.ndarray:

@@ -114,8 +114,22 @@ def channels_first_too_late(self: Any, index: int) -> Any:
     return self.values[:, index:end], self.values[0, end - 1 : end - 1 + NEXT]
 
 
+def kept(self: Any, index: int) -> Any:
+    """The boxes of four images, of which those in a crop are kept, and their classes."""
+    chosen = [index, index * 7 % 50, index * 11 % 50, index * 13 % 50]
+    boxes = np.concatenate([self.values[one] + [corner % 2, corner // 2, 0] for corner, one in enumerate(chosen)])
+    boxes = boxes[(np.abs(boxes[:, :2] - 1) < 0.6).all(1)]
+    return {"boxes": boxes[:, :2], "labels": boxes[:, 2]}
+
+
+def running(self: Any, index: int) -> Any:
+    """A row, scaled by a mean that each read moves, and a column of it."""
+    self.mean = getattr(self, "mean", 0.0) * 0.9 + self.values[index, :2] * 0.1
+    return self.values[index - 3 : index + 1, :2] - self.mean, self.values[index, 2]
+
+
 LABELLED = np.column_stack([PRICES[:, :2], np.arange(ROWS) * 7 % 3])
-SAMPLES: dict[str, tuple[Callable[[Any, int], Any], np.ndarray, bool]] = {
+SAMPLES: dict[str, tuple[Callable[[Any, int], Any], Any, bool]] = {
     "direction": (direction, PRICES, False),
     "log return": (log_return, PRICES, False),
     "mean": (mean, PRICES, False),
@@ -132,6 +146,8 @@ SAMPLES: dict[str, tuple[Callable[[Any, int], Any], np.ndarray, bool]] = {
     "channels first": (channels_first, PRICES.T, False),
     "channels first, one row": (channels_first_too_late, PRICES.T, True),
     "many channels first": (channels_first_too_late, np.tile(PRICES.T, (8, 1)), True),
+    "kept": (kept, list(np.random.default_rng(6).random((ROWS, 6, 3))), False),
+    "running": (running, PRICES, False),
     "nodes": (nodes, np.random.default_rng(6).random((ROWS, 4, 2), np.float32), False),
 }
 """What makes samples, the rows of which, and whether an input looks ahead."""
