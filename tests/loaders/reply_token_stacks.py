@@ -103,7 +103,7 @@ def preferred(planted: bool = False) -> DataLoader[Any]:
     """Inputs, targets and masks of both answers, by names of sides. Planted: all prompts differ."""
 
     def one(number: int) -> dict[str, Tensor]:
-        sides = {}
+        sides: dict[str, Tensor] = {}
         for side, moved, prompt in (("chosen", 1000, number), ("rejected", 2000, number + planted)):
             asked = [BOS, USER, *words(prompt, 8 + prompt % 4).tolist(), SEP]
             ids = [*asked, *words(number + moved, 8 + number % 9).tolist(), EOS]

@@ -63,7 +63,7 @@ def dg422_unlearned_stop(lab: Lab) -> Judgement:
             "its label is ignored each time",
             evidence=without_empty(
                 {
-                    "fix here": _labelled(read.names, masked=seen.padding),
+                    "fix here": _labelled(read.names, masked=seen.padding and not read.implied),
                     "without a label": seen.hidden,
                     "with a label": seen.learned,
                     "a row": seen.shown,

@@ -327,7 +327,7 @@ one."""
 def reply_end(rows: Sequence[TokenRow], vocabulary: Vocabulary, word: Word) -> ReplyEnd | None:
     """The end of replies, if it has no label; None if replies end in several tokens, or in one that is learned.
 
-    Images that interrupt texts follow spans of labels, too, but end neither rows nor documents.
+    Images that interrupt documents follow spans of labels, too, but end neither rows nor documents.
     """
     causal = [row for row in without_padding(rows, vocabulary.pad) if row.targets is not None]
     spans = [(row, start, after) for row in causal for start, after in _label_spans(row)]

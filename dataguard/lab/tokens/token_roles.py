@@ -495,6 +495,11 @@ def _masks(beside: Mapping[str, Sequence[np.ndarray]], tokens: _Sequence) -> dic
     return roles if both is None else {"loss mask": both} | roles
 
 
+def is_for_loss(path: str, array: np.ndarray) -> bool:
+    """Whether a mask is one of the loss by its name or type; integers without a name may be kinds of sentences."""
+    return _LOSS_MASK.search(key_of(path)) is not None or all(part.dtype.kind in "fb" for part in _parts(array))
+
+
 def _hides_padding(shown: Sequence[np.ndarray], tokens: _Sequence) -> bool:
     """Whether a mask hides only one id, at the starts or ends of rows, or nothing."""
     hidden = [row[~seen] for row, seen in zip(tokens.rows, shown, strict=True)]

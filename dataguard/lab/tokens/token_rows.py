@@ -25,6 +25,7 @@ from dataguard.lab.tokens.token_roles import (
     content_of,
     group_of,
     has_rows,
+    is_for_loss,
     offsets_in,
     roles_of,
     rows_in,
@@ -95,7 +96,8 @@ def rows_of(
     masks, positions = _beside(arrays.get("mask"), tokens), _beside(arrays.get("positions"), tokens)
     every_stored = _labels(arrays.get("labels"), tokens)
     loss_masks = _beside(arrays.get("loss mask"), tokens)
-    is_own_mask = roles.get("loss mask") != roles.get("mask")
+    loss_path, loss_mask = roles.get("loss mask", ""), arrays.get("loss mask")
+    is_own_mask = loss_mask is not None and loss_path != roles.get("mask") and is_for_loss(loss_path, loss_mask)
     negatives = _labels(arrays.get("negatives"), tokens)
     extra = {path: array for path, array in leaves.items() if path not in roles.values()}
     beside = {path: array for path, array in extra.items() if group_of(path) == group_of(roles["tokens"])}
