@@ -13,6 +13,7 @@ import multiprocessing
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Integral
 from typing import Any
 
@@ -22,6 +23,7 @@ from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, We
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import Location, NotApplicable, NotTested
+from dataguard.lab.core.records import plain_index
 from dataguard.lab.core.source_location import Place, is_own, made_at, samples_at
 from dataguard.lab.process.accelerators import accelerator, pins
 from dataguard.lab.process.isolation import in_fork
@@ -355,3 +357,23 @@ def columns_of(
 def worker_roots(loader: Loader) -> dict[str, object]:
     """What a worker gets of a loader, by the names with which the paths of objects in it begin."""
     return {"dataset": loader.dataset, "collate_fn": loader.collate_fn, "worker_init_fn": loader.worker_init_fn}
+
+
+def length_of_indexed(dataset: Any) -> int:
+    """The length of a map-style dataset. Raises NotApplicable without one, or with too few samples."""
+    try:
+        length = len(dataset)
+    except Exception as error:
+        raise NotApplicable(f"len({type(dataset).__name__}) raises {type(error).__name__}") from error
+    if length < 2:
+        raise NotApplicable(f"the dataset has {length} sample{'s' * (length != 1)}")
+    return int(length)
+
+
+def need_integers(loader: Loader) -> None:
+    """Raise NotApplicable for a loader whose indices are not integers."""
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
+    for entry in islice(iter(sampler), 1):
+        index = entry[0] if isinstance(entry, list | tuple) and entry else entry
+        if not isinstance(plain_index(index), int):
+            raise NotApplicable(f"indices are of type {type(index).__name__}, not integers")

@@ -11,7 +11,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from dataguard.core.incident import Incident, LoaderFailed, LoaderRaised
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import VALUES_AT_ONCE, describe, iter_leaves, leaves_of
-from dataguard.lab.core.loader_facts import by_torch, innermost
+from dataguard.lab.core.loader_facts import by_torch, innermost, length_of_indexed, need_integers
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.records import SampleRecord, plain_index
+from dataguard.lab.core.records import Index, SampleRecord
 from dataguard.lab.reading.sample_reader import Answer, Reader
 from dataguard.lab.rng.rng_discovery import SEED, seeded
 from dataguard.lab.rng.seed_watch import SeedWatch
@@ -146,26 +146,6 @@ def _left_out(reader: Reader, length: int, shapes: Shapes) -> int:
 def _countable(dataset: Any) -> list[Any]:
     """The integers and containers that a dataset holds in its attributes."""
     return [held for held in getattr(dataset, "__dict__", {}).values() if isinstance(held, (int, *_SIZED))]
-
-
-def length_of_indexed(dataset: Any) -> int:
-    """The length of a map-style dataset. Raises NotApplicable without one, or with too few samples."""
-    try:
-        length = len(dataset)
-    except Exception as error:
-        raise NotApplicable(f"len({type(dataset).__name__}) raises {type(error).__name__}") from error
-    if length < 2:
-        raise NotApplicable(f"the dataset has {length} sample{'s' * (length != 1)}")
-    return int(length)
-
-
-def need_integers(loader: Loader) -> None:
-    """Raise NotApplicable for a loader whose indices are not integers."""
-    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler
-    for entry in islice(iter(sampler), 1):
-        index = entry[0] if isinstance(entry, list | tuple) and entry else entry
-        if not isinstance(plain_index(index), int):
-            raise NotApplicable(f"indices are of type {type(index).__name__}, not integers")
 
 
 def _indices_inside(dataset: Any, length: int, near: int) -> list[int]:
@@ -390,10 +370,17 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What an epoch showed: distances between equal samples, and leaves that take many values."""
+    """What an epoch showed: distances between equal samples, leaves that take many values, and digests by index."""
 
     distances: tuple[int, ...] = ()
     various: tuple[str, ...] = ()
+    digests: Mapping[Index, Mapping[str, bytes]] = field(default_factory=dict)
+
+    def set_apart(self, paths: Sequence[str], first: Answer, index: Index) -> bool:
+        """Whether a sample differs from the `first`, whose leaves are the same in the epoch, and so do not vary."""
+        here, there = self.digests.get(first.index, {}), self.digests.get(index, {})
+        steady = all(here.get(path) == first.digests.get(path) for path in paths)
+        return steady and any(path in there and there[path] != here.get(path) for path in paths)
 
 
 def hints_of(samples: Sequence[SampleRecord]) -> Hints:
@@ -421,7 +408,7 @@ def hints_of(samples: Sequence[SampleRecord]) -> Hints:
             counts.update(distances)
             divisors.append(math.gcd(*distances))
     common = [distance for distance, _ in counts.most_common(4)]
-    return Hints(tuple(dict.fromkeys([*divisors, *common])), tuple(various))
+    return Hints(tuple(dict.fromkeys([*divisors, *common])), tuple(various), dict(content))
 
 
 def find_periods(reader: Reader, hints: Hints, ends: Ends) -> tuple[Period, ...]:
@@ -448,6 +435,8 @@ def _find_period(reader: Reader, where: str, dataset: Any, hints: Hints, ends: E
 
     def again(period: int, paths: Sequence[str], more: int = 0) -> bool:
         """Whether the first two samples repeat at this distance, and so many more all over the range."""
+        if dataset is reader.dataset and hints.set_apart(paths, block[0], period):
+            return False
         starts = (0, 1, *(evenly(range(length - period), more) if more else ()))
         return all(_equal(paths, ask(start), ask(start + period)) for start in starts)
 

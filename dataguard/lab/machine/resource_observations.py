@@ -52,11 +52,11 @@ BUDGET_SHARE, MOST_BUDGET_SHARE = 0.005, 0.1
 default 60."""
 LONGER_FACTOR = 4
 """How many times longer a last measurement is, if usage seems to grow: what levels off has had time to do so."""
-FEWEST_SAMPLES, MOST_SAMPLES = 15, 750
-"""Samples that each worker reads in a first measurement: the fewest, or up to the most if only pages can be counted.
+FEW_SAMPLES, FEWEST_SAMPLES, MOST_SAMPLES = 6, 15, 750
+"""Samples that each worker reads in a first measurement: few that are slow, two in each third; the fewest of others, or
+up to the most if only pages can be counted.
 
-Of slow samples it reads one for each of `READINGS`. A longer one reads at least twice the fewest, and up to
-`LONGER_FACTOR` times the most.
+A longer one reads at least twice the fewest, and up to `LONGER_FACTOR` times the most.
 """
 SETTLED_SAMPLES = 200
 """Samples after which what grew for the first ones alone, such as caches of a decoder, has levelled off: fewer would
@@ -162,7 +162,7 @@ class Resources:
         subject, facts = self._subject, self._subject.facts
         workers = max(1, min(facts.num_workers, MEASURED_WORKERS))
         subject.epoch.need_batches()
-        fewest = subject.affordable_reads(FEWEST_SAMPLES, READINGS, workers)
+        fewest = subject.affordable_reads(FEWEST_SAMPLES, FEW_SAMPLES, workers)
         enough = max(fewest, READINGS * (facts.batch_size or 1) if own else 0)
         most = MOST_SAMPLES if memory_in_use() is None else min(enough, MOST_SAMPLES)
         fresh = round(min(max(self._planned, fewest), most))

@@ -91,7 +91,7 @@ class TestSpawnedWorkers:
 
     def judged(self, spawned: Any, forked: Any, workers: int = 2) -> Verdict:
         facts = SimpleNamespace(num_workers=workers, spawns=True, kind="map", start_method="forkserver")
-        same_items = lambda method=None: forked if method == "fork" else spawned  # noqa: E731
+        same_items = lambda effort=None, method=None: forked if method == "fork" else spawned  # noqa: E731
         return verdict_of(
             dg105_spawn_divergence.judge,
             SimpleNamespace(facts=facts, randomness=SimpleNamespace(same_items=same_items, **KEPT)),

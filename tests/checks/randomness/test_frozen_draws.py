@@ -24,7 +24,7 @@ def lab(workers: int = 2, persistent: bool = False, **randomness: Any) -> Any:
     return SimpleNamespace(
         epoch=SimpleNamespace(samples=[sample(VALUE)]),
         facts=SimpleNamespace(num_workers=workers, persistent=persistent),
-        randomness=SimpleNamespace(**randomness),
+        randomness=SimpleNamespace(**{"first_items": randomness.get("few_items")} | randomness),
     )
 
 
@@ -55,11 +55,18 @@ class TestVariedDraws:
         made: Any = SimpleNamespace(as_is={"sample['x']": series, "sample['weight']": series})
         assert varied_draws(lab(few_items=made)) is (made if varied else None)
 
+    def test_more_draws_where_the_first_do_not_vary(self) -> None:
+        first, few = draws(x="aacc"), draws(x="abcd")
+        assert varied_draws(lab(first_items=first, few_items=few)) is few
+        assert varied_draws(lab(first_items=few, few_items=first)) is few
+
     def test_draws_that_cannot_be_observed(self) -> None:
         class Refusing:
             @property
-            def few_items(self) -> None:
+            def first_items(self) -> None:
                 raise NotApplicable("no")
+
+            few_items = first_items
 
         one = lab()
         one.randomness = Refusing()
