@@ -336,6 +336,19 @@ class Sideways(Unnamed):
         self.poses = [side + draw.integers(-2, 3, (7, 2)) for _ in self.poses]
 
 
+class UnnamedMaps(Unnamed):
+    """A heatmap for each point, without names."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, points = super().__getitem__(index)
+        return image, heatmaps(points[:, :2])
+
+
+def bad_unnamed_heatmaps() -> DataLoader[Any]:
+    """Channels keep their order in a flip, and each pair mirrors the other."""
+    return loader(UnnamedMaps(list(range(7))))
+
+
 def good_sideways() -> DataLoader[Any]:
     """After a flip they face right, and the head is still the head."""
     return loader(Sideways())

@@ -25,7 +25,7 @@ from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import LineTrace, Look
-from dataguard.lab.geometry.symmetric_points import candidates
+from dataguard.lab.geometry.symmetric_points import are_maps, candidates, may_be_points
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
@@ -78,7 +78,7 @@ def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[
     declared = {len(sides.partner): sides for sides in _agreed(lists)}
     reader = Reader(loader, folder, FLIP_DRAWS)
     if not declared:
-        held = [dict(_arrays(reader.read(index, 0))) for index in indices]
+        held = [dict(_may_mirror(reader.read(index, 0))) for index in indices]
         mirrored = [Sides(BY_SYMMETRY, partner, _pair_of(partner)) for partner in candidates(held).values()]
         declared = {len(sides.partner): sides for sides in mirrored if len(sides.partner) not in lists}
     flips_by_path: dict[str, list[tuple[Index, str]]] = defaultdict(list)
@@ -196,6 +196,16 @@ def _lists(dataset: Any) -> dict[int, list[Sides]]:
 def _agreed(by_count: Mapping[int, Sequence[Sides]]) -> tuple[Sides, ...]:
     agreed = (several[0] for several in by_count.values() if len({sides.partner for sides in several}) == 1)
     return tuple(sides for sides in agreed if sides.pair)
+
+
+def _may_mirror(sample: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The leaves that may be points which mirror each other, and the peaks of heatmaps that have one each."""
+    for path, array in _arrays(sample):
+        if array.dtype.kind not in "iuf" or not may_be_points(array.shape):
+            continue
+        points = _peaks(array.astype(np.float64)) if are_maps(array.shape) else array
+        if points is not None and (points is array or _is_visible(points).all()):
+            yield path, points
 
 
 def _pair_of(partner: Sequence[int]) -> tuple[str, str]:

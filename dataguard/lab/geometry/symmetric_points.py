@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from dataguard.lab.images.painter import SMALLEST_SIDE
+
 FEWEST_POINTS, MOST_POINTS = 5, 128
 """Points that can be symmetric: four may be the corners of anything, and more than this are a contour or a cloud."""
 FEWEST_SHAPES = 4
@@ -59,17 +61,23 @@ def _as_in(first: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def candidates(samples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, tuple[int, ...]]:
     """The partners of the points in each leaf, by path, from one state of each of several samples."""
-    found = {}
-    for path in samples[0] if samples else ():
-        shapes = [sample[path] for sample in samples if path in sample and sample[path].dtype.kind in "iuf"]
-        if all(may_be_points(shape.shape) and np.isfinite(shape).all() for shape in shapes):
-            partners = partners_of([shape[..., :2].reshape(-1, 2).astype(np.float64) for shape in shapes])
-            if partners is not None:
-                found[path] = partners
-    return found
+    paths = dict.fromkeys(path for sample in samples for path in sample)
+    held = {path: [sample[path] for sample in samples if path in sample] for path in paths}
+    found = {
+        path: partners_of([points[..., :2].reshape(-1, 2).astype(np.float64) for points in shapes])
+        for path, shapes in held.items()
+        if all(np.isfinite(points).all() for points in shapes)
+    }
+    return {path: partners for path, partners in found.items() if partners is not None}
 
 
 def may_be_points(shape: Sequence[int]) -> bool:
-    """Whether an array of this shape may hold such points: those of one body or face."""
+    """Whether an array of this shape may hold such points, those of one body or face, or a heatmap for each."""
     rows = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
-    return len(rows) == 2 and rows[1] in (2, 3) and FEWEST_POINTS <= rows[0] <= MOST_POINTS
+    listed = len(rows) == 2 and rows[1] in (2, 3) and FEWEST_POINTS <= rows[0] <= MOST_POINTS
+    return listed or are_maps(shape)
+
+
+def are_maps(shape: Sequence[int]) -> bool:
+    """Whether an array of this shape may hold a heatmap for each point."""
+    return len(shape) == 3 and FEWEST_POINTS <= shape[0] <= MOST_POINTS and min(shape[1:]) >= SMALLEST_SIDE
