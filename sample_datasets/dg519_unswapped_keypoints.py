@@ -291,3 +291,64 @@ def good_mask_without_sides() -> DataLoader[Any]:
 def good_flagged_mask() -> DataLoader[Any]:
     """A flag beside the mask says that it is flipped."""
     return loader(Lungs((0, 1, 2, 3), LUNGS, flagged=True))
+
+
+class Unnamed(Poses):
+    """Points without names."""
+
+    def __init__(self, order: list[int]) -> None:
+        super().__init__()
+        self.order = order
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        image, points = super().flipped(image, points)
+        return image, points[self.order]  # culprit
+
+
+def bad_unnamed() -> DataLoader[Any]:
+    """No name says what is left; each pair mirrors the other, and has the other order after a flip."""
+    return loader(Unnamed(list(range(7))))
+
+
+def good_unnamed() -> DataLoader[Any]:
+    """What was left is right after a flip."""
+    return loader(Unnamed(SWAPPED))
+
+
+class Paired(Unnamed):
+    """Pairs of numbers say what a flip exchanges."""
+
+    flip_pairs: ClassVar = [[1, 2], [3, 4], [5, 6]]
+
+
+def bad_pairs() -> DataLoader[Any]:
+    """A list of pairs that nothing uses."""
+    return loader(Paired(list(range(7))))
+
+
+class Sideways(Unnamed):
+    """Animals seen from the side, which all face left: nothing of them mirrors another part."""
+
+    def __init__(self) -> None:
+        super().__init__(list(range(7)))
+        side = np.array([(8, 14), (14, 10), (22, 18), (40, 20), (52, 26), (24, 40), (46, 40)])
+        draw = np.random.default_rng(1)
+        self.poses = [side + draw.integers(-2, 3, (7, 2)) for _ in self.poses]
+
+
+class UnnamedMaps(Unnamed):
+    """A heatmap for each point, without names."""
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, points = super().__getitem__(index)
+        return image, heatmaps(points[:, :2])
+
+
+def bad_unnamed_heatmaps() -> DataLoader[Any]:
+    """Channels keep their order in a flip, and each pair mirrors the other."""
+    return loader(UnnamedMaps(list(range(7))))
+
+
+def good_sideways() -> DataLoader[Any]:
+    """After a flip they face right, and the head is still the head."""
+    return loader(Sideways())

@@ -38,7 +38,7 @@ def dg519_unswapped_keypoints(lab: Lab) -> Judgement:
                 message=f"{name} is flipped horizontally, but {pair} are not swapped",
                 evidence={
                     "fix here": f"exchange {pair} in the same step",
-                    "sides": f"{flipped.sides.where}: {len(flipped.sides.partner)} names",
+                    "sides": f"{flipped.sides.where}: {len(flipped.sides.partner)} in all",
                     "compared": f"{counted(flipped.kept, 'pairs')} of reads that differ by a flip",
                 },
                 at=observed_or_none(partial(lab.geometry.line_of_flip, flipped)) or lab.dataset.location,

@@ -25,6 +25,7 @@ from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import LineTrace, Look
+from dataguard.lab.geometry.symmetric_points import are_maps, candidates, may_be_points
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
@@ -35,6 +36,8 @@ one of 32."""
 FLIP_READS = FLIP_SAMPLES * FLIP_DRAWS
 ENOUGH_SAMPLES = 2
 """Samples with a flip after which no more are read: a second one confirms the first."""
+BY_SYMMETRY = "points that mirror each other"
+"""Where sides are declared that no name says."""
 FEWEST_POINTS = 4
 """The fewest points that show an affine map and its error: three determine one."""
 FEWEST_NAMES = 3
@@ -71,8 +74,13 @@ class FlippedKeypoints:
 
 def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[FlippedKeypoints, ...]:
     """Read samples in several random states each, until flips are seen."""
-    declared = {len(sides.partner): sides for sides in find_sides(loader.dataset)}
+    lists = _lists(loader.dataset)
+    declared = {len(sides.partner): sides for sides in _agreed(lists)}
     reader = Reader(loader, folder, FLIP_DRAWS)
+    if not declared:
+        held = [dict(_may_mirror(reader.read(index, 0))) for index in indices]
+        mirrored = [Sides(BY_SYMMETRY, partner, _pair_of(partner)) for partner in candidates(held).values()]
+        declared = {len(sides.partner): sides for sides in mirrored if len(sides.partner) not in lists}
     flips_by_path: dict[str, list[tuple[Index, str]]] = defaultdict(list)
     named: dict[str, Sides] = {}
     for index in indices:
@@ -168,6 +176,11 @@ def find_sides(dataset: Any) -> tuple[Sides, ...]:
 
     For each number of keypoints, all lists of names must agree, or none is sure to be theirs.
     """
+    return _agreed(_lists(dataset))
+
+
+def _lists(dataset: Any) -> dict[int, list[Sides]]:
+    """What each list of names of a dataset says about sides, by their number."""
     by_count: dict[int, list[Sides]] = defaultdict(list)
 
     def may_name(value: Any) -> bool:
@@ -177,17 +190,51 @@ def find_sides(dataset: Any) -> tuple[Sides, ...]:
         sides = _sides(node.path, node.value, flips="flip" in node.step.lower())
         if sides is not None:
             by_count[len(sides.partner)].append(sides)
+    return by_count
+
+
+def _agreed(by_count: Mapping[int, Sequence[Sides]]) -> tuple[Sides, ...]:
     agreed = (several[0] for several in by_count.values() if len({sides.partner for sides in several}) == 1)
     return tuple(sides for sides in agreed if sides.pair)
 
 
+def _may_mirror(sample: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """The leaves that may be points which mirror each other, and the peaks of heatmaps that have one each."""
+    for path, array in _arrays(sample):
+        if array.dtype.kind not in "iuf" or not may_be_points(array.shape):
+            continue
+        points = _peaks(array.astype(np.float64)) if are_maps(array.shape) else array
+        if points is not None and (points is array or _is_visible(points).all()):
+            yield path, points
+
+
+def _pair_of(partner: Sequence[int]) -> tuple[str, str]:
+    first = next(number for number, other in enumerate(partner) if other != number)
+    return f"point {first}", f"point {partner[first]}"
+
+
+def _listed_pairs(value: Sequence[Any]) -> list[int] | None:
+    """The order after a flip that pairs of numbers say, `[[1, 2], [3, 4]]`; None if these are no pairs."""
+    pairs = [pair for pair in value if type(pair) in (list, tuple) and len(pair) == 2]
+    numbers = [number for pair in pairs for number in pair]
+    if len(pairs) != len(value) or any(type(number) is not int or number < 0 for number in numbers):
+        return None
+    if len(set(numbers)) != len(numbers) or max(numbers) >= MOST_NAMES:
+        return None
+    order = list(range(max(numbers) + 1))
+    for one, other in pairs:
+        order[one], order[other] = other, one
+    return order
+
+
 def _sides(where: str, value: Sequence[Any], *, flips: bool) -> Sides | None:
-    """What a list of names, or one of the numbers after a flip, says about sides."""
+    """What a list of names, or one of the numbers or pairs of a flip, says about sides."""
+    value = (_listed_pairs(value) if flips else None) or value
     if len(value) < FEWEST_NAMES:
         return None
     if all(type(name) is str for name in value):
         numbers = {name: number for number, name in enumerate(value)}
-        partner = tuple(numbers.get(_other_side(name), numbers[name]) for name in value)
+        partner = tuple(numbers.get(_other_side(str(name)), numbers[name]) for name in value)
         shown = list(value)
     elif flips and all(type(number) is int for number in value) and sorted(value) == list(range(len(value))):
         partner, shown = tuple(value), [f"keypoint {number}" for number in range(len(value))]

@@ -67,6 +67,7 @@ from dataguard.lab.geometry.keypoint_flips import (
     names_sides,
 )
 from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
+from dataguard.lab.geometry.symmetric_points import may_be_points
 from dataguard.lab.geometry.target_placement import FEWEST_CELLS
 from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
 from dataguard.lab.images.clips import FEWEST_FRAMES
@@ -188,7 +189,10 @@ class Geometry:
         subject.need_map("a stream has no indices to read again")
         keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
         build = subject.build
-        if not keyed and not subject.observe("keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)):
+        pointed = any(any(map(_is_image, leaves)) and any(map(_holds_points, leaves)) for leaves in self._leaves)
+        if not (keyed or pointed) and not subject.observe(
+            "keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)
+        ):
             return ()
         subject.afford_reads("keypoint flips", FLIP_READS)
         indices = subject.epoch.asked(FLIP_SAMPLES)
@@ -236,6 +240,11 @@ def _has_cells(leaf: LeafRecord) -> bool:
     """Whether a leaf may be an image, or a grid of cells with several values each."""
     shape = leaf.shape or ()
     return _is_image(leaf) or (len(shape) > 2 and any(min(pair) >= FEWEST_CELLS for pair in pairwise(shape)))
+
+
+def _holds_points(leaf: LeafRecord) -> bool:
+    """Whether a leaf may be points that are seen from the front, and mirror each other."""
+    return may_be_points(leaf.shape or ())
 
 
 def _holds_table(leaves: Sequence[LeafRecord]) -> bool:

@@ -26,6 +26,7 @@ from dataguard.lab.geometry.box_aspect import BoxAspect
 from dataguard.lab.geometry.clip_flips import ClipFlips
 from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets
 from dataguard.lab.geometry.mask_charts import SizedPair
+from dataguard.lab.provenance.frame_runs import FrameRun
 from dataguard.lab.subject import Repro
 from tests.support.recordings import verdict_of
 from tests.support.styles import results_of
@@ -71,6 +72,20 @@ def test_a_drawn_target_that_always_stays(pairs: int, followed: int, stayed: int
     lab.geometry.drawn_targets = replace(charts, uncompared=("['regions']",))
     with contextlib.nullcontext() if wrong else pytest.raises(Undecided, match=r"\['regions'\] was not compared"):
         assert drawn_findings(lab)[0]
+
+
+def test_a_target_that_misses_a_flip() -> None:
+    target = DrawnTarget("['hm']", "['image']", 10, 0, 9, "flipped in one draw", 4, (0, 0), axis=1)
+    lab = lab_of()
+    lab.geometry.drawn_targets, lab.geometry.line_of_drawn_target = DrawnTargets((target,), False, 10), lambda _: None
+    (finding,), *_ = drawn_findings(lab)
+    assert finding.message == "sample['hm'] is not flipped vertically when sample['image'] is"
+
+
+def test_all_columns_of_a_row_must_follow() -> None:
+    boxes, points = (replace(table(found), path=f"[1][:, {columns}]") for found, columns in ((10, "0:4"), (1, "4:14")))
+    (finding,), *_ = judged(boxes, points)
+    assert finding.message.startswith("sample[1][:, 4:14] does not follow")
 
 
 def test_boxes_that_follow_are_no_pass_where_a_mask_was_not_compared() -> None:
@@ -186,6 +201,13 @@ def test_frames_that_draw_their_own_flips_are_a_warning() -> None:
     (finding,), exercised, _ = clip_findings(lab)
     assert finding.message == "sample[0] has frames of one video, 4 of 8 of them flipped: each frame draws its own flip"
     assert (finding.ambiguous, finding.sample, exercised) == (True, 3, {"draws": 3, "leaves": 1})
+    run = FrameRun(3, "[0]", "/clips/1/", tuple("abcdef"), (1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 6), 9, "", ("1",), True)
+    lab.geometry.clips = (replace(lab.geometry.clips[0], filed=True),)
+    for runs, wrong in (((run,), True), ((), False), ((replace(run, numbers=(1, 2, 3, 5, 6, 7)),), False)):
+        lab.provenance = SimpleNamespace(frame_runs=runs)
+        assert [one.message[:42] for one in clip_findings(lab)[0]] == wrong * [
+            "sample[0] has frames of one clip, 4 of 8 o"
+        ]
 
 
 @pytest.mark.parametrize(("misaligned", "wrong"), [(0, False), (1, False), (2, True)])

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from dataguard.checks.geometry.alignment import are_drawn_apart
 from dataguard.lab.geometry.clip_flips import Flips, run_clips
-from dataguard.lab.images.clips import may_be_clip
+from dataguard.lab.images.clips import clips_of, frames_of, may_be_clip
 from dataguard.lab.process.isolation import isolated
 
 Augment = Callable[[list[np.ndarray]], list[np.ndarray]]
@@ -104,3 +104,21 @@ def test_only_frames_with_flips_of_their_own_are_drawn_apart(tmp_path: Path) -> 
 )
 def test_leaves_that_may_be_clips(shape: tuple[int, ...], may_be: bool) -> None:
     assert may_be_clip(shape) is may_be
+
+
+@pytest.mark.parametrize(
+    ("axes", "name"),
+    [((0, 1, 2, 3), "frames first"), ((1, 0, 2, 3), "channels first"), ((0, 2, 3, 1), "channels last")],
+)
+def test_the_frames_of_each_layout(axes: tuple[int, ...], name: str) -> None:
+    clip = np.random.default_rng(0).random((8, 3, 48, 64))
+    assert np.array_equal(frames_of(clip.transpose(axes)), clip), name
+    assert np.array_equal(frames_of(clip.transpose(axes)[None]), clip), name
+
+
+def test_frames_are_an_axis_channels_or_a_list() -> None:
+    frames = [np.full((3, 48, 64), number, np.float32) for number in range(6)]
+    sample = (np.stack(frames), np.concatenate(frames), frames, np.zeros((5, 48, 64), np.float32))
+    found = clips_of(sample, 6)
+    assert list(found) == ["[0]", "[1]", "[2]"]
+    assert all(clip[:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5] for clip in found.values())

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from dataguard.core.model import Status
 from dataguard.engine import scan
 from dataguard.lab.geometry.alignment import mask_values_of
-from dataguard.lab.geometry.box_tables import BoxFormat, fits, formats_of, tables_of
+from dataguard.lab.geometry.box_tables import BoxFormat, candidates_of, fits, formats_of, tables_of
 from dataguard.lab.geometry.charted_reader import ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -230,6 +230,23 @@ def test_boxes_are_found_in_any_structure() -> None:
     assert found["[2][...]['bbox']"] == boxes
     assert found["[3]"] == boxes
     assert len(found) == 3
+
+
+def test_wide_rows_are_a_box_and_the_points_in_it() -> None:
+    source = np.random.default_rng(0)
+    corners, sizes = source.uniform(0, 0.4, (6, 1, 2)), source.uniform(0.2, 0.4, (6, 1, 2))
+    rows = [corners, corners + sizes, corners + sizes * source.uniform(0.1, 0.9, (6, 5, 2))]
+    wide = np.concatenate([np.concatenate(rows, axis=1).reshape(6, 14), np.ones((6, 1))], axis=1)
+
+    def parts(rows: np.ndarray, name: str = "target") -> dict[str, bool]:
+        image = np.zeros((3, 48, 64))
+        return candidates_of([ChartedSample(number, (), {"image": image}, {name: rows}) for number in range(2)])
+
+    assert parts(wide) == {"['target'][:, 0:4]": False, "['target'][:, 4:14]": True}
+    assert parts(source.permuted(wide, axis=1)) == {}
+    assert parts(wide[:, 4:14], "landmarks") == {"['landmarks'][:, 0:10]": True}
+    found = {path: table.shape for path, _, table in tables_of({"target": wide})}
+    assert found["['target'][:, 4:14]"] == (30, 2)
 
 
 def test_a_box_format_must_fit() -> None:

@@ -41,6 +41,8 @@ def test_names_show_what_changes_places(names: list[str], partner: tuple[int, ..
 def test_an_order_after_flips_counts_by_its_name() -> None:
     assert [one.partner for one in find_sides(SimpleNamespace(flip_idx=[1, 0, 2, 3]))] == [(1, 0, 2, 3)]
     assert not find_sides(SimpleNamespace(order=[1, 0, 2, 3]))
+    assert [one.partner for one in find_sides(SimpleNamespace(flip_pairs=[[1, 2], [3, 4]]))] == [(0, 2, 1, 4, 3)]
+    assert not find_sides(SimpleNamespace(flip_pairs=[[1, 2], [2, 3]], pairs=[[1, 2], [3, 4]]))
 
 
 def test_a_list_of_very_many_names_is_none_of_keypoints() -> None:
