@@ -181,7 +181,7 @@ def entries(images: Sequence[int], masks: Sequence[int]) -> DataLoader[Any]:
     """The images and masks with these numbers, from a database."""
     path = stored(FOLDER / ROOT / "entries.lmdb", write_entries)
     one, other = ([Entry(path, f"{part}-{n}") for n in own] for part, own in (("image", images), ("mask", masks)))
-    return loader(one, other, lambda entry: entry(pixels), lambda entry: entry(classes))
+    return loader(one, other, lambda entry: entry(pixels), lambda entry: entry(classes))  # culprit
 
 
 def bad_entries() -> DataLoader[Any]:
