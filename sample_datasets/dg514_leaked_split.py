@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 from PIL import Image
@@ -542,57 +541,6 @@ def good_compressed() -> Loaders:
     return compressed(0)
 
 
-class Rows(Dataset):
-    """Images that are rows of an HDF5 file of their own; training flips them."""
-
-    def __init__(self, name: str, images: np.ndarray, *, training: bool) -> None:
-        def write(new: Path) -> None:
-            with h5py.File(new, "w") as file:
-                file["images"] = images
-
-        self.path = stored(ROOT / f"{name}.h5", write)
-        self.count = len(images)
-        self.training = training
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> Tensor:
-        with h5py.File(self.path) as file:
-            image = torch.from_numpy(file["images"][index]).float() / 255
-        return image.flip(-1) if self.training and torch.rand(()) < 0.5 else image
-
-
-def rows(name: str, others: Callable[[np.ndarray], np.ndarray]) -> Loaders:
-    """Nine hundred images for training, and thirty others, of which the last are replaced."""
-    images = np.random.default_rng(0).integers(0, 256, (930, 3, 8, 8), np.uint8)
-    train, val = images[:900], np.concatenate([images[900:926], others(images)])
-    return pair(Rows(f"{name}-train", train, training=True), Rows(f"{name}-val", val, training=False))  # culprit
-
-
-def bad_copied_rows() -> Loaders:
-    """Four of the images are copies of training rows, among many more than are read."""
-    return rows("copied", lambda images: images[500:504])
-
-
-def good_rows() -> Loaders:
-    """Each file has images of its own, under the same row numbers."""
-    return rows("own", lambda images: images[926:])
-
-
-def good_blank_rows() -> Loaders:
-    """Some are blank in both files, as images are that could not be read."""
-    images = np.random.default_rng(0).integers(0, 256, (930, 3, 8, 8), np.uint8)
-    images[[20, 400, 800, 925, 926]] = 0
-    train, val = images[:900], images[900:]
-    return pair(Rows("blank-train", train, training=True), Rows("blank-val", val, training=False))
-
-
-def good_inverted_rows() -> Loaders:
-    """Negatives of training images are other images."""
-    return rows("inverted", lambda images: 255 - images[500:504])
-
-
 class Recordings(Dataset):
     """Recordings in files, of which a random part is used while training, mixed with what `more` files hold."""
 
@@ -692,3 +640,58 @@ def good_each_of_its_own(rank: int, world_size: int) -> Loaders:
     numbers = TensorDataset(torch.arange(256.0).reshape(64, 4))
     train = Subset(numbers, range(rank, 48, world_size))
     return {"train": DataLoader(train, 4, shuffle=True), "val": DataLoader(Subset(numbers, range(48, 64)), 4)}
+
+
+class Rows(Dataset):
+    """Images that are rows of an HDF5 file of their own; training flips them."""
+
+    def __init__(self, name: str, images: np.ndarray, *, training: bool) -> None:
+        import h5py
+
+        def write(new: Path) -> None:
+            with h5py.File(new, "w") as file:
+                file["images"] = images
+
+        self.path = stored(ROOT / f"{name}.h5", write)
+        self.count = len(images)
+        self.training = training
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Tensor:
+        import h5py
+
+        with h5py.File(self.path) as file:
+            image = torch.from_numpy(file["images"][index]).float() / 255
+        return image.flip(-1) if self.training and torch.rand(()) < 0.5 else image
+
+
+def rows(name: str, others: Callable[[np.ndarray], np.ndarray]) -> Loaders:
+    """Nine hundred images for training, and thirty others, of which the last are replaced."""
+    images = np.random.default_rng(0).integers(0, 256, (930, 3, 8, 8), np.uint8)
+    train, val = images[:900], np.concatenate([images[900:926], others(images)])
+    return pair(Rows(f"{name}-train", train, training=True), Rows(f"{name}-val", val, training=False))  # culprit
+
+
+def bad_copied_rows() -> Loaders:
+    """Four of the images are copies of training rows, among many more than are read."""
+    return rows("copied", lambda images: images[500:504])
+
+
+def good_rows() -> Loaders:
+    """Each file has images of its own, under the same row numbers."""
+    return rows("own", lambda images: images[926:])
+
+
+def good_placeholder_rows() -> Loaders:
+    """Both files have one picture in place of those that could not be read."""
+    images = np.random.default_rng(0).integers(0, 256, (930, 3, 8, 8), np.uint8)
+    images[25:900:25] = images[[910, 920]] = images[0]
+    train, val = images[:900], images[900:]
+    return pair(Rows("placed-train", train, training=True), Rows("placed-val", val, training=False))
+
+
+def good_inverted_rows() -> Loaders:
+    """Negatives of training images are other images."""
+    return rows("inverted", lambda images: 255 - images[500:504])

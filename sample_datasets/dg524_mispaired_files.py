@@ -265,3 +265,57 @@ def good_cross_pairs() -> DataLoader[Any]:
     moving = folder("registration/moving", [f"{number:02}.png" for number in range(1, 9)])
     pairs = [(one, other) for one in sorted(fixed.glob("*")) for other in sorted(moving.glob("*"))]
     return loader([one for one, _ in pairs], [other for _, other in pairs], pixels, pixels)
+
+
+class Entry:
+    """An entry of a database that is opened when it is read."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.path = path
+        self.key = key
+
+    def __call__(self, load: Callable[[Any], Any]) -> Any:
+        import io
+
+        import lmdb
+
+        with lmdb.open(str(self.path), subdir=False, readonly=True, lock=False) as database:
+            return load(io.BytesIO(database.begin().get(self.key.encode()) or b""))
+
+
+def write_entries(path: Path) -> None:
+    """All images and masks as entries of a database."""
+    import io
+
+    import lmdb
+
+    with lmdb.open(str(path), subdir=False, lock=False) as database, database.begin(write=True) as transaction:
+        for part, make in (("image", image_of), ("mask", mask_of)):
+            for number in NUMBERS:
+                content = io.BytesIO()
+                make(number).save(content, "PNG")
+                transaction.put(f"{part}-{number}".encode(), content.getvalue())
+
+
+def entries(images: Sequence[int], masks: Sequence[int]) -> DataLoader[Any]:
+    """The images and masks with these numbers, from a database."""
+    from sample_datasets._parts import stored
+
+    path = stored(FOLDER / ROOT / "entries.lmdb", write_entries)
+    one, other = ([Entry(path, f"{part}-{n}") for n in own] for part, own in (("image", images), ("mask", masks)))
+    return loader(one, other, lambda entry: entry(pixels), lambda entry: entry(classes))  # culprit
+
+
+def bad_entries() -> DataLoader[Any]:
+    """Keys of images in the order of the database, which sorts them as text, and keys of masks by number."""
+    return entries(sorted(NUMBERS, key=str), NUMBERS)
+
+
+def good_entries() -> DataLoader[Any]:
+    """Both in the order of the database."""
+    return entries(sorted(NUMBERS, key=str), sorted(NUMBERS, key=str))
+
+
+def good_next_entries() -> DataLoader[Any]:
+    """The mask of the next image is to be predicted."""
+    return entries(NUMBERS[:-1], NUMBERS[1:])

@@ -9,9 +9,10 @@ import re
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from dataguard.process.originals import os
@@ -77,10 +78,10 @@ class FileName:
         return (*map(words_of, self.steps[:-1]), words_of(self.stem))
 
 
-def listed(names: Sequence[FileName]) -> list[FileName]:
+def listed(names: Sequence[FileName], keys: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[FileName]:
     """All files, or members of an archive, in the place of these: below the folder that they share, as deep as they.
 
-    [] if these are not alike in depth, or if there are too many.
+    `keys` are those of databases, by path. [] if these are not alike in depth, or if there are too many.
     """
     depths = {len(name.steps) for name in names}
     files = {name.source.partition("::")[0] for name in names}
@@ -89,7 +90,7 @@ def listed(names: Sequence[FileName]) -> list[FileName]:
         return []
     if len(files) == 1 and members != {""}:
         (file,) = files
-        found = [f"{file}::{member}" for member in members_of(file)]
+        found = [f"{file}::{member}" for member in keys.get(file) or members_of(file)]
     elif len(members) == 1:
         (member,) = members
         root = os.path.dirname(os.path.commonpath(files)) if len(files) == 1 else os.path.commonpath(files)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import io
 import mmap
+import sys
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -211,3 +213,42 @@ def _position(path: str, content: memoryview) -> int | None:
             os.close(descriptor)
     except (OSError, ValueError):
         return None
+
+
+def database_of(dataset: Any, path: str) -> Any:
+    """The open LMDB at a path: that of the dataset, as a process can open one only once, or a new one.
+
+    None if it is no such database, or if the library was not imported.
+    """
+    lmdb = sys.modules.get("lmdb")
+    if lmdb is None or not os.path.isfile(f"{path}/data.mdb" if os.path.isdir(path) else path):
+        return None
+
+    def is_held(value: Any) -> bool:
+        return isinstance(value, lmdb.Environment) and os.path.realpath(value.path()) == path
+
+    held = next((node.value for node in reachable({"dataset": dataset}, is_held)), None)
+    try:
+        return held or lmdb.open(path, subdir=os.path.isdir(path), readonly=True, lock=False)
+    except lmdb.Error:  # another kind of file, or open, and nothing that the dataset holds
+        return None
+
+
+def keys_of(dataset: Any, path: str, most: int) -> tuple[str, ...]:
+    """The keys of a database as text; none if there are more, or if it is none."""
+    database = database_of(dataset, path)
+    if database is None:
+        return ()
+    with database.begin() as transaction:
+        keys = [str(key_text(key)) for key in islice(transaction.cursor().iternext(values=False), most + 1)]
+    return tuple(keys) if len(keys) <= most else ()
+
+
+def key_text(value: Any) -> int | str:
+    """A key as plain data."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        raw = bytes(value)
+        return raw.decode() if raw.isascii() else raw.hex()
+    if isinstance(value, bool | int | np.integer):
+        return int(value)
+    return value if isinstance(value, str) else repr(value)

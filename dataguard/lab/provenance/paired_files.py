@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.file_names import FileName, Words, is_number, listed
-from dataguard.lab.rows.origins import SampleReads
+from dataguard.lab.rows.origins import Read, SampleReads
 
 FEWEST_KEYS = 4
 """Files of a role: fewer correspond by chance."""
@@ -71,25 +72,33 @@ class PairedRoles:
         return self.right + len(self.wrong)
 
 
-def find_paired_roles(samples: Sequence[SampleReads]) -> tuple[PairedRoles, ...]:
-    """The pairs of roles whose names correspond one to one.
+def named(read: Read) -> str:
+    """What is read as a file, a member of an archive, or an entry of a database by its key."""
+    key = read.rows[0] if len(read.rows) == 1 and "::" not in read.source else None
+    return f"{read.source}::{key}" if isinstance(key, str) else read.source
+
+
+def find_paired_roles(
+    samples: Sequence[SampleReads], keys: Mapping[str, Sequence[str]] = MappingProxyType({})
+) -> tuple[PairedRoles, ...]:
+    """The pairs of roles whose names correspond one to one. `keys` are those of databases, by path.
 
     Left out are roles of which only one varies with the random state, such as a partner that is drawn. Two that vary in
     just the same samples are drawn together, such as one of several pairs of a scene; but if their names only count,
     two frames of a clip may be drawn, and differ on purpose.
     """
     seen = [
-        tuple(FileName(source) for source in dict.fromkeys(read.source for read in sample.reads if read.file))
+        tuple(FileName(name) for name in dict.fromkeys(named(read) for read in sample.reads if read.file))
         for sample in samples
     ]
-    varying = [{read.source for read in sample.varying} for sample in samples]
+    varying = [{named(read) for read in sample.varying} for sample in samples]
     indices = [sample.index for sample in samples]
     groups = list(_roles(seen, ()))
     drawn = [
         tuple(any(name.source in own for name in names) for names, own in zip(group, varying, strict=True))
         for group, _ in groups
     ]
-    places = [[name for name in listed(_distinct(group)) if having(name)] for group, having in groups]
+    places = [[name for name in listed(_distinct(group), keys) if having(name)] for group, having in groups]
     found = []
     for first, second in combinations(range(len(groups)), 2):
         if drawn[first] != drawn[second]:

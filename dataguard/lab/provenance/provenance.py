@@ -16,12 +16,14 @@ from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import decoded
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
+from dataguard.lab.provenance.file_names import MOST_NAMES
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
 from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
 from dataguard.lab.provenance.named_records import FACTORY_CALLS as TABLE_CALLS
 from dataguard.lab.provenance.named_records import NamedRecords, find_named_records
+from dataguard.lab.provenance.open_sources import keys_of
 from dataguard.lab.provenance.own_order import find_own_order
-from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles
+from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles, named
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
 from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknown
 from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
@@ -297,7 +299,9 @@ def reads_anything(subject: Subject) -> bool:
 def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> SampleFiles:
     """Find what samples are read from, and compare the names of their files with those of others."""
     reads = find_reads(loader, folder, indices, traced)
-    return SampleFiles(reads, find_paired_roles(reads), find_frame_runs(reads))
+    databases = {one.file for sample in reads for one in sample.reads if one.file and named(one) != one.source}
+    keys = {path: keys_of(loader.dataset, path, MOST_NAMES) for path in databases}
+    return SampleFiles(reads, find_paired_roles(reads, keys), find_frame_runs(reads))
 
 
 def find_reads(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> tuple[SampleReads, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dataguard.lab.decoding.decoders import DECODERS, Gives
-from dataguard.lab.provenance.open_sources import OpenSources, path_of
+from dataguard.lab.provenance.open_sources import OpenSources, key_text, path_of
 from dataguard.lab.rows.origins import Read
 
 MOST_ROWS = 4096
@@ -101,16 +101,6 @@ def rows_along(selection: Any, shape: Sequence[int]) -> tuple[int, tuple[int, ..
             if not isinstance(part, slice) or range(count)[part] != range(count):
                 return axis, rows_of(part, count), parts[axis + 1 :]
     return 0, rows_of(parts, shape[0]) if parts else (), parts[1:]
-
-
-def _key(value: Any) -> int | str:
-    """A key as plain data."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        raw = bytes(value)
-        return raw.decode() if raw.isascii() else raw.hex()
-    if isinstance(value, bool | int | np.integer):
-        return int(value)
-    return value if isinstance(value, str) else repr(value)
 
 
 # Files and content
@@ -231,13 +221,13 @@ def _transaction(sources: OpenSources, call: Call) -> Read | None:
 def _keyed(sources: OpenSources, call: Call) -> Read | None:
     """The value of a key in lmdb."""
     read, key = sources.read_of_object(call.own), call.given(0, "key")
-    return None if read is None or key is None or call.result is None else Read(read.source, (_key(key),))
+    return None if read is None or key is None or call.result is None else Read(read.source, (key_text(key),))
 
 
 def _at_cursor(sources: OpenSources, call: Call) -> Read | None:
     """The value where a cursor stands."""
     read = sources.read_of_object(call.own)
-    return None if read is None else Read(read.source, (_key(call.own.key()),))
+    return None if read is None else Read(read.source, (key_text(call.own.key()),))
 
 
 def _query(sources: OpenSources, call: Call) -> Read | None:
@@ -252,7 +242,7 @@ def _query(sources: OpenSources, call: Call) -> Read | None:
     if known is None:
         return None
     keys = parameters.values() if isinstance(parameters, Mapping) else parameters or ()
-    read = Read(f"{known.source}::{' '.join(text.split())}", tuple(map(_key, keys)))
+    read = Read(f"{known.source}::{' '.join(text.split())}", tuple(map(key_text, keys)))
     sources.opened(call.result, read)
     return read
 

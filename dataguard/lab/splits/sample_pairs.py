@@ -206,7 +206,7 @@ def unit_of(read: Read) -> str:
 def names_of(read: Read, stored: StoredContents) -> Iterator[str]:
     """What identifies a read: its source and rows; and the content that is stored there, which may be a copy."""
     yield unit_of(read)
-    if read.file is not None and (content := stored.of(unit_of(read))) is not None:
+    if read.file is not None and (content := stored.of(unit_of(read))):  # neither unknown nor poor
         yield f"content {content}"
 
 

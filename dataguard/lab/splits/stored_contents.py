@@ -17,13 +17,16 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from dataguard.lab.core.object_graph import reachable
+from dataguard.lab.provenance.open_sources import database_of
+from dataguard.lab.spy.sample_ledger import is_rich
 from dataguard.process.originals import os, time
 
 Unit = str
 """What a sample was read from, as text: a source and its rows."""
 END_BYTES = 4096
 """Bytes at either end of a file that stand for its content, beside its size: a page, which one read brings in."""
+POOR = 0
+"""The number of content, such as a blank image or a label, of which equal ones need not be copies."""
 TIMED, WAITED = 64, 4
 """After how many samples the time is looked at; and how many times longer than computing they may take in all."""
 WHOLE_BYTES = 1 << 28
@@ -91,30 +94,25 @@ class StoredContents:
 
     def _opened(self, file: str) -> Callable[[str, str], int | None]:
         """What returns the content of a member or key of a file, if the library that reads it was imported."""
-        h5py, lmdb = sys.modules.get("h5py"), sys.modules.get("lmdb")
+        h5py = sys.modules.get("h5py")
         if h5py is not None and os.path.isfile(file) and h5py.is_hdf5(file):
             return _rows_of(h5py.File(file, "r"))
         if zipfile.is_zipfile(file):
             members = zipfile.ZipFile(file)
             return lambda member, rows: None if rows else _of_member(members.getinfo(member))
-        if lmdb is not None and os.path.isfile(f"{file}/data.mdb" if os.path.isdir(file) else file):
-            return self._entries_of(lmdb, file)
-        return lambda member, rows: None
+        database = database_of(self._dataset, file)
+        return _entries_of(database) if database is not None else lambda member, rows: None
 
-    def _entries_of(self, lmdb: Any, file: str) -> Callable[[str, str], int | None]:
-        def is_held(value: Any) -> bool:
-            return isinstance(value, lmdb.Environment) and os.path.realpath(value.path()) == file
 
-        held = next((node.value for node in reachable({"dataset": self._dataset}, is_held)), None)
-        if held is None:
-            held = lmdb.open(file, subdir=os.path.isdir(file), readonly=True, lock=False)
-        transaction = held.begin()
+def _entries_of(database: Any) -> Callable[[str, str], int | None]:
+    """What returns the content of a key."""
+    transaction = database.begin()
 
-        def read(member: str, rows: str) -> int | None:
-            content = None if member else transaction.get(rows.encode())
-            return None if content is None else xxh3_64_intdigest(content)
+    def read(member: str, rows: str) -> int | None:
+        content = None if member else transaction.get(rows.encode())
+        return None if content is None else _number(np.frombuffer(content, np.uint8))
 
-        return read
+    return read
 
 
 def _rows_of(file: Any) -> Callable[[str, str], int | None]:
@@ -129,9 +127,13 @@ def _rows_of(file: Any) -> Callable[[str, str], int | None]:
             stored = file[member]
             arrays[member] = stored[()] if numbers and stored.nbytes <= WHOLE_BYTES else stored
         content = arrays[member][numbers[0] : numbers[-1] + 1] if numbers else arrays[member][()]
-        return xxh3_64_intdigest(np.asarray(content).tobytes())
+        return _number(np.frombuffer(np.asarray(content).tobytes(), np.uint8))
 
     return read
+
+
+def _number(content: np.ndarray) -> int:
+    return xxh3_64_intdigest(content.tobytes()) if is_rich(content[:END_BYTES]) else POOR
 
 
 def _of_member(member: zipfile.ZipInfo) -> int:

@@ -1,9 +1,10 @@
 """Lines of the user's code that compute another image or array and drop it, such as `TF.hflip(image)` alone.
 
-A statement that is nothing but a call is evaluated once more, on copies of the arrays that it is given, right before it
-runs. Its result is dropped if it is a new array with other values, and the arrays that were given are unchanged: then
-the call does not work in place. Calls that may have another effect are left out: methods of objects that are no arrays,
-functions of the user's that store something, and all calls inside `try`, which may only test whether data are valid.
+A statement that is nothing but a call, a part of an array or arithmetic is evaluated once more, on copies of the arrays
+that it is given, right before it runs. Its result is dropped if it is a new array with other values, and the arrays
+that were given are unchanged: then the call does not work in place. Calls that may have another effect are left out:
+methods of objects that are no arrays, functions of the user's that store something, and all calls inside `try`, which
+may only test whether data are valid.
 """
 
 from __future__ import annotations
@@ -129,32 +130,39 @@ class _CallWatch:
 
 
 @lru_cache(maxsize=256)
-def _unused_calls(file: str) -> Mapping[int, ast.Call]:
-    """The statements of a file that are nothing but a call, by the line where they begin; none inside `try`.
+def _unused_calls(file: str) -> Mapping[int, ast.expr]:
+    """The statements of a file that only compute a value, by the line where they begin; none inside `try`.
 
     Methods by which containers are changed, and functions that only have an effect, are left out by their names.
     """
-    return {call.lineno: call for call in _calls_in(file_tree(file)) if not _is_an_effect(call.func)}
+    return {call.lineno: call for call in _calls_in(file_tree(file)) if not _is_an_effect(call)}
 
 
-def _is_an_effect(function: ast.expr) -> bool:
+def _is_an_effect(value: ast.expr) -> bool:
+    """Whether a call is known to change something; other values may only be computed without any call."""
+    if not isinstance(value, ast.Call):
+        return any(isinstance(inner, ast.Call | ast.Await | ast.NamedExpr) for inner in ast.walk(value))
+    function = value.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     return name in _EFFECTS or name.endswith("_")
 
 
-def _calls_in(node: ast.AST) -> Iterator[ast.Call]:
+def _calls_in(node: ast.AST) -> Iterator[ast.expr]:
     for name, value in ast.iter_fields(node):
         if isinstance(node, ast.Try) and name == "body":
             continue
         for inner in value if isinstance(value, list) else [value]:
-            if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call):
+            if isinstance(inner, ast.Expr) and isinstance(inner.value, ast.Call | ast.Subscript | ast.BinOp):
                 yield inner.value
             elif isinstance(inner, ast.AST):
                 yield from _calls_in(inner)
 
 
-def _other_array(call: ast.Call, frame: FrameType) -> Any:
-    """What a call returns for copies of what it is given, if it is another array and nothing else; None otherwise."""
+def _other_array(call: ast.expr, frame: FrameType) -> Any:
+    """What a call returns for copies of what it is given, if it is another array and nothing else; None otherwise.
+
+    Without a call, it has as many axes: an entry alone may be what a cell of a notebook showed.
+    """
     names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
     try:
         local = dict(frame.f_locals)
@@ -162,9 +170,11 @@ def _other_array(call: ast.Call, frame: FrameType) -> Any:
         scope = partial(_value, code=frame.f_code, scope=(frame.f_globals, local))
         given = [one for node in _plain_parts(call) for one in _data_in(scope(node))]
         before = [np.array(array_of(one)) for one in given]
-        if not given or not _has_no_effect(call.func, scope):
+        if not given or (isinstance(call, ast.Call) and not _has_no_effect(call.func, scope)):
             return None
         result = scope(call)
+        if not isinstance(call, ast.Call) and array_of(result).ndim != max(one.ndim for one in before):
+            return None
         if not _is_data(result) or array_of(result).dtype.kind == "b":
             return None
         after = array_of(result)
@@ -178,11 +188,11 @@ def _value(node: ast.expr, code: CodeType, scope: tuple[dict[str, Any], dict[str
     return eval(compile(ast.Expression(node), code.co_filename, "eval"), *scope)
 
 
-def _plain_parts(call: ast.Call) -> Iterator[ast.expr]:
+def _plain_parts(call: ast.expr) -> Iterator[ast.expr]:
     """The variables, attributes and entries that a call names."""
     for node in ast.walk(call):
         is_plain = not any(isinstance(inner, ast.Call) for inner in ast.walk(node))
-        if is_plain and isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        if is_plain and node is not call and isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
             yield node
 
 

@@ -125,6 +125,19 @@ def test_numbered_files(
     assert (run.numbers, run.text, (run.word, above, run.single)) == (numbers, text, words)
 
 
+def test_entries_of_a_database_are_named_by_their_keys() -> None:
+    places = [*range(1, COUNT), 0]
+    samples = [
+        SampleReads(number, (Read("/data.mdb", (f"image-{number}",)), Read("/data.mdb", (f"label-{place}",))))
+        for number, place in enumerate(places)
+    ]
+    keys = [f"{kind}-{number}" for kind in ("image", "label") for number in range(COUNT)]
+    (roles,) = find_paired_roles(samples, {"/data.mdb": keys})
+    assert (roles.right, roles.files, roles.shared) == (0, (COUNT, COUNT), COUNT)
+    assert roles.wrong[0].files == ("/data.mdb::image-0", "/data.mdb::label-1")
+    assert roles.wrong[0].partner == "/data.mdb::label-0"
+
+
 def test_positions_of_a_leaf_count_more_than_the_order_of_reading(tmp_path: Path) -> None:
     (sample,) = sampled(tmp_path, ["1.png"], ["10.png"], ["2.png"])
     one, ten, two = sample.reads

@@ -11,9 +11,9 @@ import lmdb
 import numpy as np
 import pytest
 
-from dataguard.lab.splits.stored_contents import StoredContents
+from dataguard.lab.splits.stored_contents import POOR, StoredContents
 
-ROWS = np.random.default_rng(0).integers(0, 256, (6, 5), np.uint8)
+ROWS = np.random.default_rng(0).integers(0, 256, (6, 512), np.uint8)
 ROWS[5] = ROWS[2]
 
 
@@ -73,6 +73,12 @@ def test_a_database_that_is_open_is_read_through_the_dataset(tmp_path: Path) -> 
         assert StoredContents(None).of(f"{path}[image-001]") is None
         assert StoredContents(SimpleNamespace(environment=environment)).of(f"{path}[image-001]") is not None
     assert StoredContents(None).of(f"{path}[image-001]") is not None
+
+
+def test_blank_rows_are_no_copies_of_each_other(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = np.zeros((3, 512), np.uint8)
+    assert StoredContents(None).of(f"{tmp_path}/a.h5::/x[1]") == POOR
 
 
 @pytest.mark.parametrize("unit", ["dataset.frame[3]", "/nowhere/1.png", "/nowhere/a.h5::/x[3]"])

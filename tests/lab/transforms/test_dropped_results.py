@@ -38,8 +38,14 @@ class Statements(Dataset[Any]):
         self.image.mul(2).clamp(0, 1)
         np.flip(sample["table"])
         torch.roll(image, 2)
+        image[..., :4]
+        image * 2
         # None of these is to be found: they return what they are given, or a small result, or have another effect.
         image.contiguous()
+        image[0]
+        image[:]
+        sample["table"]
+        image + image.abs_()
         image.clamp(-100, 100)
         image.abs_()
         image.isfinite()
@@ -62,6 +68,8 @@ def test_results_that_nothing_uses(tmp_path: Path) -> None:
         "self.image.mul(2).clamp(0, 1)",
         "np.flip(sample['table'])",
         "torch.roll(image, 2)",
+        "image[..., :4]",
+        "image * 2",
     ]
     assert found[0].shape == (3, 8, 8)
     assert found[0].shown == found[0].text
