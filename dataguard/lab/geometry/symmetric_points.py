@@ -16,7 +16,7 @@ from dataguard.lab.images.painter import SMALLEST_SIDE
 FEWEST_POINTS, MOST_POINTS = 5, 128
 """Points that can be symmetric: four may be the corners of anything, and more than this are a contour or a cloud."""
 FEWEST_SHAPES = 4
-"""Samples whose points have the same order from left to right. Chosen, not derived."""
+"""Samples whose points have the same horizontal order. Chosen, not derived."""
 NEAR, APART = 0.15, 0.1
 """How far a point may be from the mirror image of its partner in the mean, and how far a pair must be apart in each
 sample, as shares of their larger extent. Chosen, not derived."""
