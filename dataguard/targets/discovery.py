@@ -187,7 +187,9 @@ def _attributes_of(holder: Any) -> Iterator[tuple[Path, Any]]:
 
 def _offered_by(holder: Any) -> Iterator[tuple[Path, Any]]:
     """What properties, and methods without arguments, return whose names are those of loaders: `get_train_loader`."""
-    matches = [match for match in map(_OFFERS_LOADER.fullmatch, dir(type(holder))) if match and spelled_role(match[1])]
+    hooks = {f"{stage}_dataloader" for stage in _STAGES}  # those that a class inherits raise
+    names = [name for name in dir(type(holder)) if name not in hooks]
+    matches = [match for match in map(_OFFERS_LOADER.fullmatch, names) if match and spelled_role(match[1])]
     for match in sorted(matches, key=lambda one: _STAGES.index(spelled_role(one[1]) or "")):
         if isinstance(getattr_static(type(holder), match[0]), property):
             yield from _walk(getattr(holder, match[0]), (match[1],))

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from dataguard.core.model import Status, UsageError
 from dataguard.engine import scan
 from dataguard.settings.settings import Settings
-from tests.support.targets import Data, Plain, Stream, Ten, loader, names, target
+from tests.support.targets import Data, Gathered, Plain, Stream, Ten, loader, names, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
@@ -171,6 +171,7 @@ PRODUCTS: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: types.SimpleNamespace(val=Own(Ten()), train=loader()),
         ["train", "val"],
     ),
+    "own loaders that an object gathers": (Gathered, ["loaders.0", "loaders.1"]),
     "properties and methods": (Offers, ["train_loader", "val_dataloader"]),
     "loader beside what offers others": (lambda: (loader(), Offers()), ["make"]),
     "loader and sampler": (lambda: (loader(), DistributedSampler(Ten(), 2, 0)), ["make"]),

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from dataguard.core.model import UsageError
 from dataguard.targets.loading import frames_of
 from dataguard.targets.spelling import FACTORY_PARAMETERS
-from tests.support.targets import KINDS, Data, Gathered, Make, Ten, loader, target
+from tests.support.targets import KINDS, Data, Make, Ten, loader, target
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
@@ -196,7 +196,6 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: range(3), "returned a range"),
     (lambda: Data(None), "returned a Data"),
     (Empty, "returned an Empty"),
-    (Gathered, "returned a Gathered"),
     (lambda: {"train": loader(), "val": [1, 2]}, "pkg.mod:make: 'val' is a list of int"),
     (Elephant(), "is an Elephant"),
     (3, "is an int"),
