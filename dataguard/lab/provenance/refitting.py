@@ -224,7 +224,7 @@ Exchange = Callable[[int, Read, Any], Any]
 class _Loaded:
     """Calls the factory, and keeps what it loads: its reads, and tables by the number of the load.
 
-    Modules are imported anew, as they may load it.
+    Modules are imported again, as they may load it.
     """
 
     log: ReadLog
