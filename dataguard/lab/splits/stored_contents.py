@@ -45,7 +45,7 @@ def content_of(path: Path) -> int:
 
 
 def hashed(units: Sequence[Unit]) -> int:
-    """A number for several texts."""
+    """A number for several strings."""
     return xxh3_64_intdigest("\0".join(units).encode("utf-8", "surrogatepass"))
 
 
