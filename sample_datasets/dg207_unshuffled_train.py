@@ -173,3 +173,25 @@ def bad_repeated(rank: int, world_size: int) -> Loaders:
 def good_repeated() -> Loaders:
     """One that shuffles."""
     return {"train": Lasting(Pictures(32), batch_size=4, num_workers=2, shuffle=True)}
+
+
+class Reindexed(Dataset[tuple[Tensor, int]]):
+    """Pictures in an order that a trainer of the project lets the dataset draw anew after each epoch."""
+
+    def __init__(self) -> None:
+        self.order = list(range(32))
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return picture(self.order[index]), self.order[index] % 4
+
+    def on_epoch_end(self) -> None:
+        """Draw the order of the next epoch."""
+        random.shuffle(self.order)
+
+
+def good_reindexed() -> Loaders:
+    """The dataset shuffles itself, if the trainer asks for it."""
+    return train(Reindexed())

@@ -60,7 +60,8 @@ def dg207_unshuffled_train(lab: Lab) -> Judgement:
         raise NotApplicable("the dataset ignores the index: it draws its samples itself")
     own = observed_or_none(lambda: lab.provenance.own_order)
     if contents.varies if own is None else own.varies:
-        raise NotApplicable("the dataset gives an index another sample in every epoch: it shuffles itself")
+        when = f"when {contents.hook} is called" if contents.hook else "in every epoch"
+        raise NotApplicable(f"the dataset gives an index another sample {when}: it shuffles itself")
     order, at = orders.epochs[0], lab.places.sampler
     yield Finding(
         message=f"{facts.sampler} reads {len(order):,} samples in the order of the dataset in every epoch"

@@ -15,7 +15,7 @@ from dataguard.lab.rows.origins import FILES, OwnOrder, Read
 from dataguard.lab.rows.row_axes import find_axes
 from dataguard.lab.rows.rows_changed import RowTracer, values_of
 from dataguard.lab.rows.stores import held_stores
-from dataguard.lab.spy.drive import announce_epoch
+from dataguard.lab.spy.drive import begin_epoch
 from dataguard.targets.variants import Loader
 
 FEWEST_TRACED = 4
@@ -46,7 +46,7 @@ def find_own_order(loader: Loader, folder: Path, indices: Sequence[Index], *, ro
     log.install()
     epochs = []
     for epoch in (0, 1):
-        announce_epoch(loader, epoch)
+        begin_epoch(loader, epoch)
         seen = _read_from(reader, log, indices)
         epochs.append(seen if any(seen) or not rows else _rows_of(reader, indices))
     first, second = epochs
@@ -106,8 +106,9 @@ def _rows_of(reader: Reader, indices: Sequence[Index]) -> list[_Sources]:
             for leaf in leaves
             if leaf.path == largest
         }
-        rich = {source: rows for source, rows in own.items() if len(rows[0][1]) > NUMBER_BYTES}
+        known = {source: rows for source, rows in own.items() if rows[0][1]}  # content that is no bytes is not compared
+        rich = {source: rows for source, rows in known.items() if len(rows[0][1]) > NUMBER_BYTES}
         found.append(
-            {source: _Source(rows[0][0], rows[0][0], frozenset(rows)) for source, rows in (rich or own).items()}
+            {source: _Source(rows[0][0], rows[0][0], frozenset(rows)) for source, rows in (rich or known).items()}
         )
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import statistics
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -202,6 +203,27 @@ def announce_epoch(loader: Loader, epoch: int) -> None:
     for _, announce in _epoch_methods(loader):
         with contextlib.suppress(Exception):
             announce(epoch)
+
+
+_EPOCH_HOOK = re.compile(r"(?:on_)?(?:train_)?epoch_(?:begin|start|end)|(?:begin|start|new|next|reset)_epoch")
+"""Names of methods that a project's own trainer calls between epochs."""
+
+
+def begin_epoch(loader: Loader, epoch: int) -> str | None:
+    """Call `set_epoch`, or what a project's own trainer calls of a dataset that has none.
+
+    Returns the name of that method, None if there is none; before the first epoch, nothing of it is called.
+    """
+    announce_epoch(loader, epoch)
+    dataset = loader.dataset
+    name = next(filter(_EPOCH_HOOK.fullmatch, dir(type(dataset))), None)
+    if not epoch or name is None or callable(attribute(dataset, "set_epoch")):
+        return None
+    for arguments in ((epoch,), ()):
+        with contextlib.suppress(Exception):
+            getattr(dataset, name)(*arguments)
+            return name
+    return None
 
 
 def _ignore_epochs(loader: Loader) -> None:

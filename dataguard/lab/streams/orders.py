@@ -28,7 +28,7 @@ from dataguard.lab.reading.recorded_order import Recorded, draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import emulate_worker
 from dataguard.lab.rng.rng_discovery import SEED, Source, find_generators, seeded, skip
 from dataguard.lab.rng.seed_watch import SeedWatch
-from dataguard.lab.spy.drive import announce_epoch
+from dataguard.lab.spy.drive import announce_epoch, begin_epoch
 from dataguard.targets.variants import Loader
 
 EPOCHS = 3
@@ -139,21 +139,25 @@ PROBED_SAMPLES = 6
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Which samples a few indices give: whether all give the `same`, and whether it `varies` by epoch."""
+    """Which samples a few indices give: whether all give the `same`, and whether it `varies` by epoch.
+
+    `hook` is the method of the dataset that was called between the epochs, if it has no `set_epoch`.
+    """
 
     same: bool
     varies: bool
+    hook: str | None = None
 
 
 def read_contents(loader: Loader, order: Sequence[Index]) -> Contents:
     """Read a few samples of the order with seeded generators, twice in the first epoch and twice in the second."""
     chosen = evenly(order, PROBED_SAMPLES)
-    readings = []
+    readings, hook = [], None
     for epoch in (0, 1):
-        announce_epoch(loader, epoch)
+        hook = begin_epoch(loader, epoch)
         readings += [[content(loader.dataset, index) for index in chosen] for _ in range(2)]
     first, again, second, _ = readings
-    return Contents(same=len(set(first)) == 1, varies=first == again and first != second)
+    return Contents(same=len(set(first)) == 1, varies=first == again and first != second, hook=hook)
 
 
 @dataclass(frozen=True, slots=True)
