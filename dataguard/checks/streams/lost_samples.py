@@ -219,7 +219,9 @@ def lost_at(lab: Lab, loss: Loss, outcome: str) -> Location | None:
     if facts.kind == "stream" and places.left_over:
         return places.left_over
     chosen = None if facts.unweighted else places.selection(first=loss.reshuffled, ranks=ranks)
-    return chosen or (lab.dataset.location if facts.kind == "stream" else places.sampler)
+    if chosen or facts.kind == "stream":
+        return chosen or lab.dataset.location
+    return places.share if outcome == NO_RANK else places.sampler
 
 
 def find_loss(
