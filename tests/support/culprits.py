@@ -21,6 +21,7 @@ FOLLOWED = (
 """Checks whose findings point at a line to change."""
 MISSED = {
     "DG410-bad_twice": "labels two tokens on are not followed: the place is the dataset's",
+    "DG422-bad_places": "placed where the mask is padded, one line below",
     "DG427-bad_padding_item": "the row is seen when it is cut, after the items were numbered",
     "DG508-bad_folder": "placed where the dataset is made, as every finding about a library's dataset",
     "DG604-bad_descriptor": "no container holds the files that stay open, so that no line adds one",

@@ -193,7 +193,7 @@ def clip_findings(lab: Lab) -> Compared:
                 "random states": len(clip.draws),
                 "charted via": clip.source,
             },
-            at=lab.dataset.location,
+            at=(None if clip.index is None else lab.places.value(clip.index, clip.path)) or lab.dataset.location,
             repro=None if clip.collated or clip.index is None else lab.repro.samples(clip.index),
             sample=clip.index,
             ambiguous=True,  # a model may take frames as separate images
