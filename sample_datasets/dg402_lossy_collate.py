@@ -564,23 +564,23 @@ def good_of_batch() -> DataLoader[Any]:
     return DataLoader(Questions(1), batch_size=6, shuffle=True, collate_fn=with_width)
 
 
-class Segments(Dataset[dict[str, Tensor]]):
-    """Token ids of a question and its answer, and which of both each token belongs to."""
+class Segments(Dataset[dict[str, list[float]]]):
+    """Token ids of a question and its answer, and which of both each token belongs to, in short and long lists."""
 
     def __len__(self) -> int:
         return 40
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
+    def __getitem__(self, index: int) -> dict[str, list[float]]:
         generator = torch.Generator().manual_seed(index)
-        length = 6 + index % 5
-        ids = torch.randint(1, 90, (length,), generator=generator)
-        return {"ids": ids, "types": (torch.arange(length) > 2).long(), "weights": torch.ones(length) / length}
+        length = 6 + 4 * (index % 5)
+        ids = torch.randint(1, 90, (length,), generator=generator).tolist()
+        return {"ids": ids, "types": [int(place > 2) for place in range(length)], "weights": [1 / length] * length}
 
 
-def pad_fields(samples: list[dict[str, Tensor]], fields: dict[str, str]) -> dict[str, Tensor]:
+def pad_fields(samples: list[dict[str, list[float]]], fields: dict[str, str]) -> dict[str, Tensor]:
     """Pads each field of the batch, which is made of that of a sample."""
     batch = {  # culprit
-        name: torch.nn.utils.rnn.pad_sequence([sample[field] for sample in samples], batch_first=True)
+        name: torch.nn.utils.rnn.pad_sequence([torch.tensor(sample[field]) for sample in samples], batch_first=True)
         for name, field in fields.items()  # culprit
     }
     return batch | {"lengths": torch.tensor([len(sample["ids"]) for sample in samples])}

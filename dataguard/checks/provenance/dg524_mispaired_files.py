@@ -115,7 +115,7 @@ def _other_record(lab: Lab, table: NamedRecords) -> Finding:
             "rows": {f"dataset[{one.index!r}]": f"{one.other}, and not {one.row}" for one in table.wrong[:8]},
             "confirmed by": f"other contents in these rows of a copy of {name}: the samples follow them",
         },
-        at=lab.dataset.location,
+        at=lab.places.listing(first.file) or lab.dataset.location,
         repro=lab.repro.samples(first.index),
     )
 

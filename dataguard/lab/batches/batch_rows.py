@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise, takewhile
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,22 @@ def _split(path: str, leaf: Any, count: int) -> Iterator[Column]:
 def sample_contents(sample: Any) -> dict[str, Content]:
     """The content of each leaf of a sample, by path."""
     return {path: content_of(leaf) for path, leaf in iter_leaves(sample)}
+
+
+def contents_of(samples: Iterable[Any]) -> list[dict[str, Content]]:
+    """The same of each sample; a list of numbers that is one leaf of some samples is one leaf of all.
+
+    Short lists are taken for tuples of fields otherwise.
+    """
+    contents = [sample_contents(sample) for sample in samples]
+    whole = {path for content in contents for path in content if any(path not in other for other in contents)}
+    for content in contents:
+        for path in whole - content.keys():
+            items = list(takewhile(lambda item: item is not None, (content.get(f"{path}[{i}]") for i in count())))
+            numbers = [item for item in items if isinstance(item, Tensor) and not item.ndim]
+            if numbers and len(numbers) == len(items):
+                content[path] = torch.stack(numbers)
+    return contents
 
 
 def content_of(value: Any) -> Content:

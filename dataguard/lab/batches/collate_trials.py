@@ -27,6 +27,7 @@ from dataguard.lab.batches.batch_rows import (
     ShiftedNumbers,
     UnmovedNumbers,
     columns,
+    contents_of,
     holds,
     is_ambiguous,
     key,
@@ -327,7 +328,7 @@ def collate_forms(inputs: CollateInputs, single_columns: Sequence[Mapping[str, C
     `single_columns` is the result of `collate_singly`.
     """
     count = len(inputs.samples)
-    contents = [sample_contents(sample) for sample in inputs.samples]
+    contents = contents_of(inputs.samples)
     order = tuple(range(count))
     wanted = {(seed, name): form for seed in range(len(BATCH_SEEDS)) for name, form in _orders(order).items()}
     wanted[0, DOUBLED] = tuple(sorted(order * 2))[:count]

@@ -19,6 +19,7 @@ from torch import Tensor
 from dataguard.lab.batches.batch_rows import (
     Content,
     columns,
+    contents_of,
     far_corner,
     holds,
     near_corner,
@@ -112,7 +113,7 @@ def _rescaled(inputs: CollateInputs, doubled: Sequence[Rows]) -> Iterator[Neighb
         for name in sorted(full.keys() & rest.keys()):
             if is_ragged:
                 doubled_rows = [doubled[position].get(name, (b"",))[0] for position in kept]
-                contents = [sample_contents(inputs.samples[position]) for position in kept]
+                contents = contents_of(inputs.samples[position] for position in kept)
                 differences = _of_ragged(
                     [full[name][position] for position in kept], rest[name], doubled_rows, contents
                 )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dataguard.lab.batches.batch_rows import Column, Content, columns, holds, padding_of, sample_contents
+from dataguard.lab.batches.batch_rows import Column, Content, columns, contents_of, holds, padding_of
 from dataguard.lab.batches.collate_trials import CollateInputs
 
 
@@ -58,7 +58,7 @@ def find_padding(inputs: CollateInputs, batch: Any, single_columns: Sequence[Map
     collate_fn makes, as of text.
     """
     count = len(inputs.samples)
-    contents = [sample_contents(sample) for sample in inputs.samples]
+    contents = contents_of(inputs.samples)
     candidates = [column for column in columns(batch, count) if len(column.rows) == count]
     unequal = {path: tensors for path in contents[0] if (tensors := _unequal(path, contents))}
     singly = [
