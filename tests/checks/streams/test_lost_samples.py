@@ -231,7 +231,7 @@ class TestTheSamplersOfRanks:
             stops=changes.pop("stops", ()),
             facts=SimpleNamespace(**{**facts, **vars(FACTS), **changes}),
             epoch=SimpleNamespace(exercised={"samples": 40}),
-            places=SimpleNamespace(sampler=None, split=None, selection=lambda **_: None),
+            places=SimpleNamespace(sampler=None, share=None, split=None, selection=lambda **_: None),
             ranks=ranks,
             streams=SimpleNamespace(orders=SimpleNamespace(refills=False, whole=False)),
             repro=Repro("module:loader", "train"),
