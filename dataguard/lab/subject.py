@@ -208,7 +208,7 @@ class Subject(ABC):
         if len(names) == 1:
             return {name: self.rebuild() for name in names}
         wanted = requested(self.settings)
-        return self._called_again(lambda: rebuild_all(self.target, self.settings, wanted))
+        return self._called_again(lambda: rebuild_all(self.target, self.settings, wanted, imports=True))
 
     @property
     def made_with(self) -> list[Subject]:
@@ -218,15 +218,15 @@ class Subject(ABC):
             known = [other for other in others if observed_or_none(lambda: other.epoch)]  # noqa: B023 - called at once
         return [other for other in known if other.facts.kind == "map"] if self.is_called else []
 
-    def rebuild_with(self, other: Subject) -> tuple[Loader, Loader]:
+    def rebuild_with(self, other: Subject, *, imports: bool) -> tuple[Loader, Loader]:
         """This loader and another one, perhaps of another target, from one more call of the factory.
 
-        Newly imported modules load again what they load at import.
+        `imports`: from newly imported modules, which load again what they load at import.
         """
 
         def made(target: Target) -> dict[str, Loader]:
             wanted = requested(self.settings)
-            return self._called_again(lambda: rebuild_all(target, self.settings, wanted))
+            return self._called_again(lambda: rebuild_all(target, self.settings, wanted, imports=imports))
 
         own = made(self.target)
         others = own if other.target is self.target else made(other.target)

@@ -80,7 +80,7 @@ class CulpritPlaces:
             return self.split
 
         def find(_: Path) -> Place | None:
-            return line_that_shares(lambda: subject.rebuild_with(other))
+            return line_that_shares(lambda: subject.rebuild_with(other, imports=True))
 
         found = subject.line_of(("split beside", other.facts.name), find)
         return Location(*found[:2], "dataset") if found else self.split
@@ -290,7 +290,7 @@ class CulpritPlaces:
         training = next((one for one in others if one.facts.role == "train"), None)
 
         def again() -> tuple[Loader, Loader | None]:
-            return (subject.rebuild(), None) if training is None else subject.rebuild_with(training)
+            return (subject.rebuild(), None) if training is None else subject.rebuild_with(training, imports=True)
 
         place = line_of_own_part(subject.build, again, steps)
         return place and Location(*place[:2], transform)

@@ -213,8 +213,8 @@ class Provenance:
         if subject.factory_seconds * FACTORY_CALLS > seconds:
             return unknown("the factory takes too long to be called four times")
 
-        def build() -> tuple[Loader, Loader]:
-            own, other = subject.rebuild_with(training)
+        def build(imports: bool) -> tuple[Loader, Loader]:
+            own, other = subject.rebuild_with(training, imports=imports)
             return other, own
 
         return subject.observe(

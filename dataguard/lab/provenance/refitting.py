@@ -58,8 +58,8 @@ LEAST_MODULUS, MOST_DIGITS = 7, 5
 BEYOND = 5.0
 """By how many ranges of its column a row is changed: no statistic of the column stays as it is then."""
 
-Build = Callable[[], tuple[Loader, Loader]]
-"""Calls the factory, with newly imported modules, for the loaders of training and of evaluation."""
+Build = Callable[[bool], tuple[Loader, Loader]]
+"""Calls the factory, for the loaders of training and of evaluation, with newly imported modules or not."""
 
 
 def unknown(reason: str) -> Refit:
@@ -84,6 +84,9 @@ def find_refit(
     loaded = _Loaded(log, build)
     started = time.monotonic()
     train = loaded.built()[0]
+    if not loaded.reads and not loaded.tables:  # modules may have loaded it at import
+        loaded.imports = True
+        train = loaded.built()[0]
     own = frozenset(loaded.reads) & (reads[1] - reads[0])
     if not own and not loaded.tables:
         return unknown("the factory loads no table, and reads no file of an evaluation sample")
@@ -222,13 +225,11 @@ Exchange = Callable[[int, Read, Any], Any]
 
 @dataclass(slots=True)
 class _Loaded:
-    """Calls the factory, and keeps what it loads: its reads, and tables by the number of the load.
-
-    Modules are imported again, as they may load it.
-    """
+    """Calls the factory, and keeps what it loads: its reads, and tables by the number of the load."""
 
     log: ReadLog
     build: Build
+    imports: bool = False
     reads: list[Read] = field(default_factory=list)
     tables: dict[int, _Table] = field(default_factory=dict)
 
@@ -248,7 +249,7 @@ class _Loaded:
         self.log.exchange = loaded
         try:
             with self.log.recorded():
-                loaders = self.build()
+                loaders = self.build(self.imports)
         finally:
             self.log.exchange = None
         self.reads = self.log.units

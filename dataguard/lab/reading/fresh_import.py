@@ -212,10 +212,12 @@ def rebuild(target: Target, name: str, settings: Settings, wanted: Mapping[str, 
     return gated_build(newly_imported(target), name, settings, wanted, offset=offset)
 
 
-def rebuild_all(target: Target, settings: Settings, wanted: Mapping[str, object]) -> dict[str, Loader]:
-    """All loaders of a target by name, as one more call of the factory makes them, from newly imported modules."""
+def rebuild_all(
+    target: Target, settings: Settings, wanted: Mapping[str, object], *, imports: bool
+) -> dict[str, Loader]:
+    """All loaders of a target by name, as one more call of the factory makes them, perhaps with new `imports`."""
     seed_global_generators(settings.seed)
-    fresh = newly_imported(target)
+    fresh = newly_imported(target) if imports else target
     with gate(target.stage):
         return fresh.build_all(factory_arguments(settings), **wanted)
 
