@@ -116,6 +116,16 @@ def preferred(planted: bool = False) -> DataLoader[Any]:
     return DataLoader(Items(one, tokenizer=tokenizer(pad_token_id=PAD)), batch_size=8)
 
 
+def with_grids(rows: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Padded rows, and the patches of their images one behind the other."""
+    return {
+        "ids": padded([row["ids"] for row in rows], PAD),
+        "goal": padded([row["goal"] for row in rows], -100),
+        "pixels": torch.cat([row["pixels"] for row in rows]),
+        "grid": torch.stack([row["grid"] for row in rows]),
+    }
+
+
 def sized(planted: bool = False) -> DataLoader[Any]:
     """Images of several sizes, with their grids. Planted: long rows are cut within them."""
 
@@ -129,16 +139,8 @@ def sized(planted: bool = False) -> DataLoader[Any]:
         labels[1] = ids[1]  # Each row has a label, even if its answer is cut off.
         return {"ids": torch.tensor(ids[:most]), "goal": labels, "pixels": torch.rand(4 * patches, 12), "grid": grid}
 
-    def collate(rows: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-        return {
-            "ids": padded([row["ids"] for row in rows], PAD),
-            "goal": padded([row["goal"] for row in rows], -100),
-            "pixels": torch.cat([row["pixels"] for row in rows]),
-            "grid": torch.stack([row["grid"] for row in rows]),
-        }
-
     held = tokenizer(pad_token_id=PAD, vocab_size=910)
-    return DataLoader(Items(one, tokenizer=held), batch_size=8, collate_fn=collate)
+    return DataLoader(Items(one, tokenizer=held), batch_size=8, collate_fn=with_grids)
 
 
 def restored(planted: bool = False) -> DataLoader[Any]:
@@ -258,15 +260,7 @@ def images_at_the_end() -> DataLoader[Any]:
         grid = torch.tensor([1, 8, patches // 2])
         return {"ids": ids, "goal": labels, "pixels": torch.rand(4 * patches, 12), "grid": grid}
 
-    def collate(rows: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-        return {
-            "ids": padded([row["ids"] for row in rows], PAD),
-            "goal": padded([row["goal"] for row in rows], -100),
-            "pixels": torch.cat([row["pixels"] for row in rows]),
-            "grid": torch.stack([row["grid"] for row in rows]),
-        }
-
-    return DataLoader(Items(one, tokenizer=tokenizer(vocab_size=VOCABULARY + 10)), batch_size=8, collate_fn=collate)
+    return DataLoader(Items(one, tokenizer=tokenizer(vocab_size=VOCABULARY + 10)), batch_size=8, collate_fn=with_grids)
 
 
 SUSPICIOUS: dict[str, Callable[[], DataLoader[Any]]] = {

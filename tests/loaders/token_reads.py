@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
+from dataguard.core.leaf_paths import key_of
 from dataguard.lab.core.leaves import leaves_of
-from dataguard.lab.core.records import key_of
 from dataguard.lab.tokens.token_observations import TokenReads, read_tokens
 from dataguard.lab.tokens.token_roles import group_of, may_be_tokens, roles_of
 from dataguard.targets.variants import Construction

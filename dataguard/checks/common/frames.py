@@ -34,9 +34,17 @@ def is_monotonic(values: Sequence[float]) -> bool:
     return all(step > 0 for step in steps) or all(step < 0 for step in steps)
 
 
+def are_in_order(runs: Sequence[FrameRun], inside: Sequence[FrameRun]) -> bool:
+    """Whether these files are in an order of time or depth, and no set in an order of its own.
+
+    Names say it, or windows that begin within a folder, of which some are `inside`: a set is read whole.
+    """
+    windows = all(run.single for run in runs) and any(min(run.text) > 0 for run in inside)
+    return windows or all(map(counts_time, runs))
+
+
 def are_clips(runs: Sequence[FrameRun], fewest: int) -> bool:
-    """Whether these files are frames of clips: their numbers have one step, and count time or are part of a folder."""
+    """Whether these files are frames of clips: in an order of time, and their numbers have one step."""
     long = [run for run in runs if len(run.files) >= fewest]
     steady = all(len({other - one for one, other in pairwise(run.numbers)}) == 1 for run in long)
-    inside = all(run.single for run in long) and any(min(run.text) > 0 for run in long)
-    return bool(long) and steady and (inside or all(map(counts_time, long)))
+    return bool(long) and steady and are_in_order(long, long)

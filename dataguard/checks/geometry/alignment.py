@@ -241,15 +241,10 @@ def unfollowing_tables(lab: Lab) -> Sequence[BoxAlignment]:
     # Boxes that do not follow are kept on purpose where other boxes of the sample do.
     if not follows and lab.facts.role in EVALUATION and not any(table.moved for table in charts.tables):
         raise NotApplicable("boxes keep the coordinates of the file, as evaluation expects")
-    rows = {_row_of(table) for table in follows} - {None}
-    unlike = [table for table in charts.tables if table not in follows and _row_of(table) in rows]
+    # All columns of a row follow its image, or none does.
+    rows = {table.row for table in follows} - {None}
+    unlike = [table for table in charts.tables if table not in follows and table.row in rows]
     return unlike if follows else charts.tables
-
-
-def _row_of(table: BoxAlignment) -> str | None:
-    """The leaf of a table that is some of its columns: all of a row follows its image, or nothing does."""
-    row, columns, _ = table.path.partition("[:, ")
-    return row if columns else None
 
 
 def _compared(charts: ChartedMasks) -> list[MaskLeaf]:

@@ -147,5 +147,5 @@ def _last_name(path: str) -> str:
 def _last(roles: PairedRoles, role: int) -> str:
     """The name of the folder of a role, or of a file where both have one."""
     if roles.folders[0] == roles.folders[1]:
-        return PurePosixPath(roles.wrong[0].files[role].rpartition("::")[2]).name
-    return PurePosixPath(roles.folders[role]).name
+        return _last_name(roles.wrong[0].files[role].rpartition("::")[2])
+    return _last_name(roles.folders[role])

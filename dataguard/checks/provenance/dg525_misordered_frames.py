@@ -7,7 +7,7 @@ from math import factorial, prod
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
-from dataguard.checks.common.frames import NEUTRAL, counts_time, is_monotonic
+from dataguard.checks.common.frames import NEUTRAL, are_in_order, is_monotonic
 from dataguard.checks.common.rewrites import rewritten, sorted_by_number
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
@@ -45,7 +45,7 @@ def dg525_misordered_frames(lab: Lab) -> Judgement:
     by_text = [run for run in wrong if is_monotonic(run.text)]
     likely = prod(2 / factorial(len(run.files)) for run in by_text)
     as_text = bool(by_text) and len(by_text) == len(wrong) and likely < CHANCE
-    named = as_text and _are_in_order(runs, by_text)
+    named = as_text and are_in_order(runs, by_text)
     ordered = named or (as_text and _are_smooth(runs))
     if ordered:
         run = by_text[0]
@@ -68,15 +68,6 @@ def dg525_misordered_frames(lab: Lab) -> Judgement:
         )
     looked = {"samples": len({run.index for run in runs}), "files": sum(len(run.files) for run in runs)}
     return Coverage(looked, UNORDERED if as_text and not ordered else None)
-
-
-def _are_in_order(runs: Sequence[FrameRun], by_text: Sequence[FrameRun]) -> bool:
-    """Whether positions have a meaning, unlike those of views or of a bag of patches.
-
-    Names say it, or windows that begin within a folder: a set is read whole.
-    """
-    inside = all(run.single for run in runs) and any(min(run.text) > 0 for run in by_text)
-    return inside or all(map(counts_time, runs))
 
 
 def _are_smooth(runs: Sequence[FrameRun]) -> bool:

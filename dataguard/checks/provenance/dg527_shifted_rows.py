@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.core.leaf_paths import key_of
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 from dataguard.settings.contract import names_in
 
@@ -97,8 +98,6 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
 
 def _pairs(paths: Sequence[str], declared: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Leaves that belong together: those declared, with the first of them, and companions, with what they describe."""
-    from dataguard.lab.core.records import key_of  # not at import: it defines dozens of classes
-
     named = [path for name in declared for path in _named(name, paths)]
     yield from ((named[0], other) for other in named[1:])
     for path in paths:
@@ -108,8 +107,6 @@ def _pairs(paths: Sequence[str], declared: Sequence[str]) -> Iterator[tuple[str,
 
 def _named(name: str, paths: Sequence[str]) -> list[str]:
     """The leaves of this path or key."""
-    from dataguard.lab.core.records import key_of  # not at import: it defines dozens of classes
-
     return [path for path in paths if name in (path, key_of(path))]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.drift import seeded_leaves
+from dataguard.core.leaf_paths import key_of
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity, Undecided
 from dataguard.stats.coincidence import CERTAIN
 
@@ -88,8 +89,6 @@ def _are_views(paths: Sequence[str], images: Sequence[LeafRecord]) -> bool:
         shapes = {leaf.path: leaf.shape for leaf in images if leaf.path.startswith(f"{holder}[")}
         alike = [path for path, shape in shapes.items() if shape == shapes[paths[0]]]
         return len(alike) == len(paths) and (len(paths) == 2 or len(set(shapes.values())) > 1)
-    from dataguard.lab.core.records import key_of  # not at import: it defines dozens of classes
-
     names = list(map(key_of, paths))
     stems = {_NUMBER.sub("", name) for name in names}
     numbered = len(stems) == 1 < len(set(names)) and "" not in stems

@@ -130,11 +130,6 @@ _KEY = re.compile(r"key|\bid\b|_id\b|index|name|path|file|url", re.IGNORECASE)
 """How leaves are named that identify a sample to its reader."""
 
 
-def key_of(path: str) -> str:
-    """The last step of a path, as a word: `labels` of `['text']['labels']`."""
-    return path.rpartition("[")[2].rstrip("]").strip("'\"").rpartition(".")[2]
-
-
 @dataclass(frozen=True, slots=True)
 class LeafRecord:
     """One value at the bottom of a sample or batch.

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.core.leaf_paths import key_of
 from dataguard.core.model import Undecided
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.records import key_of
 from dataguard.lab.core.source_location import file_tree
 from dataguard.lab.culprit.line_trace import MOST_ENTRIES, MOST_SECONDS, LineTrace, Look, content_of, in_call
 

@@ -120,8 +120,8 @@ class FileSubstitution(Generic[H]):
     def _opening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def opening(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-            if self._paths and isinstance(file, str | bytes | os.PathLike) and not set(mode) & set("wax+"):
-                file = self._paths.get(os.path.realpath(os.fsdecode(file)), file)
+            if self._paths and (path := read_path(file, mode)):
+                file = self._paths.get(path, file)
             return original(file, mode, *arguments, **options)
 
         return opening
@@ -171,6 +171,19 @@ class FileSubstitution(Generic[H]):
         return self._originals[path] if path in self._paths else _mapped(path)
 
 
+def read_path(file: Any, mode: str) -> str | None:
+    """The real path of what `open` opens for reading only; None of anything else."""
+    is_path = isinstance(file, str | bytes | os.PathLike)
+    return os.path.realpath(os.fsdecode(file)) if is_path and not set(mode) & set("wax+") else None
+
+
+@contextlib.contextmanager
+def open_replaced(function: Callable[..., Any]) -> Iterator[None]:
+    """While it lasts, this function stands in place of `open`, whoever calls it."""
+    with replaced(builtins, "open", function), replaced(io, "open", function):
+        yield
+
+
 def _path_of(given: Any) -> str | None:
     """The real path of a file, if it is one."""
     if not isinstance(given, str | os.PathLike):
@@ -197,8 +210,8 @@ def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterat
     opening = builtins.open
 
     def watched_open(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        reads = isinstance(file, str | bytes | os.PathLike) and not set(mode) & set("wax+")
-        if reads and fails(os.path.realpath(os.fsdecode(file))):
+        path = read_path(file, mode)
+        if path is not None and fails(path):
             if garbage is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(file))
             file = garbage
@@ -215,8 +228,7 @@ def watched(fails: Callable[[str], bool], garbage: Path | None = None) -> Iterat
         return decode
 
     with contextlib.ExitStack() as stack:
-        for module in (builtins, io):
-            stack.enter_context(replaced(module, "open", watched_open))
+        stack.enter_context(open_replaced(watched_open))
         native = (decoder for decoder in DECODERS if decoder.missing is not None)
         stack.enter_context(redirected(native, watched_decoder))
         yield

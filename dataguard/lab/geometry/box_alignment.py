@@ -20,7 +20,16 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS, DRAW_SECONDS, FEWEST_DRAWS, LONG_SECONDS
-from dataguard.lab.geometry.box_tables import BoxFormat, Table, candidates_of, fits, formats_of, tables_of, wide_of
+from dataguard.lab.geometry.box_tables import (
+    COLUMNS,
+    BoxFormat,
+    Table,
+    candidates_of,
+    fits,
+    formats_of,
+    tables_of,
+    wide_of,
+)
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -67,6 +76,17 @@ class BoxAlignment:
     one: str
     other: str
     read: tuple[int, int]
+
+    @property
+    def row(self) -> str | None:
+        """The path of the leaf of which this table is some columns; None if it is all of its leaf."""
+        leaf, columns, _ = self.path.partition(COLUMNS)
+        return leaf if columns else None
+
+    @property
+    def columns(self) -> str:
+        """Which columns of that leaf; empty if it is all of its leaf."""
+        return "".join(self.path.partition(COLUMNS)[1:])
 
 
 @dataclass(frozen=True, slots=True)

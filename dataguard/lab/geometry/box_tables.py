@@ -24,6 +24,8 @@ one."""
 
 MOST_ROWS = 512
 """Longer tables are no boxes or points of one image: a limit of time, as each row is compared with all others."""
+COLUMNS = "[:, "
+"""What the path of a table ends with that is some columns of its leaf, as `[:, 0:4]`."""
 _BOX, _POINT = re.compile(r"box", re.IGNORECASE), re.compile(r"key_?points?|landmarks?|joints", re.IGNORECASE)
 _MOST_DEPTH = 6
 """How deep containers are searched for tables, as a guard against those that hold themselves."""
@@ -196,7 +198,7 @@ class Part:
     @property
     def name(self) -> str:
         """The columns, for a path."""
-        return f"[:, {self.first}:{self.last}]" + (" in threes" if self.step == WITH_FLAG else "")
+        return f"{COLUMNS}{self.first}:{self.last}]" + (" in threes" if self.step == WITH_FLAG else "")
 
     def of(self, wide: Table) -> Table:
         """Its boxes; or its points, without those that are missing or outside, which have negative coordinates."""
@@ -260,7 +262,7 @@ def _wide_candidates(path: str, held: Sequence[tuple[Table, tuple[int, int]]]) -
     if not fitting or sum(len(rows) for rows, _ in held) < FEWEST_UNNAMED_ROWS:
         return {}
     share, part = max(fitting, key=lambda fit: fit[0])
-    box = f"[:, {part.box}:{part.first}]"
+    box = f"{COLUMNS}{part.box}:{part.first}]"
     return {path + box: False, path + part.name: True} if share >= INSIDE_SHARE else {}
 
 

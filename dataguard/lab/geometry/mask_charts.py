@@ -393,8 +393,7 @@ def trace_boxes(
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     if not any(reader.read(*table.read).inputs for _ in reader.sources()):
         raise Undecided("no image is replaced while a sample is read")
-    _, *columns = table.path.partition("[:, ")
-    look = line_of_boxes(reader, *table.read, points=table.points, columns="".join(columns))
+    look = line_of_boxes(reader, *table.read, points=table.points, columns=table.columns)
     return look.location if look else None
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from dataguard.core.leaf_paths import key_of
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.records import Index, key_of
+from dataguard.lab.core.records import Index
 from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.provenance.reads_seen import ReadLog, trace_reads
 from dataguard.lab.reading.sample_reader import Reader

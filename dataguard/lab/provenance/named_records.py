@@ -25,12 +25,12 @@ import numpy as np
 from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.records import Index
-from dataguard.lab.core.source_location import replaced
+from dataguard.lab.decoding.file_substitution import open_replaced, read_path
 from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.rows_changed import Values, values_of
-from dataguard.process.originals import os, time
+from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
 MOST_BYTES, MOST_TABLES = 1 << 24, 2
@@ -178,15 +178,12 @@ class _OpenedTables:
 
         @functools.wraps(opening)
         def open_copy(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-            if isinstance(file, str | bytes | os.PathLike) and not set(mode) & set("wax+"):
-                path = os.path.realpath(os.fsdecode(file))
+            if path := read_path(file, mode):
                 self.paths[path] = None
                 file = self._copies.get(path, file)
             return opening(file, mode, *arguments, **options)
 
-        with contextlib.ExitStack() as stack:
-            for module in (builtins, io):
-                stack.enter_context(replaced(module, "open", open_copy))
+        with open_replaced(open_copy):
             yield
 
     def exchange(self, path: str, text: str | None) -> None:

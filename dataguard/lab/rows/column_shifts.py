@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dataguard.lab.core.records import key_of
+from dataguard.core.leaf_paths import key_of
 from dataguard.lab.rows.origins import SampleRows
 from dataguard.lab.rows.row_changes import Store
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.records import key_of
+from dataguard.core.leaf_paths import key_of
 from dataguard.lab.rows.row_changes import Changeable
 from dataguard.lab.rows.stores import FEWEST_ROWS, FIRST_AXES, MOST_ENTRIES, Axes, held_values
 

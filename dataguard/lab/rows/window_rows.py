@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from dataguard.lab.core.records import Index, key_of, plain_index
+from dataguard.core.leaf_paths import key_of
+from dataguard.lab.core.records import Index, plain_index
 from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.row_changes import Changeable

@@ -20,8 +20,9 @@ import torch
 from torch.utils.data import ConcatDataset, Subset
 from xxhash import xxh3_64
 
+from dataguard.core.leaf_paths import key_of
 from dataguard.lab.core.loader_facts import asked_columns, length_of
-from dataguard.lab.core.records import Index, key_of, plain_index
+from dataguard.lab.core.records import Index, plain_index
 from dataguard.lab.reading.epoch_trace import EpochTrace, gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader

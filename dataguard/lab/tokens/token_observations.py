@@ -20,10 +20,11 @@ import numpy as np
 from torch.utils.data import IterableDataset
 
 from dataguard.core.incident import observed_or_none
+from dataguard.core.leaf_paths import key_of
 from dataguard.core.model import NotApplicable, NotTested, Undecided
 from dataguard.lab.core.index_schedules import spread_over
 from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.records import Index, key_of, members, plain_index
+from dataguard.lab.core.records import Index, members, plain_index
 from dataguard.lab.culprit.line_trace import Look, Traced, placed
 from dataguard.lab.culprit.value_trace import BatchHistory, line_of_array
 from dataguard.lab.reading.epoch_trace import gate

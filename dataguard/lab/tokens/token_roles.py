@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dataguard.core.leaf_paths import key_of
 from dataguard.lab.core.leaves import array_of, iter_leaves
-from dataguard.lab.core.records import LeafRecord, key_of
+from dataguard.lab.core.records import LeafRecord
 
 Leaves = Mapping[str, np.ndarray]
 
