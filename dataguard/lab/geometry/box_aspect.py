@@ -70,26 +70,25 @@ class BoxAspect:
     shift: float = 0.0
 
 
+def need_one_file(build: Callable[..., Loader], folder: Path, index: Index) -> None:
+    """Raise NotApplicable unless this sample is read from one image file."""
+    _originals(build(), folder, (index,))
+
+
 def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> tuple[BoxAspect, ...]:
     """Read samples with their image file replaced by charts of other shapes, in this disposable process."""
-    substitution = FileSubstitution(folder, IMAGES)
-    substitution.install()
-    reader = Reader(build(), folder)
-    reader.read(indices[0])  # so that what is opened only once is open
-    originals = [(index, *_read(reader, index, substitution)) for index in indices[:ASPECT_SAMPLES]]
-    if any(len(files) != 1 or files[0].header is None for _, _, files, _ in originals):
-        raise NotApplicable("samples are not read from one image file each, which could have another shape")
+    reader, substitution, originals = _originals(build(), folder, indices[:ASPECT_SAMPLES])
     candidates = candidates_of([sample for _, sample, *_ in originals], INSIDE_SHARE)
+    if not candidates:
+        raise NotApplicable("no table in the sample has boxes or points in all rows")
     draws = [
         [_draw(reader, substitution, number, original, shape, candidates) for shape in SHAPE_FACTORS]
         for number, original in enumerate(originals)
     ]
     whole = [[draw for draw in of_sample if draw is not None] for of_sample in draws]
     complete = [of_sample for of_sample in whole if len(of_sample) == len(SHAPE_FACTORS)]
-    if not complete or not candidates:
-        raise NotApplicable(
-            "no table in the sample has boxes or points in all rows, or its file cannot have another shape"
-        )
+    if not complete:
+        raise NotApplicable("the image file of a sample cannot have another shape")
     judged = [(path, points, _samples_with_table(path, complete)) for path, points in candidates.items()]
     scaled = [
         BoxAspect(path, points, axis, moved, indices[0])
@@ -111,6 +110,20 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
 
 
 Original = tuple[Index, ChartedSample, list[DecodedFile[Header]], list[bytes]]
+
+
+def _originals(
+    loader: Loader, folder: Path, indices: Sequence[Index]
+) -> tuple[Reader, FileSubstitution[Header], list[Original]]:
+    """Samples as they are. Raises NotApplicable unless each is read from one image file."""
+    substitution = FileSubstitution(folder, IMAGES)
+    substitution.install()
+    reader = Reader(loader, folder)
+    reader.read(indices[0])  # so that what is opened only once is open
+    originals = [(index, *_read(reader, index, substitution)) for index in indices]
+    if any(len(files) != 1 or files[0].header is None for _, _, files, _ in originals):
+        raise NotApplicable("samples are not read from one image file each, which could have another shape")
+    return reader, substitution, originals
 
 
 def _read(

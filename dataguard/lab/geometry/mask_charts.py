@@ -35,7 +35,7 @@ from dataguard.lab.geometry.alignment import (
 )
 from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, made_by_factory, sizes_apart
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_source, run_boxes
-from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, run_aspect
+from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, need_one_file, run_aspect
 from dataguard.lab.geometry.box_lines import line_of_boxes
 from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
@@ -178,8 +178,10 @@ class Geometry:
         subject = self._subject
         subject.need_map("a stream has no indices to read again")
         self._need_tables()
-        subject.afford_reads("box aspect", ASPECT_READS)
         indices = subject.epoch.asked(ASPECT_SAMPLES)
+        subject.afford_reads("one file", 2)
+        subject.observe("one file", lambda folder: need_one_file(subject.build, folder, indices[0]))
+        subject.afford_reads("box aspect", ASPECT_READS)
         return subject.observe("box aspect", lambda folder: run_aspect(subject.build, folder, indices))
 
     @property
