@@ -15,7 +15,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,6 +84,8 @@ _SEPARATOR = re.compile(r"\s*(,|$)")
 def _repaired(spelling: str) -> str:
     """A suggestion for a malformed target: a file path, pytest's `::`, a dot instead of the colon, a call."""
     name, path, attribute, args = _taken_apart(spelling)
+    if _is_module_file(path) and not (file := Path(path).resolve()).is_relative_to(Path.cwd()):
+        return f" (its file is outside of the current directory: run dataguard in {file.parent})"
     if path.endswith(".py") or "/" in path or "\\" in path:
         path = ".".join(_module_parts(path))
     elif attribute is None:
@@ -97,11 +99,17 @@ def _repaired(spelling: str) -> str:
 def _of_file(spelling: str) -> str:
     """The target of a file below the current directory, by its module: `pkg/data.py:make` is `pkg.data:make`."""
     name, path, attribute, args = _taken_apart(spelling)
-    known = path.endswith(".py") and Path(path).is_file()  # before it is resolved: it may hold what no path can
-    if not known or not (file := Path(path).resolve()).is_relative_to(Path.cwd()):
+    if not _is_module_file(path) or not (file := Path(path).resolve()).is_relative_to(Path.cwd()):
         return spelling
     named = f"{name}{'.'.join(_module_parts(str(file)))}:{attribute or ''}{args}"
     return named if _SPELLING.fullmatch(named) else spelling
+
+
+def _is_module_file(path: str) -> bool:
+    """Whether this names a file of Python code; it may hold what no path can, or be too long for one."""
+    with suppress(OSError):
+        return path.endswith(".py") and Path(path).is_file()
+    return False
 
 
 def _taken_apart(spelling: str) -> tuple[str, str, str | None, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,6 +124,16 @@ def test_a_wrong_spelling_is_put_right(project: Path, spelling: str) -> None:
         load(spelling)
     hint = f" (did you mean {guess}?)" if guess else ""
     assert str(error.value) == f"{spelling!r} is not a target{hint}; write pkg.mod:factory"
+
+
+def test_a_file_outside_of_the_current_directory_is_named(
+    project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    del project
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "data.py").write_text("make = None\n")
+    with pytest.raises(UsageError, match=re.escape(f"outside of the current directory: run dataguard in {folder})")):
+        load(f"{folder}/data.py:make")
 
 
 WHERE = "in the current directory or the installed packages"
