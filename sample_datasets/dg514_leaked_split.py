@@ -269,6 +269,59 @@ def bad_reviews() -> Loaders:
     return pair(Reviews(range(30)), Reviews([30, 31, 4, 32, 33, 17, 34, 35]))  # culprit
 
 
+class Words(Dataset):
+    """Words as numbers of their letters: too short for a few equal ones to be more than chance."""
+
+    def __init__(self, words: Sequence[str], width: int) -> None:
+        self.words = words
+        self.width = width
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        letters = [ord(letter) - ord("a") + 1 for letter in self.words[index]]
+        padded = torch.tensor([0, *letters] + [0] * (self.width - len(letters)))
+        return padded[:-1], padded[1:]
+
+
+def words(count: int, letters: str, width: int) -> list[str]:
+    """Words of these letters, in any order; those of few letters repeat."""
+    rng = np.random.default_rng(0)
+    return ["".join(rng.choice([*letters], rng.integers(3, width + 1))) for _ in range(count)]
+
+
+def bad_words() -> Loaders:
+    """Of 400 words for validation 15 are training samples."""
+    known = sorted(set(words(4000, "abcdefghijklmnopqrstuvwxyz", 9)))
+    return pair(Words(known[: -400 + 15], 9), Words(known[-400:], 9))  # culprit
+
+
+def good_words() -> Loaders:
+    """Words that repeat: many of those for validation are training samples, as many occur twice in one split."""
+    known = words(4000, "abcd", 6)
+    return pair(Words(known[:-400], 6), Words(known[-400:], 6))
+
+
+class Answers(Dataset):
+    """Rows of few answers, by the number of a person in each split."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.persons = list(range(1000, 1000 + count))
+        self.answers = np.random.default_rng(seed).integers(0, 2, (count, 8)).astype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.persons)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return torch.from_numpy(self.answers[index, 1:]), int(self.answers[index, 0])
+
+
+def good_answers() -> Loaders:
+    """Other persons, who are numbered from the same number on and often give the same answers."""
+    return pair(Answers(1500, 0), Answers(300, 1))
+
+
 def good() -> Loaders:
     """No file stands in both folders."""
     return folders("apart", PHOTOGRAPHS[::2], PHOTOGRAPHS[1::2])

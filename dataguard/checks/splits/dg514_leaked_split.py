@@ -72,10 +72,7 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
             yield finding
         else:
             open_ends += _open(lab, seen, other.facts.name)
-            notes += (
-                [f"compared with all {seen.others:,} of {other.facts.name} by {seen.complete}"] if seen.complete else []
-            )
-            notes += [_near_duplicates(seen.near_duplicates, other.facts.name)] if seen.near_duplicates else []
+            notes += _notes(seen, other.facts.name)
     if open_ends:
         raise Undecided("; ".join([*open_ends, *notes]))
     notes += [f"{repeated} of its samples are duplicates of others in it"] if repeated else []
@@ -199,6 +196,16 @@ def _finding(lab: Lab, other: Subject, seen: Comparison, shared: int, *, is_all:
 def _files(pair: SamplePair) -> str:
     """The file that both samples are read from, or that and its copy."""
     return f"{pair.file} = {pair.copy}" if pair.copy else str(pair.file)
+
+
+def _notes(seen: Comparison, other: str) -> Iterator[str]:
+    """By what samples were compared with those of another split, and which are alike without being one."""
+    if seen.complete:
+        yield f"compared with all {seen.others:,} of {other} by {seen.complete}"
+    if equal := max((match.pairs for match in seen.matches if match.equal), default=0):
+        yield f"{equal} of its samples equal one of {other}, as small ones do by chance"
+    if seen.near_duplicates:
+        yield _near_duplicates(seen.near_duplicates, other)
 
 
 def _near_duplicates(found: NearDuplicates, other: str) -> str:

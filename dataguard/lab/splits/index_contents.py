@@ -146,6 +146,11 @@ class IndexContents:
     tables: tuple[Table, ...] = ()
     groups: tuple[Groups, ...] = ()
 
+    @property
+    def identify(self) -> bool:
+        """Whether content that the dataset stores tells all of its samples apart."""
+        return self.complete and any(name.startswith(CONTENT) for name in self.columns)
+
     def by_index(self, name: str) -> dict[Index, int]:
         """The number of each index in a column."""
         return dict(zip(self.indices, self.columns[name], strict=True))

@@ -32,7 +32,7 @@ from dataguard.lab.splits.index_contents import CONTENT, DISTINCT_SHARE, NAMES, 
 from dataguard.lab.splits.sample_pairs import digest_of, inputs_of_transforms, unit_of
 from dataguard.lab.splits.stored_contents import StoredContents, Unit, hashed
 from dataguard.lab.spy.sample_ledger import hash_of, is_rich
-from dataguard.process.originals import os
+from dataguard.process.originals import os, time
 from dataguard.targets.variants import Loader
 
 SOURCE = "the source of"
@@ -53,6 +53,8 @@ MOST_ENTRIES = 1_000_000
 """Rows whose content is compared: a limit of time, a microsecond each."""
 RICH_ROWS = 8
 """Rows of which is tested how rich they are."""
+FEWEST_TIMED = 64
+"""Samples that are read before it is known how long all take."""
 MOST_NAMES = 500_000
 """Datasets with more indices are not looked through for names: a limit of memory, as each is a Python object."""
 
@@ -87,16 +89,17 @@ def find_sources(
     seen: Sequence[SampleReads],
     rows: RowOrigins | None,
     *,
-    every: bool,
+    reading: float,
     shared_memory: bool,
     most_files: int,
     seconds: float,
 ) -> SampleSources:
-    """What all samples are read from, as those that were `seen` say; if they do not, all are read if `every` may be.
+    """What all samples are read from, as those that were `seen` say, or as all say.
 
-    `rows` are those of arrays in memory on which a few samples depend. Their addresses are known to the datasets of
-    another split if they are in the same process: `shared_memory`. The content of up to `most_files` is compared, too,
-    and that of more if it is read in so many seconds.
+    All are read if those do not say it, and if this takes no more than `reading` seconds of CPU time. `rows` are those
+    of arrays in memory on which a few samples depend. Their addresses are known to the datasets of another split if
+    they are in the same process: `shared_memory`. The content of up to `most_files` is compared, too, and that of more
+    if it is read in so many seconds.
     """
     names = _names_of(loader.dataset, indices)
     found = _spelled(seen, indices, names)
@@ -105,7 +108,7 @@ def find_sources(
     if rows is not None and not _with_paths(found):  # what is in memory beside files are their names
         held, rich = _held(loader.dataset, indices, rows, names, shared_memory=shared_memory)
     settled = _with_paths(found) or (rich and len(set(held[ROWS])) == len(indices))
-    if every and not settled and (units := _read_all(loader, folder, indices)):
+    if reading and not settled and (units := _read_all(loader, folder, indices, reading)):
         found = _by_kind(units)
         held = {} if _with_paths(found) else held
     period = _period([*zip(*_with_paths(found).values(), strict=True)])
@@ -172,13 +175,19 @@ class _Units:
         return _Units(kept, self.varying)
 
 
-def _read_all(loader: Loader, folder: Path, indices: Sequence[int]) -> list[_Units] | None:
-    """The units of each sample, and its content if that is not random; None if a sample cannot be read."""
+def _read_all(loader: Loader, folder: Path, indices: Sequence[int], seconds: float) -> list[_Units] | None:
+    """The units of each sample, and its content if that is not random.
+
+    None if a sample cannot be read, or all will take longer than these seconds of CPU time.
+    """
     reader, log = Reader(loader, folder), ReadLog()
     with contextlib.suppress(LoaderFailed), inputs_of_transforms(loader.dataset) as given:
         reader.read(indices[0])  # so that what is opened only once is open
-        found = []
+        found: list[_Units] = []
+        started = time.process_time()
         for index in indices:
+            if len(found) >= FEWEST_TIMED and (time.process_time() - started) / len(found) * len(indices) > seconds:
+                return None
             states, hashes, inputs = [], [], []
             for draw in (0, 1):
                 given.clear()

@@ -7,18 +7,19 @@ their names (`are_splits`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.index_schedules import evenly
-from dataguard.lab.core.observation_cache import SHORT_SECONDS
+from dataguard.lab.core.observation_cache import LITTLE_SHARE, SHORT_SECONDS
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.provenance import Provenance
 from dataguard.lab.reading.epoch_trace import EpochTrace
@@ -78,6 +79,9 @@ IMAGE_SHARE = 0.02
 STORED_SHARE = 0.05
 """The share of the budget for reading what is stored for all samples of a split, beyond `FEW_FILES`: 3 s of the default
 60, in which some 100,000 files or entries of a database are read."""
+READ_SHARE = 0.15
+"""The share of the budget for reading all samples of a split where nothing that the dataset stores identifies them:
+9 s of the default 60. What is recorded meanwhile takes some times longer than to read a sample that costs nothing."""
 COMPARED_PAIRS = 4
 """How many pairs of each match are read again: one that holds is evidence, and the others show how usual it is."""
 FEW_PARTED = 1
@@ -104,6 +108,30 @@ class Match:
     name: str
     pairs: int
     compared: tuple[SamplePair, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether all samples that were read again are equal: they may be so by chance if they are small."""
+        return bool(self.compared) and all(pair.identical for pair in self.compared)
+
+
+Numbers = Mapping[Index, int]
+"""A number for each sample by index: equal ones may be one sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """One way to identify samples: the numbers of those of an earlier split and of this one, and the pairs."""
+
+    name: str
+    earlier: Numbers
+    own: Numbers
+    pairs: Sequence[tuple[Index, Index]]
+
+    @property
+    def significant(self) -> bool:
+        """Whether so many equal numbers are no coincidence."""
+        return is_shared(self.earlier.values(), self.own.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +221,14 @@ class Splits:
         seconds = count * subject.epoch.seconds_per_sample
         seen = () if every and seconds < SHORT_SECONDS else _known(lambda: provenance.reads) or ()
         rows = _known(lambda: provenance.rows)
+        share = LITTLE_SHARE if contents.identify else READ_SHARE
+        reading = math.inf if subject.settings.all else share * subject.settings.budget
         find = partial(
             find_sources,
             indices=contents.indices,
             seen=seen,
             rows=rows,
-            every=every,
+            reading=reading if every else 0,
             shared_memory=subject.has_checkpoint,
             most_files=self._most_files,
             seconds=subject.settings.budget * STORED_SHARE,
@@ -261,7 +291,7 @@ class Splits:
         return shared_series(self._subject, other)
 
     @property
-    def every_hash(self) -> Mapping[Index, int] | None:
+    def every_hash(self) -> Numbers | None:
         """A hash of the content of each sample under one random state; None if reading all would take long."""
         if _is_whole(self._subject.epoch):
             return _hashes(self._subject.epoch)
@@ -285,15 +315,16 @@ class Splits:
         """This split compared with an earlier one."""
         subject = self._subject
         earlier, numbers = _hashes(other.epoch), _hashes(subject.epoch)
-        matches = [(name, found) for name, found in self._candidates(other, earlier, numbers) if found]
+        candidates = [one for one in self._candidates(other, earlier, numbers) if one.pairs]
         complete = self._complete(other)
-        if not matches and (own := self.every_hash) and (theirs := Splits(other).every_hash):
+        continuous = _are_continuous((other.epoch, subject.epoch))
+        telling = [one for one in candidates if continuous or one.name not in (READ, REPEATED) or one.significant]
+        if not telling and (own := self.every_hash) and (theirs := Splits(other).every_hash):
             earlier, numbers = theirs, own
-            found = _equal_pairs(earlier, numbers)
-            matches = [(READ, found)] if found else []
+            candidates = [one for one in _read_candidates(earlier, numbers) if one.pairs]
             steady = self.index_contents.deterministic and Splits(other).index_contents.deterministic
             complete = EVERY if steady else complete
-        compared = {name: tuple(evenly(_distinct_pairs(found), COMPARED_PAIRS)) for name, found in matches}
+        compared = {one.name: tuple(evenly(_distinct_pairs(one.pairs), COMPARED_PAIRS)) for one in candidates}
         wanted = tuple(dict.fromkeys(pair for pairs in compared.values() for pair in pairs))
         pairs: Mapping[tuple[Index, Index], SamplePair] = {}
         if wanted:
@@ -306,12 +337,18 @@ class Splits:
         if PARTS in read:  # other frames of one video may be in both on purpose
             files = self.sources.files
             read[PARTS] = [replace(one, file=one.file or files[one.index][-1]) for one in read[PARTS]]
-        continuous = _are_continuous((other.epoch, subject.epoch))
-        significant = continuous or is_shared(earlier.values(), numbers.values())
         proven = {MEMORY, *([ROWS] if continuous or self.sources.rich else [])}
+        distinct = (
+            min(len(earlier), len(numbers)) >= FEWEST_ROWS
+            and _spread(earlier.values(), numbers.values()) >= DISTINCT_SHARE
+        )
         judged = tuple(
-            Match(name, len({two for _, two in found}), _confirmed(name, read[name], significant, proven))
-            for name, found in matches
+            Match(
+                one.name,
+                len({two for _, two in one.pairs}),
+                _confirmed(one, read[one.name], proven, continuous=continuous, distinct=distinct),
+            )
+            for one in candidates
         )
         samples, others = len(numbers), len(earlier)
         if complete:
@@ -320,20 +357,17 @@ class Splits:
         whole, repeated = subject.epoch.whole and other.epoch.whole, len(numbers) - len(set(numbers.values()))
         return Comparison(judged, samples, others, complete, whole, repeated, alike)
 
-    def _candidates(
-        self, other: Subject, earlier: Mapping[Index, int], numbers: Mapping[Index, int]
-    ) -> Iterator[tuple[str, list[tuple[Index, Index]]]]:
+    def _candidates(self, other: Subject, earlier: Numbers, numbers: Numbers) -> Iterator[_Candidate]:
         """The ways to identify samples, each with the pairs of indices that are equal by it."""
         one, two = Splits(other).index_contents, self.index_contents
         for first in one.columns:
             for second in two.columns:
                 if first == second or not (first.startswith(SUBSET) or second.startswith(SUBSET)):
-                    yield second, _equal_pairs(one.by_index(first), two.by_index(second))
+                    yield _candidate(second, one.by_index(first), two.by_index(second))
         sources, others = self.sources, Splits(other).sources
         for name in self._sources_shared_with(other):
-            yield name, _equal_pairs(others.by_index(name), sources.by_index(name), _least_spread(name))
-        yield READ, _equal_pairs(earlier, numbers)
-        yield REPEATED, _equal_pairs(earlier, numbers, LEAST_SPREAD, DISTINCT_SHARE)
+            yield _candidate(name, others.by_index(name), sources.by_index(name), _least_spread(name))
+        yield from _read_candidates(earlier, numbers)
 
     def _sources_shared_with(self, other: Subject) -> list[str]:
         """The columns of sources by which this split can be compared with another one."""
@@ -368,7 +402,7 @@ def _is_whole(epoch: EpochTrace) -> bool:
     return epoch.whole and len(_hashes(epoch)) == (epoch.read or len(epoch.samples))
 
 
-def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:
+def _hashes(epoch: EpochTrace) -> Numbers:
     """A hash of the content of each sample that was read, by index."""
     if epoch.hashes is not None:
         return epoch.hashes.by_index()
@@ -376,23 +410,25 @@ def _hashes(epoch: EpochTrace) -> Mapping[Index, int]:
     return {one.index: number for one in indexed for number in [hash_of(one.leaves)] if number is not None}
 
 
-def _equal_pairs(
-    one: Mapping[Any, int], two: Mapping[Any, int], least: float = DISTINCT_SHARE, below: float = 2
-) -> list[tuple[Any, Any]]:
+def _candidate(name: str, one: Numbers, two: Numbers, least: float = DISTINCT_SHARE, below: float = 2) -> _Candidate:
     """Pairs of indices with equal numbers, if the share of different ones in both splits is from `least` to `below`."""
     # Why equal numbers may mean one sample: they are 64-bit hashes, so different content has equal ones once in 2e7
     # pairs of splits of a million samples each. What is equal without being one sample is common content, which repeats
     # within the splits as well: numbers that occur often do not count, nor any of a split in which many repeat. Pairs
     # come from one dictionary, and not from comparing all with all.
-    if not one or not two:
-        return []
-    if not least <= _spread(one.values(), two.values()) < below:
-        return []
+    if not one or not two or not least <= _spread(one.values(), two.values()) < below:
+        return _Candidate(name, one, two, ())
     shared = set(one.values()) & set(two.values())
     times = Counter(number for each in (one, two) for number in each.values() if number in shared)
     most = MOST_REPEATS * (max(2, len(shared)) if below < 1 else 2)  # many equal repetitions are on purpose
     known = {number: index for index, number in one.items() if number in shared and times[number] <= most}
-    return [(known[number], index) for index, number in two.items() if number in known]
+    return _Candidate(name, one, two, [(known[number], index) for index, number in two.items() if number in known])
+
+
+def _read_candidates(earlier: Numbers, own: Numbers) -> Iterator[_Candidate]:
+    """The samples that were read, by the numbers of their content: those of splits in which few repeat, and many."""
+    yield _candidate(READ, earlier, own)
+    yield _candidate(REPEATED, earlier, own, LEAST_SPREAD, DISTINCT_SHARE)
 
 
 def _spread(one: Collection[int], two: Collection[int]) -> float:
@@ -411,20 +447,22 @@ def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, I
 
 
 def _confirmed(
-    name: str, pairs: Sequence[SamplePair], significant: bool, proven: Collection[str]
+    found: _Candidate, pairs: Sequence[SamplePair], proven: Collection[str], *, continuous: bool, distinct: bool
 ) -> tuple[SamplePair, ...]:
     """Pairs that were read again; if samples repeat anyway, only identical ones count.
 
-    `proven` are what identifies samples by itself.
-
-    Small samples count too if `significant`: so many or such equal samples are no coincidence.
+    `proven` are what identifies samples by itself. Small samples count too if so many equal ones, or such, are no
+    coincidence: those that were read, or, if these are `distinct`, those whose stored content is equal and which are
+    equal themselves.
     """
-    if name in proven:
+    if found.name in proven:
         return tuple(replace(pair, same=True) for pair in pairs)
-    if name == REPEATED:
-        return tuple(replace(pair, same=(pair.same or significant) and pair.identical) for pair in pairs)
-    if name == READ and significant:
-        return tuple(replace(pair, same=pair.same or pair.identical) for pair in pairs)
+    if found.name in (READ, REPEATED):
+        significant, repeats = continuous or found.significant, found.name == REPEATED
+        same = [(pair.identical and significant) or (pair.same and (pair.identical or not repeats)) for pair in pairs]
+        return tuple(replace(pair, same=one) for pair, one in zip(pairs, same, strict=True))
+    if found.name.startswith(CONTENT) and distinct and all(pair.identical for pair in pairs) and found.significant:
+        return tuple(replace(pair, same=True) for pair in pairs)
     return tuple(pairs)
 
 

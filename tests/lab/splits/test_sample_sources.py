@@ -31,9 +31,7 @@ class Listed(Dataset[Any]):
 def sources(tmp_path: Path, names: Sequence[Any], seen: Sequence[SampleReads]) -> SampleSources:
     indices = array("q", range(len(names)))
     loader: Any = DataLoader(Listed(names))
-    return find_sources(
-        loader, tmp_path, indices, seen, None, every=False, shared_memory=False, most_files=0, seconds=0
-    )
+    return find_sources(loader, tmp_path, indices, seen, None, reading=0, shared_memory=False, most_files=0, seconds=0)
 
 
 def reads(*paths: str, rows: tuple[int, ...] = ()) -> tuple[Read, ...]:

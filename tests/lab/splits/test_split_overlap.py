@@ -24,7 +24,7 @@ from dataguard.lab.core.records import BatchRecord
 from dataguard.lab.process.incidents import read_spools
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT_SHARE, find_columns
 from dataguard.lab.splits.sample_pairs import NearDuplicates, near_duplicates, thumbnails_of
-from dataguard.lab.splits.split_overlap import LEAST_SPREAD, _equal_pairs, _name_stem
+from dataguard.lab.splits.split_overlap import LEAST_SPREAD, _candidate, _name_stem
 from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import ContentHashes, hash_of, is_rich, read_hashes
 from dataguard.lab.spy.skip_unreadable import UNREAD, SkippingBatches, SkippingItems, SkipUnreadable, UnreadableLog
@@ -187,21 +187,23 @@ def test_rows_that_two_splits_share_are_no_chance_where_hardly_any_repeats(train
 
 
 def test_numbers_that_repeat_within_a_split_tell_nothing() -> None:
-    assert _equal_pairs({0: 5, 1: 6}, {7: 6, 8: 9}) == [(1, 7)]
-    assert _equal_pairs(dict.fromkeys(range(10), 1), {0: 1, 1: 2}) == []
-    assert _equal_pairs({}, {0: 1}) == []
+    assert _candidate("", {0: 5, 1: 6}, {7: 6, 8: 9}).pairs == [(1, 7)]
+    assert _candidate("", dict.fromkeys(range(10), 1), {0: 1, 1: 2}).pairs == ()
+    assert _candidate("", {}, {0: 1}).pairs == ()
 
 
 def test_numbers_that_repeat_are_compared_where_many_do() -> None:
     oversampled = {place: place % 5 for place in range(15)}
-    assert _equal_pairs(oversampled, {0: 4, 1: 9}, LEAST_SPREAD, DISTINCT_SHARE) == [(14, 0)]
+    assert _candidate("", oversampled, {0: 4, 1: 9}, LEAST_SPREAD, DISTINCT_SHARE).pairs == [(14, 0)]
     assert (
-        _equal_pairs({**oversampled, **dict.fromkeys(range(15, 20), 0)}, {0: 0, 1: 9}, LEAST_SPREAD, DISTINCT_SHARE)
+        _candidate(
+            "", {**oversampled, **dict.fromkeys(range(15, 20), 0)}, {0: 0, 1: 9}, LEAST_SPREAD, DISTINCT_SHARE
+        ).pairs
         == []
     )
-    assert _equal_pairs({0: 5, 1: 6}, {7: 6, 8: 9}, LEAST_SPREAD, DISTINCT_SHARE) == []
+    assert _candidate("", {0: 5, 1: 6}, {7: 6, 8: 9}, LEAST_SPREAD, DISTINCT_SHARE).pairs == ()
     repeated = {row: row % 45 for row in range(64)}
-    pairs = _equal_pairs(repeated, repeated, LEAST_SPREAD, DISTINCT_SHARE)
+    pairs = _candidate("", repeated, repeated, LEAST_SPREAD, DISTINCT_SHARE).pairs
     assert [index for _, index in pairs] == list(range(64)), "each sample counts that is in both, and not each content"
 
 
