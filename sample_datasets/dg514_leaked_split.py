@@ -564,6 +564,49 @@ def good_token_pattern() -> Loaders:
     return windows(torch.arange(3_000) * 7 % 20, torch.arange(1_003) * 7 % 20)
 
 
+class Characters(Dataset):
+    """Windows of the characters of one text, from every place on or one behind the other."""
+
+    def __init__(self, text: str, step: int = 1) -> None:
+        self.text = text
+        self.number_of = {letter: number for number, letter in enumerate(sorted(set(text)))}
+        self.step = step
+
+    def __len__(self) -> int:
+        return (len(self.text) - 65) // self.step
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        begin = index * self.step
+        numbers = torch.tensor([self.number_of[letter] for letter in self.text[begin : begin + 65]])
+        return numbers[:-1], numbers[1:]
+
+
+STORY = " ".join(words(8000, "abcdefgh", 9))
+
+
+def bad_characters() -> Loaders:
+    """The text for validation begins 300 characters before the end of the text for training."""
+    end = int(0.9 * len(STORY))
+    return pair(Characters(STORY[:end]), Characters(STORY[end - 300 :]))  # culprit
+
+
+def bad_characters_at_random() -> Loaders:
+    """A window that is drawn for validation has nearly all characters of its neighbours."""
+    train, val = random_split(Characters(STORY), [0.9, 0.1], _seeded(0))  # culprit
+    return pair(train, val)
+
+
+def good_characters() -> Loaders:
+    """The text for validation begins one window earlier, as its first character needs a past."""
+    end = int(0.9 * len(STORY))
+    return pair(Characters(STORY[:end]), Characters(STORY[end - 64 :]))
+
+
+def good_characters_in_chunks() -> Loaders:
+    """Windows that are drawn at random, and do not overlap."""
+    return pair(*random_split(Characters(STORY, 64), [0.9, 0.1], _seeded(0)))
+
+
 class Compressed(Dataset):
     """Rows of tokens, each compressed at another time, which gzip stores: equal rows are unlike in memory."""
 

@@ -27,11 +27,13 @@ from dataguard.machine.units import counted
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
     from dataguard.lab.splits.sample_pairs import NearDuplicates, SamplePair
+    from dataguard.lab.splits.shared_text import SharedText
     from dataguard.lab.splits.split_overlap import Comparison
     from dataguard.lab.subject import Subject
 
-LEAKED_SHARE = 0.25
-"""The share of windows from which on text is no common phrase, licence or template. Chosen, not derived."""
+LEAKED_SHARE, WHOLE_SHARE = 0.25, 0.5
+"""The share of windows from which on text is no common phrase, licence or template; and where all text is compared, as
+that of splits of one text, of which 0.03 to 0.28 was measured for code and documentation. Chosen, not derived."""
 OVERLAPPING_SHARE, FEWEST_WINDOWS = 0.1, 8
 """The share of windows of a series from which on it is no calibration or other pattern; and the fewest of them."""
 READ, WHOLE = "the content of samples that were read", "the content of all samples"
@@ -66,10 +68,17 @@ def dg514_leaked_split(lab: Lab) -> Judgement:
         compared, repeated = max(compared, seen.samples), seen.repeated
         if shared and other.facts.role != "train" and shared >= ALIAS_SHARE * max(seen.samples, seen.others):
             notes.append(f"it is {other.facts.name} under another name")
-        elif shared:
+            continue
+        if shared:
             yield _finding(lab, other, seen, shared, is_all=is_all)
-        elif finding := leaked_text(lab, other) or leaked_series(lab, other) or leaked_ranks(lab, other):
+            continue
+        text = observed_or_none(partial(lab.splits.text_shared_with, other))
+        if finding := _leaked_text(lab, other, text) or leaked_series(lab, other) or leaked_ranks(lab, other):
             yield finding
+        elif text and text.whole:
+            compared = max(compared, text.of)
+            usual = f", and {text.windows} of {text.of} windows are in both" if text.windows else ""
+            notes.append(f"all of its text was compared with that of {other.facts.name}{usual}")
         else:
             open_ends += _open(lab, seen, other.facts.name)
             notes += _notes(seen, other.facts.name)
@@ -98,17 +107,20 @@ def _leaked_stream(lab: Lab) -> Judgement:
     raise NotTested("the samples of a stream cannot be read again for a comparison")
 
 
-def leaked_text(lab: Lab, other: Subject) -> Finding | None:
-    """A finding if much of the text of a split is in an earlier one, too."""
-    seen = observed_or_none(lambda: lab.splits.text_shared_with(other))
-    if seen is None or seen.pair is None or seen.windows < LEAKED_SHARE * seen.of:
+def _leaked_text(lab: Lab, other: Subject, seen: SharedText | None) -> Finding | None:
+    """A finding if much of the text of a split is in an earlier one, too, or one begins before the other ends."""
+    least = WHOLE_SHARE if seen and seen.whole else LEAKED_SHARE
+    if seen is None or seen.pair is None or (seen.windows < least * seen.of and not seen.cut):
         return None
     index, earlier = seen.pair
     one, two = other.facts.name, lab.facts.name
     return Finding(
         message=f"dataset[{index}] of {two} holds text of dataset[{earlier}] of {one}: {seen.windows} of {seen.of} "
         "windows do",
-        evidence={"matched by": "runs of 16 tokens, which begin at other places", "windows": seen.of},
+        evidence={
+            "matched by": "the whole text of both" if seen.whole else "runs of 16 tokens, which begin at other places",
+            "windows": seen.of,
+        },
         at=lab.places.split_beside(other) or lab.dataset.location,
         repro=lab.repro.samples(index),
     )

@@ -26,7 +26,7 @@ from xxhash import xxh3_64_intdigest
 from dataguard.core.incident import LoaderFailed
 from dataguard.lab.core.leaves import array_of, iter_leaves, leaves_of
 from dataguard.lab.core.loader_facts import by_type, callables_of
-from dataguard.lab.core.records import Index, LeafRecord
+from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.image_files import small_grey
 from dataguard.lab.provenance.altered_values import CELLS, Cell
 from dataguard.lab.provenance.reads_seen import ReadLog, merged
@@ -34,7 +34,7 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import Read
 from dataguard.lab.rows.rows_changed import values_of
 from dataguard.lab.splits.stored_contents import StoredContents
-from dataguard.lab.spy.sample_ledger import FEWEST_TOKENS, bytes_of, is_rich, largest_of, shingles_of
+from dataguard.lab.spy.sample_ledger import bytes_of, is_rich, largest_of
 from dataguard.lab.subject import Subject
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
@@ -335,78 +335,6 @@ def _pairs(one: Thumbnails, two: Thumbnails) -> Iterator[tuple[str, str]]:
         rows, columns = np.nonzero(one.copies[start : start + _ROWS_AT_ONCE] @ two.copies.T >= NEAR_CORRELATION)
         named = ((one.names[start + row], two.names[column]) for row, column in zip(rows, columns, strict=True))
         yield from (pair for pair in named if pair[0] != pair[1])
-
-
-TOKEN_WINDOWS, QUICK_WINDOWS, ALL_WINDOWS = 256, 4096, 20_000
-"""How many samples of each split are read, how many if that takes little, and how many if every sample is requested:
-limits of time and memory. A text that is shared in whole is seen if the windows cover a good part of it."""
-FEWEST_SHINGLES, VARIED_SHARE = 64, 0.1
-"""The fewest different shingles of a split, and their least share: others are a pattern, and no text, such as one that
-repeats a template in every row."""
-SAME_TEXT_SHARE, FEWEST_IN_WINDOW = 0.8, 4
-"""The share of the shingles of a window, of which there are so many at least, that make it text of the other split. A
-leaked split was measured to share 0.86 to 1, a healthy one 0.03."""
-
-Shingles = Mapping[Index, Sequence[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class SharedText:
-    """How many `windows` of a split, `of` those that were read, are text of another one; and the first `pair`.
-
-    The pair holds an index of this split and one of the other.
-    """
-
-    windows: int
-    of: int
-    pair: tuple[Index, Index] | None
-
-
-def shared_text(subject: Subject, other: Subject) -> SharedText | None:
-    """The text that two splits have in common; None if a split has no tokens, or they are no text."""
-    if not (_has_tokens(subject) and _has_tokens(other)):
-        return None
-    own, theirs = _shingles(subject), _shingles(other)
-    if not (_is_text(own) and _is_text(theirs)):
-        return None
-    index_of = {shingle: index for index, shingles in theirs.items() for shingle in shingles}
-    windows = {index: shingles for index, shingles in own.items() if len(shingles) >= FEWEST_IN_WINDOW}
-    shared = {
-        index: known[0]
-        for index, shingles in windows.items()
-        if len(known := [index_of[shingle] for shingle in shingles if shingle in index_of])
-        >= SAME_TEXT_SHARE * len(shingles)
-    }
-    return SharedText(len(shared), len(windows), next(iter(shared.items()), None))
-
-
-def _has_tokens(subject: Subject) -> bool:
-    return any(_is_tokens(sample.leaves) for sample in subject.epoch.samples[:1])
-
-
-def _is_tokens(leaves: Sequence[LeafRecord]) -> bool:
-    """Whether a sample holds a long row of integers."""
-    rows = [leaf for leaf in leaves if len(leaf.shape or ()) == 1 and "int" in (leaf.dtype or "")]
-    listed = sum(leaf.kind == "int" for leaf in leaves)
-    return max((leaf.size for leaf in rows), default=listed) >= FEWEST_TOKENS
-
-
-def _is_text(shingles: Shingles) -> bool:
-    every = [shingle for each in shingles.values() for shingle in each]
-    return len(set(every)) >= max(FEWEST_SHINGLES, VARIED_SHARE * len(every))
-
-
-def _shingles(subject: Subject) -> Shingles:
-    quick = subject.affordable_reads(min(QUICK_WINDOWS, len(subject.epoch.indices)), TOKEN_WINDOWS)
-    indices = subject.epoch.asked(ALL_WINDOWS if subject.settings.all else quick)
-    subject.afford_reads("shingles", len(indices))
-    found: Shingles = subject.observe("shingles", lambda folder: _read_token_windows(subject.build, folder, indices))
-    return found
-
-
-def _read_token_windows(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Shingles:
-    reader = Reader(build(), folder)
-    return {index: shingles_of(reader.read(index)) for index in indices}
 
 
 MOST_WINDOWS = 256

@@ -43,13 +43,12 @@ from dataguard.lab.splits.sample_pairs import (
     Observe,
     SamplePair,
     SharedSeries,
-    SharedText,
     compare_pairs,
     near_duplicates,
     shared_series,
-    shared_text,
 )
 from dataguard.lab.splits.sample_sources import INPUTS, MEMORY, PARTS, ROWS, SOURCE, SampleSources, find_sources
+from dataguard.lab.splits.shared_text import SharedText, shared_text
 from dataguard.lab.splits.shared_transforms import (
     STEADY_READS,
     STEADY_SAMPLES,
@@ -284,7 +283,9 @@ class Splits:
 
     def text_shared_with(self, other: Subject) -> SharedText | None:
         """The text that windows of tokens of this split and of an earlier one have in common."""
-        return shared_text(self._subject, other)
+        own, theirs = self.index_contents, Splits(other).index_contents
+        known = own.complete and theirs.complete
+        return shared_text(self._subject, other, (own.indices, theirs.indices) if known else ((), ()))
 
     def series_shared_with(self, other: Subject) -> SharedSeries:
         """The windows of a series that lie inside those of an earlier split."""

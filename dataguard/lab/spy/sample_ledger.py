@@ -304,29 +304,35 @@ FEWEST_DIFFERENT_TOKENS = 6
 """The fewest different tokens of a shingle: padding and rules are the same in all documents."""
 SHINGLES_PER_KEPT = 8
 """One shingle in so many is kept, by its hash: the same ones in every window."""
-_TOKEN_WEIGHTS = np.random.default_rng(201).integers(1, 1 << 63, SHINGLE_TOKENS, dtype=np.uint64) | np.uint64(1)
-"""Random odd numbers, the same in every process, as for words."""
+_TOKEN_WEIGHTS = np.random.default_rng(201).integers(1, 1 << 63, 64, dtype=np.uint64) | np.uint64(1)
+"""Random odd numbers, the same in every process, as for words; as many as the longest shingle has tokens."""
 
 
 def shingles_of(sample: Any) -> list[int]:
     """The shingles of the longest rows of tokens in a sample or batch; none if there are no tokens."""
-    rows = list(_token_rows(sample))
+    rows = list(token_rows(sample))
     longest = max(map(len, rows), default=0)
     first = {row.tobytes(): row for row in rows if len(row) == longest}  # labels may be the same
     return list(dict.fromkeys(shingle for row in first.values() for shingle in _shingles(row)))
 
 
 def _shingles(row: np.ndarray) -> list[int]:
-    runs = np.lib.stride_tricks.sliding_window_view(row.astype(np.uint64), SHINGLE_TOKENS)
-    hashes = runs @ _TOKEN_WEIGHTS
-    # By the high bits: the low ones depend on the low bits of the tokens alone.
-    chosen = (hashes >> np.uint64(40)) % np.uint64(SHINGLES_PER_KEPT) == 0
-    varied = [len(np.unique(run)) >= FEWEST_DIFFERENT_TOKENS for run in runs[chosen]]
-    shingles: list[int] = (hashes[chosen][varied] >> np.uint64(1)).tolist()
+    shingles: list[int] = places_of_shingles(row)[1].tolist()
     return shingles
 
 
-def _token_rows(value: Any) -> Iterator[np.ndarray]:
+def places_of_shingles(row: np.ndarray, length: int = SHINGLE_TOKENS) -> tuple[np.ndarray, np.ndarray]:
+    """Where the kept shingles of a row of tokens begin, and their hashes; each has so many tokens, up to 64."""
+    runs = np.lib.stride_tricks.sliding_window_view(row.astype(np.uint64), length)
+    hashes = runs @ _TOKEN_WEIGHTS[:length]
+    # By the high bits: the low ones depend on the low bits of the tokens alone.
+    places = np.flatnonzero((hashes >> np.uint64(40)) % np.uint64(SHINGLES_PER_KEPT) == 0)
+    different = 1 + (np.diff(np.sort(runs[places, :SHINGLE_TOKENS], axis=1), axis=1) != 0).sum(axis=1)
+    places = places[different >= FEWEST_DIFFERENT_TOKENS]
+    return places, hashes[places] >> np.uint64(1)
+
+
+def token_rows(value: Any) -> Iterator[np.ndarray]:
     """Every long row of integers in a sample or batch."""
     if isinstance(value, torch.Tensor):
         value = value.detach().numpy() if value.device.type == "cpu" and value.layout is torch.strided else None
@@ -337,7 +343,7 @@ def _token_rows(value: Any) -> Iterator[np.ndarray]:
             yield from value.reshape(-1, value.shape[-1])
     elif isinstance(value, Mapping):
         for part in value.values():
-            yield from _token_rows(part)
+            yield from token_rows(part)
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _token_rows(part)
+            yield from token_rows(part)
