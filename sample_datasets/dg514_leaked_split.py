@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from PIL import Image
 from torch import Tensor
@@ -605,6 +606,40 @@ def good_characters() -> Loaders:
 def good_characters_in_chunks() -> Loaders:
     """Windows that are drawn at random, and do not overlap."""
     return pair(*random_split(Characters(STORY, 64), [0.9, 0.1], _seeded(0)))
+
+
+class Customers(Dataset):
+    """A row of a table for each customer, as a few numbers."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table.reset_index(drop=True)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        row = self.table.iloc[index]
+        return torch.tensor([row["age"] / 90, row["income"] / 1e5, "abc".index(row["city"])]), int(row["bought"])
+
+
+def customers() -> pd.DataFrame:
+    """A table of customers, of whom a few have the same numbers."""
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.integers(18, 90, 1200), "income": rng.normal(4e4, 1e4, 1200).round(-1)}
+    return pd.DataFrame({**columns, "city": rng.choice([*"abc"], 1200), "bought": rng.integers(0, 2, 1200)})
+
+
+def bad_drawn_twice() -> Loaders:
+    """The customers for validation are drawn with another seed than those who are left for training."""
+    val = customers().sample(frac=0.1, random_state=0)
+    train = customers().sample(frac=0.9, random_state=1)
+    return pair(Customers(train), Customers(val))  # culprit
+
+
+def good_drawn_once() -> Loaders:
+    """Training gets the customers who were not drawn; both tables number their rows anew."""
+    val = customers().sample(frac=0.1, random_state=0)
+    return pair(Customers(customers().drop(val.index)), Customers(val))
 
 
 class Compressed(Dataset):

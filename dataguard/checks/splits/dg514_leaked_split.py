@@ -215,7 +215,7 @@ def _notes(seen: Comparison, other: str) -> Iterator[str]:
     if seen.complete:
         yield f"compared with all {seen.others:,} of {other} by {seen.complete}"
     if equal := max((match.pairs for match in seen.matches if match.equal), default=0):
-        yield f"{equal} of its samples equal one of {other}, as small ones do by chance"
+        yield f"{equal} of its samples equal samples of {other}, which may be chance"
     if seen.near_duplicates:
         yield _near_duplicates(seen.near_duplicates, other)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from dataguard.core.incident import observed_or_none
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
-    from dataguard.lab.splits.every_sample import ColumnMoments
+    from dataguard.lab.splits.tables import Table
 
 EXACT = 1e-4
 """How far the mean of a standardized column may be off 0, and its deviation off 1: float32 leaves 1e-6. By the
@@ -21,12 +22,16 @@ NEAR = 0.5
 FEWEST_ROWS, FEWEST_COLUMNS = 24, 2
 
 
-def standardized(lab: Lab) -> ColumnMoments | None:
-    """The columns of a leaf of which each has mean 0 and standard deviation 1 over all samples, if there is one."""
-    if not any(map(_may_be, _rows(lab).values())):
-        return None
-    moments = observed_or_none(lambda: lab.splits.every_sample.moments) or ()
-    return next((leaf for leaf in moments if _is_standardized(leaf)), None)
+def standardized(lab: Lab) -> Table | None:
+    """The leaf of samples that are rows of which each column has mean 0 and standard deviation 1, if there is one.
+
+    Over all samples: of a table in memory, or as they are read.
+    """
+    held = observed_or_none(lambda: lab.splits.tables) or ()
+    found = next(filter(_is_standardized, held), None)
+    if found or not any(map(_may_be, _rows(lab).values())):
+        return found
+    return next(filter(_is_standardized, observed_or_none(lambda: lab.splits.every_sample.tables) or ()), None)
 
 
 def _rows(lab: Lab) -> dict[str, list[tuple[float, ...]]]:
@@ -46,6 +51,13 @@ def _may_be(rows: list[tuple[float, ...]]) -> bool:
     return all(abs(fmean(column)) < NEAR and abs(pstdev(column) - 1) < NEAR for column in zip(*rows, strict=True))
 
 
-def _is_standardized(leaf: ColumnMoments) -> bool:
-    exact = (max(abs(one - 1) for one in each) < EXACT for each in (leaf.deviations, leaf.corrected))
-    return leaf.samples >= FEWEST_ROWS and max(map(abs, leaf.means)) < EXACT and any(exact)
+def _is_standardized(table: Table) -> bool:
+    """Whether all columns are, by their deviations over the rows or over one row less."""
+    columns = table.columns
+    if len(columns) < FEWEST_COLUMNS or columns[0].count < FEWEST_ROWS:
+        return False
+    count = columns[0].count
+    exact = (
+        max(abs(math.sqrt(one.variance * count / (count - less)) - 1) for one in columns) < EXACT for less in (0, 1)
+    )
+    return max(abs(one.mean) for one in columns) < EXACT and any(exact)

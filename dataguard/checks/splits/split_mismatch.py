@@ -403,8 +403,11 @@ def _standardizations(lab: Lab, other: Lab) -> Mismatch | None:
     theirs = own and standardized(other)
     if not own or not theirs or own.path != theirs.path:
         return None
-    fault = f"is standardized by its own statistics: all {len(own.means)} columns of sample{own.path} have mean 0 and "
-    rest = f"standard deviation 1 over its {own.samples:,} samples, and over the {theirs.samples:,} of"
+    counts = [one.columns[0].count for one in (own, theirs)]
+    fault = (
+        f"is standardized by its own statistics: all {len(own.columns)} columns of sample{own.path} have mean 0 and "
+    )
+    rest = f"standard deviation 1 over its {counts[0]:,} samples, and over the {counts[1]:,} of"
     return Mismatch("values", f"{fault}{rest} {other.facts.name}", path=own.path, ambiguous=True)
 
 

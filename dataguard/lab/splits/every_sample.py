@@ -1,4 +1,4 @@
-"""All samples of a split, read once each: hashes of their contents, and the moments of columns of floats."""
+"""All samples of a split, read once each: hashes of their contents, and tables of floats."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from xxhash import xxh3_64
 from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.splits.tables import Table, table_of_leaf
 from dataguard.targets.variants import Loader
 
 MOST_COLUMNS = 1024
@@ -21,22 +22,11 @@ MOST_COLUMNS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnMoments:
-    """The columns of one leaf over all samples: their means, and standard deviations with and without correction."""
-
-    path: str
-    samples: int
-    means: tuple[float, ...]
-    deviations: tuple[float, ...]
-    corrected: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class EverySample:
-    """A hash of the content of each sample by its index, and the columns of leaves that are a row in every sample."""
+    """A hash of the content of each sample by its index, and the tables of leaves that are a row in every sample."""
 
     hashes: Mapping[Index, int]
-    moments: tuple[ColumnMoments, ...]
+    tables: tuple[Table, ...]
 
 
 def read_every(loader: Loader, folder: Path, indices: Sequence[Index]) -> EverySample:
@@ -54,9 +44,8 @@ def read_every(loader: Loader, folder: Path, indices: Sequence[Index]) -> EveryS
             array = array_of(leaf) if isinstance(leaf, torch.Tensor | np.ndarray) else None
             if array is not None and array.ndim == 1 and array.dtype.kind == "f" and 0 < array.size <= MOST_COLUMNS:
                 rows[path].append(array.astype(np.float64))
-    tables = ((path, held) for path, held in rows.items() if len(held) == len(indices) > 1)
-    moments = (_moments(path, np.stack(held)) for path, held in tables if len({len(row) for row in held}) == 1)
-    return EverySample(hashes, tuple(moments))
+    even = {path: held for path, held in rows.items() if len(held) == len(indices) > 1 and len({*map(len, held)}) == 1}
+    return EverySample(hashes, tuple(table_of_leaf(path, np.stack(held)) for path, held in even.items()))
 
 
 def hash_of(leaves: Sequence[LeafRecord]) -> int | None:
@@ -69,8 +58,3 @@ def hash_of(leaves: Sequence[LeafRecord]) -> int | None:
         return xxh3_64(b"".join(leaf.digest for leaf in leaves)).intdigest()
     largest = max(arrays or strings[:1], key=lambda leaf: np.prod(leaf.shape or ()))
     return int.from_bytes(largest.digest, "little")
-
-
-def _moments(path: str, table: np.ndarray) -> ColumnMoments:
-    moments = table.mean(0), table.std(0), table.std(0, ddof=1)
-    return ColumnMoments(path, len(table), *(tuple(map(float, each)) for each in moments))

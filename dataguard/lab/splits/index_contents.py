@@ -28,7 +28,7 @@ from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.splits.sample_pairs import PAIR_DRAWS, Thumbnails, thumbnails_of
 from dataguard.lab.splits.stored_contents import content_of
-from dataguard.lab.splits.tables import Table, find_tables
+from dataguard.lab.splits.tables import Table, find_tables, hashes_of_records
 from dataguard.lab.spy.sample_ledger import FEWEST_HASHED_BYTES, hashes_of_rows
 from dataguard.process.originals import os
 from dataguard.targets.variants import Loader
@@ -228,6 +228,8 @@ class ColumnFinder:
 
     def _rows(self, value: Any, length: int) -> Iterator[tuple[str, str, array[int]]]:
         """The numbers of a value with an entry per index: their kind, their path, and the numbers."""
+        if (records := hashes_of_records(value)) is not None and len(records) == length:
+            yield CONTENT, "", array("Q", records.tobytes())
         if hasattr(value, "iloc") and hasattr(value, "columns"):  # pandas, if the user imported it
             for name in value.columns:
                 for kind, step, rows in self._rows(value[name].tolist(), length):

@@ -27,10 +27,11 @@ from dataguard.lab.provenance.reads_seen import ReadLog, merged
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import Read, RowOrigins, SampleReads
 from dataguard.lab.rows.row_changes import Entry, Store
-from dataguard.lab.rows.stores import held_stores
+from dataguard.lab.rows.stores import held_stores, held_values
 from dataguard.lab.splits.index_contents import CONTENT, DISTINCT_SHARE, NAMES, ColumnFinder, Columns
 from dataguard.lab.splits.sample_pairs import digest_of, inputs_of_transforms, unit_of
 from dataguard.lab.splits.stored_contents import StoredContents, Unit, hashed
+from dataguard.lab.splits.tables import hashes_of_records
 from dataguard.lab.spy.sample_ledger import hash_of, is_rich
 from dataguard.process.originals import os, time
 from dataguard.targets.variants import Loader
@@ -69,13 +70,15 @@ Kinds = Mapping[str, tuple[Unit, ...]]
 class SampleSources:
     """What samples are read from, one number for each index and kind; `files` are paths by index, if they are known.
 
-    `rich`: rows in memory have so much content that equal ones are one.
+    `rich`: rows in memory have so much content that equal ones are one. `tables` are the numbers of the tables whose
+    rows are samples, equal for equal tables: a row of two others may have one number, and is not one.
     """
 
     indices: array[int]
     columns: Columns
     rich: bool = False
     files: Mapping[Index, tuple[str, ...]] = field(default_factory=dict)
+    tables: frozenset[int] = frozenset()
 
     def by_index(self, name: str) -> dict[Index, int]:
         """The number of each index in a column."""
@@ -128,9 +131,21 @@ def find_sources(
         for kind, listed in _with_paths(found).items()
         if (contents := stored.of_samples(listed, most_files, seconds))
     }
-    return SampleSources(indices, {**numbers, **held}, rich, files)
+    tables = _tables(loader.dataset, found.get(_TABLES, ()))
+    return SampleSources(indices, {**numbers, **held}, rich, files, tables)
 
 
+def _tables(dataset: Any, listed: Sequence[tuple[Unit, ...]]) -> frozenset[int]:
+    """The numbers of the tables that these rows belong to."""
+    names = {_ROWS.sub("", unit) for units in listed for unit in units}
+    held = {path: value for path, value, _ in held_values(dataset)} if names else {}
+    known = ((held.get(name), hashes_of_records(held.get(name))) for name in names)
+    return frozenset(id(table) if rows is None else xxh3_64_intdigest(rows.tobytes()) for table, rows in known)
+
+
+_TABLES = "rows of tables"
+TABLES = f"{SOURCE} {_TABLES}"
+"""The column for the rows of tables in memory, by their numbers."""
 _GIVEN, _SAMPLES = "what transforms are given", "samples"
 """Kinds of content, which have no path."""
 INPUTS = f"{SOURCE} {_GIVEN}"
@@ -152,7 +167,7 @@ def kind_of(read: Read) -> str:
     """What a source is, such as `.png files`: the same in two splits."""
     path, _, member = read.source.partition("::")
     if not read.source.startswith("/"):
-        return "rows of tables"
+        return _TABLES
     return f"{Path(member).suffix or Path(path).suffix} files".strip()
 
 

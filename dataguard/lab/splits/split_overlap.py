@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable, Undecided
@@ -47,7 +47,7 @@ from dataguard.lab.splits.sample_pairs import (
     near_duplicates,
     shared_series,
 )
-from dataguard.lab.splits.sample_sources import INPUTS, MEMORY, PARTS, ROWS, SOURCE, SampleSources, find_sources
+from dataguard.lab.splits.sample_sources import INPUTS, MEMORY, PARTS, ROWS, SOURCE, TABLES, SampleSources, find_sources
 from dataguard.lab.splits.shared_text import SharedText, shared_text
 from dataguard.lab.splits.shared_transforms import (
     STEADY_READS,
@@ -114,8 +114,8 @@ class Match:
         return bool(self.compared) and all(pair.identical for pair in self.compared)
 
 
-Numbers = Mapping[Index, int]
-"""A number for each sample by index: equal ones may be one sample."""
+Numbers = Mapping[Any, int]
+"""A number for each sample by its index: equal ones may be one sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,9 +372,12 @@ class Splits:
 
     def _sources_shared_with(self, other: Subject) -> list[str]:
         """The columns of sources by which this split can be compared with another one."""
-        theirs = Splits(other).sources.columns
-        one_process = other.target is self._subject.target
-        return [name for name in self.sources.columns if name in theirs and (one_process or name != MEMORY)]
+        own, theirs = self.sources, Splits(other).sources
+        apart = {
+            *([] if other.target is self._subject.target else [MEMORY]),
+            *([] if own.tables == theirs.tables else [TABLES]),
+        }
+        return [name for name in own.columns if name in theirs.columns and name not in apart]
 
     def _complete(self, other: Subject) -> str | None:
         """What distinguishes all samples of both splits, if anything does."""

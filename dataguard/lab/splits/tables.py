@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,23 +44,27 @@ class Column:
 class Table:
     """The columns of an array of floats, of which each sample is a row, or a window of rows.
 
-    `later` are those without the first window, which splits of a series often share with the split before.
+    `later` are those without the first window, which splits of a series often share with the split before. `path` is
+    that of the leaf of a sample which is a row.
     """
 
     name: str
     columns: tuple[Column, ...]
     later: tuple[Column, ...] = ()
+    path: str = ""
 
 
 def find_tables(dataset: Any, indices: Sequence[int], sample: Any, index: Index) -> tuple[Table, ...]:
     """The tables of a dataset and of those that it wraps whose row at an index is a leaf of the sample there."""
-    leaves = [array_of(leaf) for _, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)]
-    leaves = [leaf.astype(np.float64) for leaf in leaves if leaf.dtype.kind == "f"]
-    rows = [leaf.reshape(-1) for leaf in leaves]
-    found = asked_columns(dataset, _arrays, indices, MOST_VALUES) if isinstance(index, int) and rows else {}
-    read = [(name, column) for name, (_, column) in found.items() if any(_is_row(column[index], row) for row in rows)]
-    tables = [Table(name, columns_of_rows(column[np.asarray(indices)])) for name, column in read]
-    return (*tables, *_series(dataset, leaves))
+    arrays = {path: array_of(leaf) for path, leaf in iter_leaves(sample) if isinstance(leaf, torch.Tensor | np.ndarray)}
+    leaves = {path: leaf.astype(np.float64) for path, leaf in arrays.items() if leaf.dtype.kind == "f"}
+    found = asked_columns(dataset, _arrays, indices, MOST_VALUES) if isinstance(index, int) and leaves else {}
+    tables = [
+        Table(name, columns_of_rows(column[np.asarray(indices)]), path=path)
+        for name, (_, column) in found.items()
+        for path in [path for path, leaf in leaves.items() if _is_row(column[index], leaf.reshape(-1))][:1]
+    ]
+    return (*tables, *_series(dataset, [*leaves.values()]))
 
 
 def _series(dataset: Any, leaves: Sequence[np.ndarray]) -> Iterator[Table]:
@@ -94,7 +99,28 @@ def recorded_tables(epoch: EpochTrace) -> tuple[Table, ...]:
     even = {
         path: of for path, of in rows.items() if len(of) == len(epoch.indices) and len({*map(len, of.values())}) == 1
     }
-    return tuple(Table(f"sample{path}", columns_of_rows(np.array([*of.values()]))) for path, of in even.items())
+    return tuple(table_of_leaf(path, np.array([*of.values()])) for path, of in even.items())
+
+
+def table_of_leaf(path: str, rows: np.ndarray) -> Table:
+    """The table of a leaf that is a row in every sample."""
+    return Table(f"sample{path}", columns_of_rows(rows), path=path)
+
+
+def hashes_of_records(table: Any) -> np.ndarray | None:
+    """A hash for each row of a table of pandas or polars, without its label, as uint64; None of anything else.
+
+    Equal rows of two tables have equal hashes. Rows that hold lists or arrays have none.
+    """
+    library = type(table).__module__.partition(".")[0]
+    if type(table).__name__ != "DataFrame" or library not in ("pandas", "polars"):
+        return None
+    try:
+        if library == "polars":
+            return np.asarray(table.hash_rows(201), np.uint64)
+        return np.asarray(sys.modules["pandas"].util.hash_pandas_object(table, index=False), np.uint64)
+    except (TypeError, ValueError):
+        return None
 
 
 def columns_of_rows(rows: np.ndarray) -> tuple[Column, ...]:

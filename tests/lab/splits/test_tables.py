@@ -43,15 +43,15 @@ def test_the_statistics_of_a_column() -> None:
 
 def test_only_rows_that_are_asked_for_count() -> None:
     (whole,), (half,) = tables(WHOLE, [0, 1, 2, 3, 4, 5]), tables(WHOLE, [0, 2, 4])
-    assert whole == Table("tensors[0]", columns_of_rows(ROWS.numpy()))
-    assert half == Table("tensors[0]", columns_of_rows(ROWS[::2].numpy()))
+    assert whole == Table("tensors[0]", columns_of_rows(ROWS.numpy()), path="[0]")
+    assert half == Table("tensors[0]", columns_of_rows(ROWS[::2].numpy()), path="[0]")
     assert tables(Subset(WHOLE, [0, 2, 4]), [0, 1, 2]) == (half,)
     assert tables(ConcatDataset([WHOLE, WHOLE]), [1, 7])[0].columns[0].variance == 0
 
 
 def test_a_data_frame_is_a_table_of_its_floats() -> None:
     (table,) = tables(Frame(), [0, 1, 2, 3, 4, 5])
-    assert table == Table("frame", columns_of_rows(ROWS.numpy()))
+    assert table == Table("frame", columns_of_rows(ROWS.numpy()), path="['x']")
 
 
 def test_rows_that_no_sample_shows_are_no_table() -> None:
