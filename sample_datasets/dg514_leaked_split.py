@@ -642,6 +642,49 @@ def good_drawn_once() -> Loaders:
     return pair(Customers(customers().drop(val.index)), Customers(val))
 
 
+class Measured(Dataset):
+    """Rows of measurements, to which training adds noise."""
+
+    def __init__(self, rows: np.ndarray, noise: float) -> None:
+        self.rows = {"x": rows.astype(np.float32)}
+        self.noise = noise
+
+    def __len__(self) -> int:
+        return len(self.rows["x"])
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return torch.from_numpy(self.rows["x"][index]) + self.noise * torch.randn(4), index % 2
+
+
+def bad_noisy_rows() -> Loaders:
+    """Splits that are drawn twice; no training sample equals its row."""
+    measured = np.random.default_rng(0).gamma(2, 1, (1500, 4)).round(2)
+    train, val = (np.random.default_rng(seed).permutation(measured) for seed in (0, 1))
+    return pair(Measured(train[150:], 0.1), Measured(val[:150], 0))  # culprit
+
+
+class Excerpts(Dataset):
+    """Excerpts of recordings in memory, by the numbers of a recording and of a step."""
+
+    def __init__(self, seed: int, noise: float) -> None:
+        self.signals = {number: np.random.default_rng((seed, number)).normal(size=400) for number in range(20)}
+        self.places = np.array([(number, step) for number in range(20) for step in range(0, 384, 16)], np.float64)
+        self.noise = noise
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        number, step = map(int, self.places[index])
+        excerpt = torch.from_numpy(self.signals[number][step : step + 16]).float()
+        return excerpt + self.noise * torch.randn(16), number % 2
+
+
+def good_places() -> Loaders:
+    """Both splits hold the same numbers of recordings and steps, of other recordings."""
+    return pair(Excerpts(0, 0.1), Excerpts(1, 0))
+
+
 class Compressed(Dataset):
     """Rows of tokens, each compressed at another time, which gzip stores: equal rows are unlike in memory."""
 

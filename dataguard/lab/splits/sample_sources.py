@@ -54,6 +54,8 @@ MOST_ENTRIES = 1_000_000
 """Rows whose content is compared: a limit of time, a microsecond each."""
 RICH_ROWS = 8
 """Rows of which is tested how rich they are."""
+FEWEST_MEASURED = 2
+"""Columns of measurements in rows that may be equal in two splits: a single one may be a time at which all begin."""
 FEWEST_TIMED = 64
 """Samples that are read before it is known how long all take."""
 MOST_NAMES = 500_000
@@ -70,13 +72,15 @@ Kinds = Mapping[str, tuple[Unit, ...]]
 class SampleSources:
     """What samples are read from, one number for each index and kind; `files` are paths by index, if they are known.
 
-    `rich`: rows in memory have so much content that equal ones are one. `tables` are the numbers of the tables whose
-    rows are samples, equal for equal tables: a row of two others may have one number, and is not one.
+    `rich`: rows in memory have so much content that equal ones are one; `measured`: they hold measurements. `tables`
+    are the numbers of the tables whose rows are samples, equal for equal tables: rows of two others may have one
+    number, and are not one.
     """
 
     indices: array[int]
     columns: Columns
     rich: bool = False
+    measured: bool = False
     files: Mapping[Index, tuple[str, ...]] = field(default_factory=dict)
     tables: frozenset[int] = frozenset()
 
@@ -107,9 +111,9 @@ def find_sources(
     names = _names_of(loader.dataset, indices)
     found = _spelled(seen, indices, names)
     held: dict[str, array[int]] = {}
-    rich = False
+    rich = measured = False
     if rows is not None and not _with_paths(found):  # what is in memory beside files are their names
-        held, rich = _held(loader.dataset, indices, rows, names, shared_memory=shared_memory)
+        held, rich, measured = _held(loader.dataset, indices, rows, names, shared_memory=shared_memory)
     settled = _with_paths(found) or (rich and len(set(held[ROWS])) == len(indices))
     if reading and not settled and (units := _read_all(loader, folder, indices, reading)):
         found = _by_kind(units)
@@ -132,7 +136,7 @@ def find_sources(
         if (contents := stored.of_samples(listed, most_files, seconds))
     }
     tables = _tables(loader.dataset, found.get(_TABLES, ()))
-    return SampleSources(indices, {**numbers, **held}, rich, files, tables)
+    return SampleSources(indices, {**numbers, **held}, rich, measured, files, tables)
 
 
 def _tables(dataset: Any, listed: Sequence[tuple[Unit, ...]]) -> frozenset[int]:
@@ -348,11 +352,15 @@ def _held(
     names: Mapping[str, np.ndarray],
     *,
     shared_memory: bool,
-) -> tuple[dict[str, array[int]], bool]:
-    """The row or rows in memory that each sample depends on: their content and address; and whether they are rich."""
+) -> tuple[dict[str, array[int]], bool, bool]:
+    """The row or rows in memory that each sample depends on: their content and address.
+
+    And whether they are rich, and whether they are measurements.
+    """
     place: dict[Index, int] = {index: number for number, index in enumerate(indices)}
     stores = {store.path: store for store in held_stores(dataset, origins.axes)}
     best: list[Entry] = []
+    measured = False
     for path, count in origins.sources.items():
         rows = {
             place[sample.index]: sorted({row for leaf in sample.leaves if leaf.source == path for row in leaf.rows})
@@ -366,13 +374,23 @@ def _held(
         every = _rows_by_number({number: own[0] for number, own in rows.items()}, count, names)
         if every is not None and store is not None and window * len(every) <= MOST_ENTRIES:
             entries = [_window(store, row, window) for row in every.tolist()]
-            best = max(best, entries, key=lambda each: sum(len(entry.content) for entry in each))
+            if sum(len(entry.content) for entry in entries) > sum(len(entry.content) for entry in best):
+                best, measured = entries, _are_measured(store.numbers)
     if not best or min(len(entry.content) for entry in best) < LEAST_BYTES:
-        return {}, False
+        return {}, False, False
     found = {ROWS: array("Q", [xxh3_64_intdigest(entry.content) for entry in best])}
     if shared_memory:
         found[MEMORY] = array("Q", [entry.address for entry in best])
-    return found, all(is_rich(np.frombuffer(entry.content, np.uint8)) for entry in evenly(best, RICH_ROWS))
+    rich = all(is_rich(np.frombuffer(entry.content, np.uint8)) for entry in evenly(best, RICH_ROWS))
+    return found, rich, measured
+
+
+def _are_measured(numbers: np.ndarray | None) -> bool:
+    """Whether rows hold several numbers that are mostly no whole ones, as places and numbers of files are."""
+    if numbers is None or numbers.ndim != 2:
+        return False
+    with np.errstate(invalid="ignore"):
+        return int(((numbers % 1 != 0).mean(0) > 0.5).sum()) >= FEWEST_MEASURED
 
 
 def _window(store: Store, row: int, window: int) -> Entry:

@@ -338,7 +338,8 @@ class Splits:
         if PARTS in read:  # other frames of one video may be in both on purpose
             files = self.sources.files
             read[PARTS] = [replace(one, file=one.file or files[one.index][-1]) for one in read[PARTS]]
-        proven = {MEMORY, *([ROWS] if continuous or self.sources.rich else [])}
+        sources = self.sources
+        proven = {MEMORY, *([ROWS] if sources.rich or (sources.measured and continuous) else [])}
         distinct = (
             min(len(earlier), len(numbers)) >= FEWEST_ROWS
             and _spread(earlier.values(), numbers.values()) >= DISTINCT_SHARE
@@ -347,7 +348,14 @@ class Splits:
             Match(
                 one.name,
                 len({two for _, two in one.pairs}),
-                _confirmed(one, read[one.name], proven, continuous=continuous, distinct=distinct),
+                _confirmed(
+                    one,
+                    read[one.name],
+                    proven,
+                    continuous=continuous,
+                    distinct=distinct,
+                    measured=sources.measured,
+                ),
             )
             for one in candidates
         )
@@ -451,15 +459,21 @@ def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, I
 
 
 def _confirmed(
-    found: _Candidate, pairs: Sequence[SamplePair], proven: Collection[str], *, continuous: bool, distinct: bool
+    found: _Candidate,
+    pairs: Sequence[SamplePair],
+    proven: Collection[str],
+    *,
+    continuous: bool,
+    distinct: bool,
+    measured: bool,
 ) -> tuple[SamplePair, ...]:
     """Pairs that were read again; if samples repeat anyway, only identical ones count.
 
     `proven` are what identifies samples by itself. Small samples count too if so many equal ones, or such, are no
-    coincidence: those that were read, or, if these are `distinct`, those whose stored content is equal and which are
-    equal themselves.
+    coincidence: those that were read, rows in memory if they are `measured`, or, if those that were read are
+    `distinct`, those whose stored content is equal and which are equal themselves.
     """
-    if found.name in proven:
+    if found.name in proven or (found.name == ROWS and measured and found.significant):
         return tuple(replace(pair, same=True) for pair in pairs)
     if found.name in (READ, REPEATED):
         significant, repeats = continuous or found.significant, found.name == REPEATED
