@@ -292,6 +292,7 @@ def _await(
     progress = recorder.progress()
     spent: float | None = None  # slow to measure, and needed only without progress
     waited = 0.0
+    looked = False
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -315,7 +316,8 @@ def _await(
             moved = now
         _keep_short(folder / OUTPUT)
         meanwhile()
-        pause(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
+        pause(min(max(_PRECISION * (now - started), 0.001), _GLANCE), idle=looked)
+        looked = True
 
 
 def _all_alive(recorder: FlightRecorder) -> bool:

@@ -26,7 +26,7 @@ from dataguard.process.process_tree import seconds_without_core
 
 T = TypeVar("T")
 MOST_BEGUN = 128
-"""Most jobs that have begun, more than there are checks: each time one gives way, all of these are asked.
+"""Most jobs that have begun, more than there are checks: all of these are asked whenever one did something.
 
 Whatever a job waits for is brought about by one that has begun, so that some job can always continue.
 """
@@ -39,42 +39,53 @@ def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
     """
     coming = deque(enumerate(jobs))
     waiting: dict[int, _Job] = {}
+    changed = True  # conditions may hold now that did not when all were asked last
     while waiting or coming:
         now = time.monotonic()
-        ready = next((number for number, job in waiting.items() if job.at <= now and job.ready()), None)
+        ready = next(
+            (number for number, job in waiting.items() if (job.at <= now if job.at else changed and job.ready())), None
+        )
         if ready is None and coming and len(waiting) < MOST_BEGUN:
             ready, function = coming.popleft()
             waiting[ready] = _Job(function)
             # User code in a fork finds what its module has set there.
             waiting[ready].gr_context = contextvars.copy_context()
         elif ready is None:
+            changed = False
             later = [job.at for job in waiting.values() if job.at > now]
             assert later, "every job waits for another"
             time.sleep(min(later) - now)
             continue
         job = waiting[ready]
         result: Any = job.switch()
+        changed |= job.dead or not job.idle
         if job.dead:
             del waiting[ready]
             yield ready, result
 
 
 class _Job(greenlet):
-    """A job, and what it waits for: a condition, and a time before which there is no need to test it.
+    """A job, and what it waits for: a time, or, if `at` is 0, a condition.
 
-    `waited` are the seconds that it has waited for other jobs.
+    `idle`: no condition holds that did not when it gave way before. `waited` are the seconds that it has waited for
+    other jobs.
     """
 
     ready: Callable[[], bool] = staticmethod(lambda: True)
     at = 0.0
+    idle = False
     waited = 0.0
 
 
-def pause(seconds: float) -> None:
-    """Let other jobs run for so many seconds."""
+def pause(seconds: float, *, idle: bool = False) -> None:
+    """Let other jobs run for so many seconds.
+
+    `idle`: since its last pause, this job did nothing that another one waits for. To ask a hundred others takes longer
+    than to see that an observation still runs.
+    """
     job = getcurrent()
     if isinstance(job, _Job):
-        _give_way(job, time.monotonic() + seconds, lambda: True)
+        _give_way(job, time.monotonic() + seconds, lambda: True, idle=idle)
     else:
         time.sleep(seconds)
 
@@ -94,8 +105,8 @@ def seconds_waited() -> float:
     return job.waited if isinstance(job, _Job) else 0.0
 
 
-def _give_way(job: _Job, at: float, ready: Callable[[], bool]) -> None:
-    job.at, job.ready = at, ready
+def _give_way(job: _Job, at: float, ready: Callable[[], bool], *, idle: bool = False) -> None:
+    job.at, job.ready, job.idle = at, ready, idle
     assert job.parent is not None
     job.parent.switch()
 
