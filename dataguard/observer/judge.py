@@ -16,7 +16,7 @@ from typing import Any
 
 from dataguard.checks.figures import figures_of
 from dataguard.core.figures import Figure
-from dataguard.core.incident import LoaderFailed
+from dataguard.core.incident import LoaderFailed, observed_or_none
 from dataguard.core.model import (
     Check,
     Coverage,
@@ -32,7 +32,7 @@ from dataguard.core.model import (
 )
 from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.lab import Lab
-from dataguard.lab.process.side_by_side import TookTooLong, charged, seconds_waited, side_by_side
+from dataguard.lab.process.side_by_side import TookTooLong, charged, seconds_waited, side_by_side, wait_until
 from dataguard.machine.units import counted
 from dataguard.process.originals import time
 from dataguard.settings.settings import Settings
@@ -173,6 +173,9 @@ URGENT = (
 )
 """The defects that are looked for first if samples are slow: the likely ones that ruin a training, then those
 that take the fewest reads."""
+OF_THE_CLASS = ("DG104", "DG105", "DG303", "DG304", "DG311")
+"""Checks of what the classes of a dataset do and not the values that it holds: if samples are slow, what was seen on a
+loader holds for another one of the same classes, and the budget of that one serves other checks."""
 MEASURING = ("DG6", "DG8")
 """Families of checks that run alone, and come last."""
 
@@ -186,7 +189,14 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
     if len(wanted) > len(loaders):
         deque(side_by_side([partial(read_epoch, labs[loader]) for loader in loaders]), maxlen=0)
     order = sorted(range(len(wanted)), key=lambda number: _rank(wanted[number][0]))
-    jobs = [partial(judge, check, labs[loader], loader) for check, loader in (wanted[number] for number in order)]
+    made: dict[tuple[str, str], Result | None] = {(check.code, loader): None for check, loader in wanted}
+
+    def judge_once(check: Check, loader: str) -> Result:
+        result = _of_twin(check, labs[loader], loader, made) or judge(check, labs[loader], loader)
+        made[check.code, loader] = result
+        return result
+
+    jobs = [partial(judge_once, *wanted[number]) for number in order]
     ran: list[int] = []
     for number, result in side_by_side(jobs):
         if result.code == "DG001" and result.status is Status.PASSED:
@@ -196,6 +206,21 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
     for number in ran:
         check, loader = wanted[number]
         yield number, judge(check, labs[loader], loader)
+
+
+def _of_twin(check: Check, lab: Lab, loader: str, made: Mapping[tuple[str, str], Result | None]) -> Result | None:
+    """What a check of the class found on an earlier loader of the same class, if it passed there and samples are slow.
+
+    What it finds is looked for in each loader, where its place and evidence are.
+    """
+    twin = observed_or_none(lambda: lab.twin) if check.code in OF_THE_CLASS and len(lab.siblings) > 1 else None
+    if twin is None or (check.code, twin) not in made:
+        return None
+    wait_until(lambda: made[check.code, twin] is not None)
+    result = made[check.code, twin]
+    if result is None or result.status is not Status.PASSED:
+        return None
+    return replace(result, loader=loader, reason=f"seen on {twin}, which has the same class and settings", seconds=0.0)
 
 
 def _rank(check: Check) -> tuple[int, int, int]:
