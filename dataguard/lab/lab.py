@@ -7,7 +7,6 @@ cached too: a crash costs its time once, not once per check.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import takewhile
 from pathlib import Path
 
 from dataguard.core.incident import EmptyEpoch, Incident, LoaderFailed, observed_or_none
@@ -102,15 +101,15 @@ class Lab(Subject):
             return empty.stops
 
     @property
-    def twin(self) -> str | None:
-        """The name of an earlier loader that holds the same classes and starts its workers alike, if samples are slow.
+    def twins(self) -> tuple[str, ...]:
+        """The names of other loaders that hold the same classes and start their workers alike, if samples are slow.
 
         Datasets may differ in plain values and arrays, such as which files they list: see `structure_of`.
         """
         if self.reads_take_little(TWIN_READS):
-            return None
-        earlier = takewhile(lambda other: other is not self, self.siblings.values())
-        return next((twin.facts.name for twin in earlier if twin.target is self.target and self._is_like(twin)), None)
+            return ()
+        others = [other for other in self.siblings.values() if other is not self and other.target is self.target]
+        return tuple(other.facts.name for other in others if self._is_like(other))
 
     def _is_like(self, other: Lab) -> bool:
         one, two = self.facts, other.facts

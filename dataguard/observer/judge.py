@@ -40,7 +40,7 @@ from dataguard.settings.settings import Settings
 
 def judge(check: Check, lab: Lab, loader: str) -> Result:
     """Run one check on one loader, and turn every outcome into a `Result`."""
-    started = time.monotonic()
+    started, waited = time.monotonic(), seconds_waited()
     findings: list[Finding] = []
     coverage = Coverage({})
     status, reason = Status.PASSED, None
@@ -84,7 +84,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         tuple(findings),
         reason,
         coverage.exercised,
-        time.monotonic() - started - seconds_waited(),
+        time.monotonic() - started - (seconds_waited() - waited),
     )
     return replace(result, figures=_figures(result, lab))
 
@@ -192,35 +192,46 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
     made: dict[tuple[str, str], Result | None] = {(check.code, loader): None for check, loader in wanted}
 
     def judge_once(check: Check, loader: str) -> Result:
-        result = _of_twin(check, labs[loader], loader, made) or judge(check, labs[loader], loader)
+        names = [name for code, name in made if code == check.code]
+        earlier = names[: names.index(loader)]
+        result = _of_twin(check.code, labs[loader], loader, earlier, made) or judge(check, labs[loader], loader)
         made[check.code, loader] = result
         return result
 
     jobs = [partial(judge_once, *wanted[number]) for number in order]
     ran: list[int] = []
+    undecided: list[tuple[int, Result]] = []
     for number, result in side_by_side(jobs):
         if result.code == "DG001" and result.status is Status.PASSED:
             ran.append(order[number])  # a later observation may still meet an exception
+        elif result.code in OF_THE_CLASS and result.status is Status.INCONCLUSIVE:
+            undecided.append((order[number], result))  # a later loader may decide it
         else:
             yield order[number], result
+    for number, result in undecided:
+        yield number, _of_twin(result.code, labs[result.loader], result.loader, tuple(loaders), made) or result
     for number in ran:
         check, loader = wanted[number]
         yield number, judge(check, labs[loader], loader)
 
 
-def _of_twin(check: Check, lab: Lab, loader: str, made: Mapping[tuple[str, str], Result | None]) -> Result | None:
-    """What a check of the class found on an earlier loader of the same class, if it passed there and samples are slow.
+def _of_twin(
+    code: str, lab: Lab, loader: str, others: Sequence[str], made: Mapping[tuple[str, str], Result | None]
+) -> Result | None:
+    """What a check of the class found on another loader of the same class, if it passed there and samples are slow.
 
     What it finds is looked for in each loader, where its place and evidence are.
     """
-    twin = observed_or_none(lambda: lab.twin) if check.code in OF_THE_CLASS and len(lab.siblings) > 1 else None
-    if twin is None or (check.code, twin) not in made:
-        return None
-    wait_until(lambda: made[check.code, twin] is not None)
-    result = made[check.code, twin]
-    if result is None or result.status is not Status.PASSED:
-        return None
-    return replace(result, loader=loader, reason=f"seen on {twin}, which has the same class and settings", seconds=0.0)
+    twins = observed_or_none(lambda: lab.twins) if code in OF_THE_CLASS and others else None
+    for twin in twins or ():
+        if twin not in others or (code, twin) not in made:
+            continue
+        wait_until(lambda: made[code, twin] is not None)  # noqa: B023 - called at once
+        result = made[code, twin]
+        if result is not None and result.status is Status.PASSED:
+            reason = f"seen on {twin}, which has the same class and settings"
+            return replace(result, loader=loader, reason=reason, seconds=0.0)
+    return None
 
 
 def _rank(check: Check) -> tuple[int, int, int]:

@@ -12,6 +12,7 @@ nobody's: it says how busy the machine is.
 from __future__ import annotations
 
 import contextvars
+import select
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,7 +55,9 @@ def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
             changed = False
             later = [job.at for job in waiting.values() if job.at > now]
             assert later, "every job waits for another"
-            time.sleep(min(later) - now)
+            ended = _sleep(min(later) - now, [job.until for job in waiting.values() if job.until is not None])
+            for job in waiting.values():
+                job.at = now if job.until in ended else job.at
             continue
         job = waiting[ready]
         result: Any = job.switch()
@@ -67,27 +70,39 @@ def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
 class _Job(greenlet):
     """A job, and what it waits for: a time, or, if `at` is 0, a condition.
 
-    `idle`: no condition holds that did not when it gave way before. `waited` are the seconds that it has waited for
-    other jobs.
+    It waits no longer once the descriptor `until` can be read. `idle`: no condition holds that did not when it gave way
+    before. `waited` are the seconds that it has waited for other jobs.
     """
 
     ready: Callable[[], bool] = staticmethod(lambda: True)
     at = 0.0
+    until: int | None = None
     idle = False
     waited = 0.0
 
 
-def pause(seconds: float, *, idle: bool = False) -> None:
-    """Let other jobs run for so many seconds.
+def pause(seconds: float, *, idle: bool = False, until: int | None = None) -> None:
+    """Let other jobs run for so many seconds, or until a descriptor can be read.
 
     `idle`: since its last pause, this job did nothing that another one waits for. To ask a hundred others takes longer
     than to see that an observation still runs.
     """
     job = getcurrent()
     if isinstance(job, _Job):
-        _give_way(job, time.monotonic() + seconds, lambda: True, idle=idle)
+        _give_way(job, time.monotonic() + seconds, lambda: True, idle=idle, until=until)
     else:
+        _sleep(seconds, [] if until is None else [until])
+
+
+def _sleep(seconds: float, descriptors: Sequence[int]) -> set[int | None]:
+    """Sleep until one of the descriptors can be read, and return those that can."""
+    if not descriptors:
         time.sleep(seconds)
+        return set()
+    waiting = select.poll()
+    for descriptor in descriptors:
+        waiting.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in waiting.poll(1000 * seconds)}
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -105,8 +120,8 @@ def seconds_waited() -> float:
     return job.waited if isinstance(job, _Job) else 0.0
 
 
-def _give_way(job: _Job, at: float, ready: Callable[[], bool], *, idle: bool = False) -> None:
-    job.at, job.ready, job.idle = at, ready, idle
+def _give_way(job: _Job, at: float, ready: Callable[[], bool], *, idle: bool = False, until: int | None = None) -> None:
+    job.at, job.ready, job.idle, job.until = at, ready, idle, until
     assert job.parent is not None
     job.parent.switch()
 
