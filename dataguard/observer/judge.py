@@ -154,22 +154,8 @@ def _options(settings: Settings) -> str:
 URGENT = (
     *("DG001", "DG002", "DG003", "DG101", "DG102", "DG307", "DG502", "DG505", "DG506", "DG507", "DG512", "DG514"),
     *("DG402", "DG301", "DG305", "DG306", "DG201", "DG204", "DG206", "DG401", "DG501", "DG511", "DG515"),
-    *(
-        "DG421",
-        "DG422",
-        "DG309",
-        "DG104",
-        "DG701",
-        "DG303",
-        "DG304",
-        "DG311",
-        "DG524",
-        "DG525",
-        "DG526",
-        "DG528",
-        "DG212",
-    ),
-    "DG312",
+    *("DG421", "DG422", "DG303", "DG304", "DG311", "DG309", "DG104", "DG701", "DG524", "DG525", "DG526", "DG528"),
+    *("DG212", "DG312"),
 )
 """The defects that are looked for first if samples are slow: the likely ones that ruin a training, then those
 that take the fewest reads."""
