@@ -197,9 +197,9 @@ class Geometry:
         if not subject.observe("keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)):
             if pointed:
                 few = indices[: subject.affordable_reads(FLIP_SAMPLES, FEWEST_SHAPES)]
-                subject.afford_reads("mirrored points", len(few))
+                subject.afford_reads("symmetric points", len(few))
                 mirrored = subject.observe(
-                    "mirrored points", lambda folder: find_mirrored(build(num_workers=0), folder, few)
+                    "symmetric points", lambda folder: find_mirrored(build(num_workers=0), folder, few)
                 )
             if not (keyed or mirrored):
                 return ()
