@@ -197,7 +197,7 @@ class Geometry:
         if not subject.observe("keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)):
             if pointed:
                 few = indices[: subject.affordable_reads(FLIP_SAMPLES, FEWEST_SHAPES)]
-                subject.afford_reads("symmetric points", len(few))
+                subject.afford_reads("symmetric points", 1)  # of samples that hold no points, no more are read
                 mirrored = subject.observe(
                     "symmetric points", lambda folder: find_mirrored(build(num_workers=0), folder, few)
                 )
