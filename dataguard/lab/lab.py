@@ -13,6 +13,7 @@ from dataguard.core.incident import EmptyEpoch, Incident, LoaderFailed, observed
 from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.batches.collate_observations import Batches
 from dataguard.lab.core.loader_facts import LoaderFacts
+from dataguard.lab.core.object_graph import structure_of
 from dataguard.lab.dataset.dataset_observations import DatasetObservations
 from dataguard.lab.dataset.places import CulpritPlaces
 from dataguard.lab.epoch.full_epoch import ScanJob
@@ -40,6 +41,9 @@ from dataguard.lab.transforms.inert_steps import Transforms
 from dataguard.machine.machine import Machine
 from dataguard.settings.settings import Settings
 from dataguard.targets.loading import Target
+
+TWIN_READS = 16
+"""About how many reads the checks take that one loader can answer for another."""
 
 
 class Lab(Subject):
@@ -95,6 +99,35 @@ class Lab(Subject):
             if not empty.stops:
                 raise
             return empty.stops
+
+    @property
+    def twins(self) -> tuple[str, ...]:
+        """The names of other loaders that hold the same classes and start their workers alike, if samples are slow.
+
+        Datasets may differ in plain values and arrays, such as which files they list: see `structure_of`.
+        """
+        if self.reads_take_little(TWIN_READS):
+            return ()
+        others = [other for other in self.siblings.values() if other is not self and other.target is self.target]
+        return tuple(other.facts.name for other in others if self._is_like(other))
+
+    def _is_like(self, other: Lab) -> bool:
+        one, two = self.facts, other.facts
+        started = (one.kind, one.start_method, one.persistent, bool(one.num_workers))
+        return started == (two.kind, two.start_method, two.persistent, bool(two.num_workers)) and (
+            self._structure == other._structure
+        )
+
+    @property
+    def _structure(self) -> object:
+        """What the dataset, and the functions that workers get with it, hold."""
+
+        def find(_: Path) -> object:
+            loader = self.build()
+            sent = ("dataset", "collate_fn", "worker_init_fn")
+            return structure_of({name: getattr(loader, name) for name in sent})
+
+        return self.observe("structure", find)
 
     @property
     def own_processes(self) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from dataguard.checks.figures import figures_of
 from dataguard.core.figures import Figure
-from dataguard.core.incident import LoaderFailed
+from dataguard.core.incident import LoaderFailed, observed_or_none
 from dataguard.core.model import (
     Check,
     Coverage,
@@ -32,7 +32,7 @@ from dataguard.core.model import (
 )
 from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.lab import Lab
-from dataguard.lab.process.side_by_side import TookTooLong, charged, seconds_waited, side_by_side
+from dataguard.lab.process.side_by_side import TookTooLong, charged, seconds_waited, side_by_side, wait_until
 from dataguard.machine.units import counted
 from dataguard.process.originals import time
 from dataguard.settings.settings import Settings
@@ -40,7 +40,7 @@ from dataguard.settings.settings import Settings
 
 def judge(check: Check, lab: Lab, loader: str) -> Result:
     """Run one check on one loader, and turn every outcome into a `Result`."""
-    started = time.monotonic()
+    started, waited = time.monotonic(), seconds_waited()
     findings: list[Finding] = []
     coverage = Coverage({})
     status, reason = Status.PASSED, None
@@ -84,7 +84,7 @@ def judge(check: Check, lab: Lab, loader: str) -> Result:
         tuple(findings),
         reason,
         coverage.exercised,
-        time.monotonic() - started - seconds_waited(),
+        time.monotonic() - started - (seconds_waited() - waited),
     )
     return replace(result, figures=_figures(result, lab))
 
@@ -154,25 +154,14 @@ def _options(settings: Settings) -> str:
 URGENT = (
     *("DG001", "DG002", "DG003", "DG101", "DG102", "DG307", "DG502", "DG505", "DG506", "DG507", "DG512", "DG514"),
     *("DG402", "DG301", "DG305", "DG306", "DG201", "DG204", "DG206", "DG401", "DG501", "DG511", "DG515"),
-    *(
-        "DG421",
-        "DG422",
-        "DG309",
-        "DG104",
-        "DG701",
-        "DG303",
-        "DG304",
-        "DG311",
-        "DG524",
-        "DG525",
-        "DG526",
-        "DG528",
-        "DG212",
-    ),
-    "DG312",
+    *("DG421", "DG422", "DG303", "DG304", "DG311", "DG309", "DG104", "DG701", "DG524", "DG525", "DG526", "DG528"),
+    *("DG212", "DG312"),
 )
 """The defects that are looked for first if samples are slow: the likely ones that ruin a training, then those
 that take the fewest reads."""
+OF_THE_CLASS = ("DG104", "DG105", "DG303", "DG304", "DG311")
+"""Checks of what the classes of a dataset do and not the values that it holds: if samples are slow, what was seen on a
+loader holds for another one of the same classes, and the budget of that one serves other checks."""
 MEASURING = ("DG6", "DG8")
 """Families of checks that run alone, and come last."""
 
@@ -186,16 +175,49 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
     if len(wanted) > len(loaders):
         deque(side_by_side([partial(read_epoch, labs[loader]) for loader in loaders]), maxlen=0)
     order = sorted(range(len(wanted)), key=lambda number: _rank(wanted[number][0]))
-    jobs = [partial(judge, check, labs[loader], loader) for check, loader in (wanted[number] for number in order)]
+    made: dict[tuple[str, str], Result | None] = {(check.code, loader): None for check, loader in wanted}
+
+    def judge_once(check: Check, loader: str) -> Result:
+        names = [name for code, name in made if code == check.code]
+        earlier = names[: names.index(loader)]
+        result = _of_twin(check.code, labs[loader], loader, earlier, made) or judge(check, labs[loader], loader)
+        made[check.code, loader] = result
+        return result
+
+    jobs = [partial(judge_once, *wanted[number]) for number in order]
     ran: list[int] = []
+    undecided: list[tuple[int, Result]] = []
     for number, result in side_by_side(jobs):
         if result.code == "DG001" and result.status is Status.PASSED:
             ran.append(order[number])  # a later observation may still meet an exception
+        elif result.code in OF_THE_CLASS and result.status is Status.INCONCLUSIVE:
+            undecided.append((order[number], result))  # a later loader may decide it
         else:
             yield order[number], result
+    for number, result in undecided:
+        yield number, _of_twin(result.code, labs[result.loader], result.loader, tuple(loaders), made) or result
     for number in ran:
         check, loader = wanted[number]
         yield number, judge(check, labs[loader], loader)
+
+
+def _of_twin(
+    code: str, lab: Lab, loader: str, others: Sequence[str], made: Mapping[tuple[str, str], Result | None]
+) -> Result | None:
+    """What a check of the class found on another loader of the same class, if it passed there and samples are slow.
+
+    What it finds is looked for in each loader, where its place and evidence are.
+    """
+    twins = observed_or_none(lambda: lab.twins) if code in OF_THE_CLASS and others else None
+    for twin in twins or ():
+        if twin not in others or (code, twin) not in made:
+            continue
+        wait_until(lambda: made[code, twin] is not None)  # noqa: B023 - called at once
+        result = made[code, twin]
+        if result is not None and result.status is Status.PASSED:
+            reason = f"seen on {twin}, which has the same class and settings"
+            return replace(result, loader=loader, reason=reason, seconds=0.0)
+    return None
 
 
 def _rank(check: Check) -> tuple[int, int, int]:

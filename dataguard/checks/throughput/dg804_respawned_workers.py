@@ -38,12 +38,13 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     if epoch.epoch_run is None:
         raise Undecided("the budget ran out during the first epoch: raise --budget")
     coverage = Coverage(epoch.exercised)
-    if epoch.epoch_run.start_seconds < _LEAST_SAVED:
+    start = epoch.epoch_run.start_seconds - _making(epoch)
+    if start < _LEAST_SAVED:
         return coverage
     rest = _rest(lab, epoch)
     if rest is None:
         raise Undecided("starting an epoch is slow, but the length of the epoch is unknown")
-    if rest < _SHORTEST_REST or epoch.epoch_run.start_seconds < _START_SHARE * (epoch.epoch_run.start_seconds + rest):
+    if rest < _SHORTEST_REST or start < _START_SHARE * (start + rest):
         return coverage
     lab.afford("starts", 5 * epoch.epoch_run.start_seconds)
     starts = lab.throughput.starts
@@ -63,19 +64,24 @@ def dg804_respawned_workers(lab: Lab) -> Judgement:
     return coverage
 
 
-def _rest(lab: Lab, epoch: EpochTrace) -> float | None:
-    """An upper estimate of the seconds that an epoch takes beyond its first batch.
+def _making(epoch: EpochTrace) -> float:
+    """The seconds that a worker takes to make a batch, which its start does not include; 0 if there is only a first.
 
-    The first batch of each worker is left out where there are more: it may include opening a connection.
+    The first batch of each worker is left out: it may include opening a connection, as each start does again.
     """
+    firsts = {batch.worker: batch.batch for batch in sorted(epoch.batches, key=lambda batch: -batch.batch)}
+    later = [batch for batch in epoch.batches if batch.batch > firsts[batch.worker]]
+    return statistics.fmean(batch.fetch_seconds + batch.collate_seconds for batch in later) if later else 0.0
+
+
+def _rest(lab: Lab, epoch: EpochTrace) -> float | None:
+    """An upper estimate of the seconds that an epoch takes beyond its first batch."""
     epoch_run = epoch.epoch_run
     assert epoch_run is not None
     batches = epoch_run.batches if epoch.whole else lab.facts.batches
     if batches is None or not epoch.batches:
         return None
-    firsts = {batch.worker: batch.batch for batch in sorted(epoch.batches, key=lambda batch: -batch.batch)}
-    later = [batch for batch in epoch.batches if batch.batch > firsts[batch.worker]] or epoch.batches
-    made = statistics.fmean(batch.fetch_seconds + batch.collate_seconds for batch in later)
+    made = _making(epoch) or statistics.fmean(batch.fetch_seconds + batch.collate_seconds for batch in epoch.batches)
     pace = max(
         made / min(lab.facts.num_workers, lab.machine.cores),
         (epoch_run.seconds - epoch_run.start_seconds) / max(epoch_run.batches - 1, 1),

@@ -122,6 +122,26 @@ def reachable(roots: Mapping[str, Any], wanted: Callable[[Any], object], *, ente
         queue.extend(Node(step, child, node) for step, child in children if not issubclass(type(child), _ATOMS))
 
 
+def structure_of(roots: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
+    """Which types hold which others, under which name, as far as `reachable` looks; entries of containers have none.
+
+    It is equal for objects of one class that differ in plain values and arrays, or in how many entries they hold, and
+    not if only one of them holds a handle, a lock or another function.
+    """
+    nodes = reachable(roots, lambda _: True, enter=True)
+    return frozenset(
+        (_kind(node.holder.value) if node.holder else "", node.step.partition("[")[0], _kind(node.value))
+        for node in nodes
+    )
+
+
+def _kind(value: Any) -> str:
+    """The type of an object; which one it is, if it is a class or a function."""
+    named = value if issubclass(type(value), type | types.FunctionType) else type(value)
+    line = named.__code__.co_firstlineno if issubclass(type(named), types.FunctionType) else ""
+    return f"{named.__module__}.{named.__qualname__}{line}"
+
+
 def _children(value: Any) -> list[tuple[str, Any]]:
     """What an object holds, each with its path step."""
     kind = type(value)

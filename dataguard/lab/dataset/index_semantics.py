@@ -179,8 +179,8 @@ VALUE_TOLERANCE = 1e-3
 """The tolerance for values computed in different precisions."""
 FAR_LENGTHS = 10
 """An index this many lengths below zero has a sample only in a dataset that looks nothing up."""
-SEMANTICS_READS, FEW_SEMANTICS_READS = 14, 9
-"""Samples that are read if nothing repeats, and of those that are slow: not every question is asked twice."""
+SEMANTICS_READS, FEW_SEMANTICS_READS = 14, 5
+"""Samples that are read if nothing repeats, and of those that are slow: no question is asked twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +222,16 @@ def probe_semantics(loader: Loader, folder: Path, hints: Hints, ends: Ends, *, f
     length = length_of_indexed(loader.dataset)
     need_integers(loader)
     reader = Reader(loader, folder)
-    reader.ask(0)  # what a first read creates exists from here on
+    if not few:
+        reader.ask(0)  # what a first read creates exists from here on
     last = ends.last
     plain = functools.cache(lambda index: dict(iter_leaves(reader.read(index))))
     again = {path: describe(path, leaf).digest for path, leaf in plain(length - 1).items()} if not last.incident else {}
     stable = tuple(path for path, digest in last.digests.items() if again.get(path) == digest)
     typed: list[TypedIndex] = []
+    types = (torch.tensor,) if few else (np.int64, torch.tensor)  # what takes tensors takes numpy's integers
     for index in (length - 1, length // 2)[: 1 if few else 2] if stable else ():
-        typed += [_typed(reader, plain(index), index, of, stable) for of in (np.int64, torch.tensor)]
+        typed += [_typed(reader, plain(index), index, of, stable) for of in types]
         if not any(one.unlike or one.incident for one in typed):
             break
     repeats = find_periods(reader, hints, ends)

@@ -25,7 +25,7 @@ from dataguard.lab.core.leaves import array_of, describe, iter_leaves
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import LineTrace, Look
-from dataguard.lab.geometry.symmetric_points import are_maps, candidates, may_be_points
+from dataguard.lab.geometry.symmetric_points import FEWEST_SHAPES, are_maps, candidates, may_be_points
 from dataguard.lab.images.painter import SMALLEST_SIDE, is_image, planes_of
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.targets.variants import Loader
@@ -72,15 +72,27 @@ class FlippedKeypoints:
     index: Index
 
 
-def find_flips(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[FlippedKeypoints, ...]:
-    """Read samples in several random states each, until flips are seen."""
-    lists = _lists(loader.dataset)
-    declared = {len(sides.partner): sides for sides in _agreed(lists)}
+def find_mirrored(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[Sides, ...]:
+    """Points that mirror each other in these samples, and that no list of names is about.
+
+    What most samples do not hold ends the search: for a mask that is no heatmap, one of four samples is enough.
+    """
+    reader, lists = Reader(loader, folder), _lists(loader.dataset)
+    held: list[dict[str, np.ndarray]] = []
+    for left in reversed(range(len(indices))):
+        held.append(dict(_may_mirror(reader.read(indices[len(held)], 0))))
+        if sum(map(bool, held)) + left < FEWEST_SHAPES:
+            return ()
+    mirrored = [Sides(BY_SYMMETRY, partner, _pair_of(partner)) for partner in candidates(held).values()]
+    return tuple(sides for sides in mirrored if len(sides.partner) not in lists)
+
+
+def find_flips(
+    loader: Loader, folder: Path, indices: Sequence[Index], mirrored: Sequence[Sides] = ()
+) -> tuple[FlippedKeypoints, ...]:
+    """Read samples in several random states each, until flips are seen; `mirrored` are sides that no name declares."""
+    declared = {len(sides.partner): sides for sides in find_sides(loader.dataset) or mirrored}
     reader = Reader(loader, folder, FLIP_DRAWS)
-    if not declared:
-        held = [dict(_may_mirror(reader.read(index, 0))) for index in indices]
-        mirrored = [Sides(BY_SYMMETRY, partner, _pair_of(partner)) for partner in candidates(held).values()]
-        declared = {len(sides.partner): sides for sides in mirrored if len(sides.partner) not in lists}
     flips_by_path: dict[str, list[tuple[Index, str]]] = defaultdict(list)
     named: dict[str, Sides] = {}
     for index in indices:

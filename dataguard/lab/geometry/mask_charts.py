@@ -61,13 +61,15 @@ from dataguard.lab.geometry.keypoint_flips import (
     FLIP_READS,
     FLIP_SAMPLES,
     FlippedKeypoints,
+    Sides,
     find_flips,
+    find_mirrored,
     find_sides,
     line_of_flip,
     names_sides,
 )
 from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
-from dataguard.lab.geometry.symmetric_points import may_be_points
+from dataguard.lab.geometry.symmetric_points import FEWEST_SHAPES, may_be_points
 from dataguard.lab.geometry.target_placement import FEWEST_CELLS
 from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
 from dataguard.lab.images.clips import FEWEST_FRAMES
@@ -192,13 +194,21 @@ class Geometry:
         keyed = names_sides(leaf.path for sample in subject.epoch.samples[:1] for leaf in sample.leaves)
         build = subject.build
         pointed = any(any(map(_is_image, leaves)) and any(map(_holds_points, leaves)) for leaves in self._leaves)
-        if not (keyed or pointed) and not subject.observe(
-            "keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)
-        ):
-            return ()
-        subject.afford_reads("keypoint flips", FLIP_READS)
         indices = subject.epoch.asked(FLIP_SAMPLES)
-        return subject.observe("keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices))
+        mirrored: tuple[Sides, ...] = ()
+        if not subject.observe("keypoint sides", lambda _: find_sides(build(num_workers=0).dataset)):
+            if pointed:
+                few = indices[: subject.affordable_reads(FLIP_SAMPLES, FEWEST_SHAPES)]
+                subject.afford_reads("symmetric points", 1)  # of samples that hold no points, no more are read
+                mirrored = subject.observe(
+                    "symmetric points", lambda folder: find_mirrored(build(num_workers=0), folder, few)
+                )
+            if not (keyed or mirrored):
+                return ()
+        subject.afford_reads("keypoint flips", FLIP_READS)
+        return subject.observe(
+            "keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices, mirrored)
+        )
 
     @property
     def flipped_vectors(self) -> tuple[FlippedVectors, ...]:

@@ -82,8 +82,9 @@ class OutOfTime(DataguardError):
     """The observation was cut short by its budget; what it wrote remains."""
 
 
-_running: set[int] = set()
-"""The observations that run now, by process id, which is that of their session."""
+_running: dict[int, int | None] = {}
+"""The observations that run now, by process id, which is that of their session, each with a descriptor that can be read
+once it has ended, where the system has such."""
 _bystanders: list[psutil.Process] = []
 """What ran before the first of them, such as a Manager of the user's module, which serves every observation."""
 
@@ -111,7 +112,7 @@ def isolated(
     pid = _fork()
     if pid == 0:
         run_child(function, folder, parent)
-    _running.add(pid)
+    _running[pid] = _ending_of(pid)
     try:
         status = _await(pid, recorder, folder, timeout, allowed, meanwhile)
         meanwhile()
@@ -119,7 +120,9 @@ def isolated(
         interrupt(pid)
         raise
     finally:
-        _running.remove(pid)
+        ending = _running.pop(pid)
+        if ending is not None:
+            os.close(ending)
         # Whatever left the session of its observation is ended with the last one that runs.
         others = {*_running, *(process.pid for process in _bystanders)}
         session = pid if _running else None
@@ -183,6 +186,13 @@ def _fork(*, replaces: bool = False) -> int:
         replacing[0] = False
 
 
+def _ending_of(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except OSError:  # an old kernel, or a sandbox that forbids it
+        return None
+
+
 def _answered(pid: int, status: int, recorder: FlightRecorder, folder: Path) -> Any:
     """What a fork that has ended returned. Raises what it raised, or why there is no answer."""
     if has_answered(folder):
@@ -196,6 +206,10 @@ def run_child(function: Callable[[], Any], folder: Path, parent: int) -> NoRetur
     """The life of a fork: call the function, write the outcome into the folder, and run its own exit handlers."""
     try:
         child = _begin(folder, parent)
+        for other, ending in _running.items():
+            if ending is not None:
+                os.close(ending)
+                _running[other] = None
         _keep_inherited()
         allow_writes(folder)
         answer_by(lambda ended: write_answer((FAILED, Undecided(ended.in_words)), folder))
@@ -292,6 +306,7 @@ def _await(
     progress = recorder.progress()
     spent: float | None = None  # slow to measure, and needed only without progress
     waited = 0.0
+    looked, ending = False, _running.get(pid)
     while True:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
@@ -315,7 +330,9 @@ def _await(
             moved = now
         _keep_short(folder / OUTPUT)
         meanwhile()
-        pause(min(max(_PRECISION * (now - started), 0.001), _GLANCE))
+        glance = _GLANCE if ending is not None else min(max(_PRECISION * (now - started), 0.001), _GLANCE)
+        pause(glance, idle=looked, until=ending)
+        looked = True
 
 
 def _all_alive(recorder: FlightRecorder) -> bool:
@@ -327,7 +344,7 @@ def _all_alive(recorder: FlightRecorder) -> bool:
 _GLANCE = 0.02
 """The most seconds between two polls of a fork: more would delay short observations, fewer cost CPU time."""
 _PRECISION = 0.05
-"""The share of an observation's time that may pass before its end is noticed: a short one is polled more often."""
+"""The share of an observation's time that may pass before its end is noticed, where no descriptor says so."""
 _PAUSE = 0.2
 """The share of the timeout without progress after which it matters whether the processes are busy.
 

@@ -12,6 +12,7 @@ nobody's: it says how busy the machine is.
 from __future__ import annotations
 
 import contextvars
+import select
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from dataguard.process.process_tree import seconds_without_core
 
 T = TypeVar("T")
 MOST_BEGUN = 128
-"""Most jobs that have begun, more than there are checks: each time one gives way, all of these are asked.
+"""Most jobs that have begun, more than there are checks: all of these are asked whenever one did something.
 
 Whatever a job waits for is brought about by one that has begun, so that some job can always continue.
 """
@@ -39,44 +40,69 @@ def side_by_side(jobs: Sequence[Callable[[], T]]) -> Iterator[tuple[int, T]]:
     """
     coming = deque(enumerate(jobs))
     waiting: dict[int, _Job] = {}
+    changed = True  # conditions may hold now that did not when all were asked last
     while waiting or coming:
         now = time.monotonic()
-        ready = next((number for number, job in waiting.items() if job.at <= now and job.ready()), None)
+        ready = next(
+            (number for number, job in waiting.items() if (job.at <= now if job.at else changed and job.ready())), None
+        )
         if ready is None and coming and len(waiting) < MOST_BEGUN:
             ready, function = coming.popleft()
             waiting[ready] = _Job(function)
             # User code in a fork finds what its module has set there.
             waiting[ready].gr_context = contextvars.copy_context()
         elif ready is None:
+            changed = False
             later = [job.at for job in waiting.values() if job.at > now]
             assert later, "every job waits for another"
-            time.sleep(min(later) - now)
+            ended = _sleep(min(later) - now, [job.until for job in waiting.values() if job.until is not None])
+            for job in waiting.values():
+                job.at = now if job.until in ended else job.at
             continue
         job = waiting[ready]
         result: Any = job.switch()
+        changed |= job.dead or not job.idle
         if job.dead:
             del waiting[ready]
             yield ready, result
 
 
 class _Job(greenlet):
-    """A job, and what it waits for: a condition, and a time before which there is no need to test it.
+    """A job, and what it waits for: a time, or, if `at` is 0, a condition.
 
-    `waited` are the seconds that it has waited for other jobs.
+    It waits no longer once the descriptor `until` can be read. `idle`: no condition holds that did not when it gave way
+    before. `waited` are the seconds that it has waited for other jobs.
     """
 
     ready: Callable[[], bool] = staticmethod(lambda: True)
     at = 0.0
+    until: int | None = None
+    idle = False
     waited = 0.0
 
 
-def pause(seconds: float) -> None:
-    """Let other jobs run for so many seconds."""
+def pause(seconds: float, *, idle: bool = False, until: int | None = None) -> None:
+    """Let other jobs run for so many seconds, or until a descriptor can be read.
+
+    `idle`: since its last pause, this job did nothing that another one waits for. To ask a hundred others takes longer
+    than to see that an observation still runs.
+    """
     job = getcurrent()
     if isinstance(job, _Job):
-        _give_way(job, time.monotonic() + seconds, lambda: True)
+        _give_way(job, time.monotonic() + seconds, lambda: True, idle=idle, until=until)
     else:
+        _sleep(seconds, [] if until is None else [until])
+
+
+def _sleep(seconds: float, descriptors: Sequence[int]) -> set[int | None]:
+    """Sleep until one of the descriptors can be read, and return those that can."""
+    if not descriptors:
         time.sleep(seconds)
+        return set()
+    waiting = select.poll()
+    for descriptor in descriptors:
+        waiting.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in waiting.poll(1000 * seconds)}
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -94,8 +120,8 @@ def seconds_waited() -> float:
     return job.waited if isinstance(job, _Job) else 0.0
 
 
-def _give_way(job: _Job, at: float, ready: Callable[[], bool]) -> None:
-    job.at, job.ready = at, ready
+def _give_way(job: _Job, at: float, ready: Callable[[], bool], *, idle: bool = False, until: int | None = None) -> None:
+    job.at, job.ready, job.idle, job.until = at, ready, idle, until
     assert job.parent is not None
     job.parent.switch()
 

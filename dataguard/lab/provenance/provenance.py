@@ -39,7 +39,7 @@ SEEN_SAMPLES, FEW_SEEN = 24, 6
 """Samples whose reads are seen, and how many of a slow loader; each is read in two random states. Of 24 files that are
 paired at random with 24 others, about one has its own partner, and of six as well."""
 UNREAD_SAMPLES = 3
-"""Samples all over the epoch that are read from nothing if all are in memory."""
+"""Samples all over the epoch that are read from nothing if all are in memory; one of a slow loader."""
 TRACED_SAMPLES, FEW_TRACED = 4, 1
 """Samples of which the reads that each leaf comes from are found: about 12 reads for a pair of files, 20 for a clip."""
 TRACED_READS = 12
@@ -277,8 +277,9 @@ def reads_of(loader: Loader, folder: Path, indices: Iterable[Index]) -> Iterator
 def reads_anything(subject: Subject) -> bool:
     """Whether samples are read from files or what is open, or decoded; otherwise all are in memory (map-style only)."""
     subject.need_map("a stream is read in one pass, and not sample by sample")
-    subject.afford_reads("any read", UNREAD_SAMPLES)
-    indices, build = evenly(subject.epoch.asked(SEEN_SAMPLES), UNREAD_SAMPLES), subject.build
+    count, build = subject.affordable_reads(UNREAD_SAMPLES, 1, FEW_SEEN), subject.build
+    subject.afford_reads("any read", count)
+    indices = evenly(subject.epoch.asked(SEEN_SAMPLES), count)
 
     def find(folder: Path) -> bool:
         reads, contents = reads_of(build(), folder, indices), set[str]()

@@ -126,13 +126,14 @@ def find_windows(
 
     `axes` are those of the rows of the arrays that the dataset holds.
     """
-    paths = list(values_of(reader.read(indices[0])))
+    one = values_of(reader.read(indices[0]))
+    paths = list(one)
     target = target_of(paths, declared)
     if target is None:
         return Windows(None)
     tracer = RowTracer(reader.read, [])
     found: list[Window] = []
-    one, again = (values_of(reader.read(indices[0])) for _ in range(2))
+    again = values_of(reader.read(indices[0]))
     unsteady = {path for path, value in one.items() if differs(value, again.get(path)).any()}  # each read changes it
     inputs = [] if target in unsteady else [path for path in inputs_of(paths, target) if path not in unsteady]
     held = [

@@ -1,0 +1,76 @@
+"""Two slow loaders of one class: what is about the class is seen on the first, unless they hold unlike objects."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+import pytest
+
+from dataguard.core.model import Result, Status
+from dataguard.engine import scan
+from dataguard.lab.core.object_graph import structure_of
+from dataguard.observer.judge import OF_THE_CLASS
+from dataguard.settings.settings import Settings
+from tests.loaders.twins import Volumes
+
+BUDGET = 15
+"""Seconds of which sixteen reads are more than a small share."""
+
+
+@functools.cache
+def judged(target: str, budget: float = BUDGET) -> dict[tuple[str, str], Result]:
+    settings = Settings(budget=budget, select=OF_THE_CLASS)
+    results = scan(f"tests.loaders.twins:{target}", settings).results
+    return {(result.code, result.loader): result for result in results}
+
+
+@pytest.mark.scan
+def test_a_twin_is_not_read_for_what_is_about_its_class() -> None:
+    results = judged("same")
+    assert {result.status for result in results.values()} == {Status.PASSED}
+    for (_, loader), result in results.items():
+        assert ("seen on train" in (result.reason or "")) == (loader == "val")
+
+
+@pytest.mark.scan
+def test_an_object_that_only_one_holds_is_found() -> None:
+    results = judged("locked")
+    assert results["DG104", "train"].status is Status.PASSED
+    assert results["DG104", "val"].status is Status.FAILED
+    assert not any("seen on" in (result.reason or "") for result in results.values())
+
+
+@pytest.mark.scan
+def test_a_bug_of_the_class_is_found_in_both() -> None:
+    results = judged("broken")
+    assert {key for key, result in results.items() if result.status is Status.FAILED} == {
+        ("DG311", "train"),
+        ("DG311", "val"),
+    }
+
+
+@pytest.mark.scan
+def test_quick_loaders_are_read_each() -> None:
+    assert not any("seen on" in (result.reason or "") for result in judged("same", 60).values())
+
+
+def structure(held: Any, count: int = 4) -> object:
+    return structure_of({"dataset": Volumes(count, train=count > 4, held=held)})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (None, None, True),
+        (3, "text", True),  # plain values do not count
+        ([threading.Lock()], [threading.Lock(), threading.Lock()], True),
+        (None, threading.Lock(), False),
+        ([object()], [threading.Lock()], False),
+        (len, structure, False),
+        (Volumes, threading.Thread, False),
+    ],
+)
+def test_structures_are_types_and_who_holds_them(one: Any, other: Any, equal: bool) -> None:
+    assert (structure(one, 4) == structure(other, 8)) is equal
