@@ -1022,6 +1022,51 @@ def good_cells() -> DataLoader[Any]:
     return DataLoader(Cells(flips_boxes=True), batch_size=4, shuffle=True)
 
 
+class Centres(Dataset):
+    """Photographs under one affine map, and heatmaps of the centres of what it leaves of their boxes."""
+
+    def __init__(self, *, flips_boxes: bool) -> None:
+        self.flips_boxes = flips_boxes
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        number = range(len(self))[index]
+        image = np.array(Image.open(scenes()[number][0]).convert("RGB"))
+        source = np.random.default_rng(number)
+        corners = source.uniform(0, (WIDTH - 20, HEIGHT - 20), (1 + number % 4, 2))
+        corners = np.stack([corners, corners + source.uniform(8, 20, corners.shape)], 1)
+        scale = random.uniform(0.6, 1.3)
+        shift = np.array([random.uniform(-12, 12), random.uniform(-9, 9)])
+        if random.random() < 0.5:
+            image = np.ascontiguousarray(image[:, ::-1])  # culprit
+            if self.flips_boxes:
+                corners = corners[:, ::-1] * [-1, 1] + [WIDTH, 0]
+                corners[..., 1] = corners[:, ::-1, 1]
+        matrix = np.column_stack([scale * np.eye(2), shift])
+        image = cv2.warpAffine(image, matrix, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR)
+        shown = (scale * corners + shift).clip(0, (WIDTH, HEIGHT))
+        heat = torch.zeros(2, HEIGHT // 2, WIDTH // 2)
+        rows, columns = torch.meshgrid(torch.arange(HEIGHT // 2), torch.arange(WIDTH // 2), indexing="ij")
+        for kind, (first, last) in enumerate(shown):
+            if (last - first).min() > 1:
+                column, row = ((first + last) / 4).astype(int)
+                near = torch.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 1.4)
+                heat[kind % 2] = torch.maximum(heat[kind % 2], near)
+        return {"image": F.to_tensor(image), "heat": heat}
+
+
+def bad_centres() -> DataLoader[Any]:
+    """Images are flipped before their crop, and boxes are not: few draws of some samples show it."""
+    return DataLoader(Centres(flips_boxes=False), batch_size=4, shuffle=True)
+
+
+def good_centres() -> DataLoader[Any]:
+    """Both are flipped; boxes that the crop cuts off have other centres."""
+    return DataLoader(Centres(flips_boxes=True), batch_size=4, shuffle=True)
+
+
 def good_hidden_patches() -> DataLoader[Any]:
     """Which patches of the image the model does not see is drawn anew, and has nothing to do with the flip."""
 

@@ -55,7 +55,13 @@ from dataguard.lab.geometry.charts import (
     sampled,
 )
 from dataguard.lab.geometry.clip_flips import CLIP_READS, ClipFlips, count_frames, may_hold_clip, run_clips
-from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets, line_of_drawn_target, run_drawn_targets
+from dataguard.lab.geometry.drawn_targets import (
+    ROUNDS,
+    DrawnTarget,
+    DrawnTargets,
+    line_of_drawn_target,
+    run_drawn_targets,
+)
 from dataguard.lab.geometry.image_pairs import PAIR_DRAWS, is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import (
     FLIP_READS,
@@ -123,7 +129,9 @@ class Geometry:
         if not any(any(map(_is_image, leaves)) and sum(map(_has_cells, leaves)) > 1 for leaves in self._leaves):
             raise NotApplicable("no sample holds an image with a mask, heatmaps or another grid")
         draws = self._subject.affordable_reads(self._most_draws, FEWEST_DRAWS, CHARTS)
-        return self._observe("drawn targets", partial(run_drawn_targets, most=draws), ORIGINALS + draws * CHARTS)
+        rounds = self._subject.affordable_reads(ROUNDS, 1, draws * CHARTS)
+        run = partial(run_drawn_targets, most=draws, rounds=rounds)
+        return self._observe("drawn targets", run, ORIGINALS + draws * CHARTS)
 
     @property
     def _leaves(self) -> list[Sequence[LeafRecord]]:

@@ -38,6 +38,9 @@ def table(found: int, *, moved: bool = True, points: bool = False) -> BoxAlignme
     )
 
 
+UNCLEAR = DrawnTarget("['masks']", "['image']", 0, 0, 0, "", 4, (0, 0), unclear=True)
+
+
 def judged(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
     return box_findings(lab_of(*tables, role=role, collated=collated))
 
@@ -47,7 +50,7 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
     return SimpleNamespace(
         geometry=SimpleNamespace(
             boxes=charts,
-            drawn_targets=SimpleNamespace(targets=(), uncompared=()),
+            drawn_targets=SimpleNamespace(targets=()),
             line_of_boxes=lambda _: None,
             line_of_sizes=lambda _: None,
         ),
@@ -59,7 +62,8 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
 
 
 @pytest.mark.parametrize(
-    ("pairs", "followed", "stayed", "wrong"), [(6, 0, 6, True), (1, 0, 1, False), (6, 1, 5, False), (6, 0, 3, False)]
+    ("pairs", "followed", "stayed", "wrong"),
+    [(6, 0, 6, True), (1, 0, 1, False), (6, 1, 5, False), (8, 0, 6, True), (6, 0, 3, False)],
 )
 def test_a_drawn_target_that_always_stays(pairs: int, followed: int, stayed: int, *, wrong: bool) -> None:
     target = DrawnTarget("['mask']", "['image']", pairs, followed, stayed, "flipped in one draw", 4, (0, 0))
@@ -69,7 +73,8 @@ def test_a_drawn_target_that_always_stays(pairs: int, followed: int, stayed: int
     findings, exercised, compared = drawn_findings(lab)
     assert [one.message for one in findings] == wrong * ["sample['mask'] stays where it is when sample['image'] moves"]
     assert (exercised, compared) == ({"draws": 10, "leaves": 1}, ["sample['mask']"])
-    lab.geometry.drawn_targets = replace(charts, uncompared=("['regions']",))
+    regions = replace(target, path="['regions']", pairs=0, stayed=0, unclear=True)
+    lab.geometry.drawn_targets = replace(charts, targets=(target, regions))
     with contextlib.nullcontext() if wrong else pytest.raises(Undecided, match=r"\['regions'\] was not compared"):
         assert drawn_findings(lab)[0]
 
@@ -91,7 +96,7 @@ def test_all_columns_of_a_row_must_follow() -> None:
 def test_boxes_that_follow_are_no_pass_where_a_mask_was_not_compared() -> None:
     class Seen:
         boxes = lab_of(table(10)).geometry.boxes
-        drawn_targets = DrawnTargets((), collated=False, draws=10, uncompared=("['masks']",))
+        drawn_targets = DrawnTargets((UNCLEAR,), collated=False, draws=10)
 
         @property
         def masks(self) -> Any:
