@@ -1266,3 +1266,52 @@ def good_frames() -> DataLoader[Any]:
 def good_bags() -> DataLoader[Any]:
     """Whole folders of patches with a number each are bags of separate images, which draw their own flips."""
     return DataLoader(Frames("bags", 6, each=True), batch_size=2)
+
+
+class Segmented(Frames):
+    """The same with a mask of each frame, which is flipped with it; stacked, or as lists of separate images."""
+
+    def __init__(self, *, each: bool, stacked: bool = True) -> None:
+        super().__init__("videos/frames", 12, each=each)
+        self.stacked = stacked
+        self.masks = [
+            [
+                written(f"dg512/videos/masks/{clip}/{number:03d}.png", self.mask(clip, number))
+                for number in range(len(paths))
+            ]
+            for clip, paths in enumerate(self.paths)
+        ]
+
+    @staticmethod
+    def mask(clip: int, number: int) -> Image.Image:
+        """The mask of a frame."""
+        return Image.open(scenes()[clip][1]).crop((number, 0, number + 40, 40))
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        start = random.randrange(len(self.paths[index]) - 5)
+        flips = [random.random() < 0.5 for _ in range(6)]
+        frames, masks = [], []
+        for number in range(6):
+            frame, mask = (Image.open(files[index][start + number]) for files in (self.paths, self.masks))
+            if flips[number * self.each]:
+                frame, mask = F.hflip(frame), F.hflip(mask)
+            frames.append(F.to_tensor(frame))
+            masks.append(torch.from_numpy(np.array(mask, np.int64)))
+        if not self.stacked:
+            return {"images": frames, "masks": masks}
+        return {"rgb": torch.stack(frames, 1), "masks": torch.stack(masks)}  # culprit
+
+
+def bad_segmented_frames() -> DataLoader[Any]:
+    """Frames of a clip and their masks are flipped together, but each frame by itself: a warning."""
+    return DataLoader(Segmented(each=True), batch_size=2)
+
+
+def good_segmented_frames() -> DataLoader[Any]:
+    """One flip for all frames and masks of a clip."""
+    return DataLoader(Segmented(each=False), batch_size=2)
+
+
+def good_listed_frames() -> DataLoader[Any]:
+    """Lists of frames and masks are separate images, as a network that sees one of them takes them."""
+    return DataLoader(Segmented(each=True, stacked=False), batch_size=2)

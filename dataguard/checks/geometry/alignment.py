@@ -187,8 +187,7 @@ def clip_findings(lab: Lab) -> Compared:
     findings = [
         Finding(
             message=f"{clip.root}{clip.path} has frames of one {'clip' if clip.filed else 'video'}, "
-            f"{sum(flips)} of {len(flips)} of them flipped: "
-            "each frame draws its own flip",
+            f"{sum(flips)} of {len(flips)} of them flipped: frames of one clip are flipped one by one",
             evidence={
                 "fix here": "draw the flip once for all frames of a clip",
                 "flipped frames": [number for number, flip in enumerate(flips) if flip][:MOST_SHOWN_FRAMES],
@@ -200,7 +199,7 @@ def clip_findings(lab: Lab) -> Compared:
             sample=clip.index,
             ambiguous=True,  # a model may take frames as separate images
         )
-        for clip in clips
+        for clip in {clip.draws: clip for clip in reversed(clips)}.values()  # masks are flipped with their frames
         if are_drawn_apart(clip.draws) and not (clip.filed and not _are_frames(lab))
         for flips in [max(clip.draws, key=_changes)]
     ]

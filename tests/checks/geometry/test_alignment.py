@@ -204,7 +204,10 @@ def test_frames_that_draw_their_own_flips_are_a_warning() -> None:
     flips = (False,) * 8, (True, False, True, True, False, False, True, False), (False, True) * 4
     lab.geometry.clips = (ClipFlips("[0]", 3, "cv2.VideoCapture.read", False, flips),)
     (finding,), exercised, _ = clip_findings(lab)
-    assert finding.message == "sample[0] has frames of one video, 4 of 8 of them flipped: each frame draws its own flip"
+    assert (
+        finding.message
+        == "sample[0] has frames of one video, 4 of 8 of them flipped: frames of one clip are flipped one by one"
+    )
     assert (finding.ambiguous, finding.sample, exercised) == (True, 3, {"draws": 3, "leaves": 1})
     run = FrameRun(3, "[0]", "/clips/1/", tuple("abcdef"), (1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 6), 9, "", ("1",), True)
     lab.geometry.clips = (replace(lab.geometry.clips[0], filed=True),)
