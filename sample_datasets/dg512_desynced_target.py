@@ -1287,7 +1287,7 @@ class Segmented(Frames):
         """The mask of a frame."""
         return Image.open(scenes()[clip][1]).crop((number, 0, number + 40, 40))
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> Any:
         start = random.randrange(len(self.paths[index]) - 5)
         flips = [random.random() < 0.5 for _ in range(6)]
         frames, masks = [], []
