@@ -1315,3 +1315,78 @@ def good_segmented_frames() -> DataLoader[Any]:
 def good_listed_frames() -> DataLoader[Any]:
     """Lists of frames and masks are separate images, as a network that sees one of them takes them."""
     return DataLoader(Segmented(each=True, stacked=False), batch_size=2)
+
+
+class Filmed(Dataset):
+    """Photographs and the camera that took each; a crop of random size is resized and flipped, and `follow`ed or not.
+
+    Functions that follow get the camera, (3, 3), the matrix of what the crop did, and whether it is flipped.
+    """
+
+    def __init__(self, follow: Callable[[np.ndarray, np.ndarray, bool], dict[str, np.ndarray]]) -> None:
+        self.follow = follow
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = range(len(self))[index]
+        image = F.to_tensor(Image.open(scenes()[number][0]).convert("RGB"))
+        camera = np.array([[50.0 + number % 3, 0, 25], [0, 51, 22], [0, 0, 1]])
+        scale = random.uniform(0.6, 0.9)
+        height, width = round(scale * HEIGHT), round(scale * WIDTH)
+        top, left = random.randrange(HEIGHT - height + 1), random.randrange(WIDTH - width + 1)
+        image = F.resized_crop(image, top, left, height, width, [HEIGHT, WIDTH])
+        across, down = WIDTH / width, HEIGHT / height
+        crop = np.array([[across, 0, -left * across], [0, down, -top * down], [0, 0, 1]])
+        flip = random.random() < 0.5
+        image = image.flip(-1) if flip else image  # culprit
+        return {"image": image, "number": number, **self.follow(camera, crop, flip)}
+
+
+def filmed(follow: Callable[[np.ndarray, np.ndarray, bool], dict[str, np.ndarray]]) -> DataLoader[Any]:
+    """Batches of two."""
+    return DataLoader(Filmed(follow), batch_size=2, shuffle=True)
+
+
+def bad_camera() -> DataLoader[Any]:
+    """The camera follows the crop, and not the flip."""
+    return filmed(lambda camera, crop, _: {"K": crop @ camera})
+
+
+def bad_camera_kept() -> DataLoader[Any]:
+    """The camera is that of the file, and nothing says how it was cropped: a warning."""
+    return filmed(lambda camera, *_: {"camera": np.concatenate([camera, np.zeros((3, 1))], 1).astype(np.float32)})
+
+
+def good_camera() -> DataLoader[Any]:
+    """The principal point is flipped as well, and the focal length stays positive."""
+
+    def follow(camera: np.ndarray, crop: np.ndarray, flip: bool) -> dict[str, np.ndarray]:
+        camera = crop @ camera
+        camera[0, 2] = WIDTH - camera[0, 2] if flip else camera[0, 2]
+        return {"K": camera, "inverse": np.linalg.inv(camera)}
+
+    return filmed(follow)
+
+
+def good_camera_beside() -> DataLoader[Any]:
+    """Beside the camera of the sample, that of the file."""
+    mirror = np.array([[-1.0, 0, WIDTH], [0, 1, 0], [0, 0, 1]])
+    return filmed(
+        lambda camera, crop, flip: {
+            "K": (mirror if flip else np.eye(3)) @ crop @ camera * [1 - 2 * flip, 1, 1],
+            "original": camera,
+        }
+    )
+
+
+def good_camera_of_file() -> DataLoader[Any]:
+    """The camera of the file, and what the augmentation did, as networks take it that see from above."""
+    return filmed(lambda camera, crop, flip: {"K": camera, "augmentation": crop * [1 - 2 * flip, 1, 1]})
+
+
+def good_camera_in_shares() -> DataLoader[Any]:
+    """A camera in shares of the image is not told from other matrices."""
+    shares = np.array([[1 / WIDTH], [1 / HEIGHT], [1]])
+    return filmed(lambda camera, *_: {"K": camera * shares})

@@ -32,8 +32,9 @@ from dataguard.lab.geometry.box_alignment import (
     draw_of,
     is_no_mask,
 )
+from dataguard.lab.geometry.camera_matrices import camera_of, is_in_pixels, judged_pairs, numbers_of
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
-from dataguard.lab.geometry.charts import CHARTS, Pose, mask_rule
+from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
 from dataguard.lab.geometry.target_placement import (
     CLOSE,
     MISSED,
@@ -75,7 +76,8 @@ class DrawnTarget:
     It `followed` in some of them. In others it `stayed` the same array or, if there is an `axis`, where it would be if
     its image were not flipped along that, x or y. `moved` says what happened to the image, most of all in the `read` of
     a sample, by its number and draw. An image that is not `charted` is computed. It is `unclear` whether the target
-    misses a flip where too few draws show it: its objects may be cut off, or look the same in both places.
+    misses a flip where too few draws show it: its objects may be cut off, or look the same in both places. A `camera`
+    is a matrix of one; a `constant` one may be that of the file on purpose.
     """
 
     path: str
@@ -89,10 +91,17 @@ class DrawnTarget:
     charted: bool = True
     axis: int | None = None
     unclear: bool = False
+    camera: bool = False
+    constant: bool = False
 
 
-Draw = tuple[BoxDraw, dict[str, np.ndarray]]
-"""Where the images of a draw come from, and the arrays that may be targets, by path."""
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Where the images of a draw come from, the arrays that may be targets, and leaves of a few numbers, by path."""
+
+    placed: BoxDraw
+    kept: Mapping[str, np.ndarray]
+    numbers: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +133,7 @@ def run_drawn_targets(
         targets = tuple(_compared(draws))
         if not any(target.unclear for target in targets):
             break
-    return DrawnTargets(targets, reader.collated, len(draws))
+    return DrawnTargets((*targets, *_cameras(draws)), reader.collated, len(draws))
 
 
 def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int]) -> Iterator[Draw]:
@@ -135,7 +144,7 @@ def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int])
         if len(views) == CHARTS:
             placed = draw_of(views, number, draw, {})
             if not (placed.is_combined or placed.has_views):
-                yield placed, _kept(views)
+                yield Draw(placed, _kept(views), numbers_of(views[0].value))
 
 
 def line_of_drawn_target(
@@ -207,7 +216,7 @@ def _of_computed(reader: ChartedReader) -> DrawnTargets:
             for path, flip in flipped.items()
             for size in [(view.leaves[path].shape[-2], view.leaves[path].shape[-1])]
         }
-        draws.append((BoxDraw(number, draw, view.index, False, poses, {}, False, False), _kept([view])))
+        draws.append(Draw(BoxDraw(number, draw, view.index, False, poses, {}, False, False), _kept([view]), {}))
         leaves.append(view.leaves)
     targets = tuple(replace(one, charted=False) for one in _compared(draws) if one.pairs and _shows(one, draws, leaves))
     if not targets:
@@ -243,7 +252,7 @@ def _shows(target: DrawnTarget, draws: Sequence[Draw], leaves: Sequence[Mapping[
     """
     for number in range(SAMPLES):
         groups: dict[Pose, list[float]] = defaultdict(list)
-        for (draw, _), shown in zip(draws, leaves, strict=True):
+        for draw, shown in zip([one.placed for one in draws], leaves, strict=True):
             if draw.number != number or target.image not in draw.poses:
                 continue
             image, leaf = shown[target.image].mean(0), shown[target.path].mean(0)
@@ -260,19 +269,76 @@ def _shows(target: DrawnTarget, draws: Sequence[Draw], leaves: Sequence[Mapping[
 
 def _compared(draws: Sequence[Draw]) -> Iterator[DrawnTarget]:
     """Every target beside every image that moves."""
-    kept = [arrays for _, arrays in draws]
+    kept = [draw.kept for draw in draws]
+    placed = [draw.placed for draw in draws]
     paths = [path for path in (kept[0] if kept else {}) if all(path in leaves for leaves in kept)]
-    for image in sorted({name for draw, _ in draws for name in draw.poses}):
+    for image in sorted({name for draw in placed for name in draw.poses}):
         for path in paths:
             leaves = [leaves[path] for leaves in kept]
-            numbers = [draw.number for draw, _ in draws]
+            numbers = [draw.number for draw in placed]
             if _is_constant(numbers, leaves) or not all(map(_has_background, leaves)):
                 continue
             if all((leaf == leaf.flat[0]).all() for leaf in leaves if leaf.size):
                 continue  # as masks of padding are where there is none
-            target = _target(path, image, [draw for draw, _ in draws], leaves)
+            target = _target(path, image, placed, leaves)
             if target:
                 yield target
+
+
+def _cameras(draws: Sequence[Draw]) -> Iterator[DrawnTarget]:
+    """Every camera beside the image that it follows best; of two, none that stays beside one that follows."""
+    found = []
+    for path in sorted({path for draw in draws for path in draw.numbers if _sees_image(path, draw)}):
+        images = sorted({name for draw in draws for name in draw.placed.poses})
+        beside = [target for image in images if (target := _camera(path, image, draws)) is not None]
+        found += sorted(beside, key=lambda target: target.stayed / target.pairs)[:1]
+    follows = any(target.followed == target.pairs for target in found)
+    yield from (target for target in found if not (target.constant and (follows or _says_more(target, draws))))
+
+
+def _sees_image(path: str, draw: Draw) -> bool:
+    camera = camera_of(draw.numbers[path])
+    return camera is not None and any(is_in_pixels(camera, place.size) for place in draw.placed.poses.values())
+
+
+def _camera(path: str, image: str, draws: Sequence[Draw]) -> DrawnTarget | None:
+    """How a camera follows an image, by the flip, or other moves, that it follows least."""
+    pairs = list(judged_pairs(path, image, [(draw.placed, draw.numbers) for draw in draws]))
+    by_axis = {axis: [pair[1:] for pair in pairs if pair[0] == axis] for axis in (None, 0, 1)}
+    judged = {axis: own for axis, own in by_axis.items() if len(own) >= FEWEST_PAIRS}
+    if not judged:
+        return None
+    axis, own = min(judged.items(), key=lambda item: sum(follows for follows, *_ in item[1]) / len(item[1]))
+    followed = sum(follows for follows, *_ in own)
+    _, one, other = next((pair for pair in own if not pair[0]), own[0])
+    poses = [draw.poses[image].pose for draw in (one, other)]
+    moved = f"{poses[0].description} in one draw and {poses[1].description} in another"
+    read = max(
+        (distance(pose, UNMOVED), (each.number, each.draw)) for pose, each in zip(poses, (one, other), strict=True)
+    )[1]
+    values = {(draw.placed.number, draw.numbers[path].tobytes()) for draw in draws if path in draw.numbers}
+    return DrawnTarget(
+        path,
+        image,
+        len(own),
+        followed,
+        len(own) - followed,
+        moved,
+        one.index,
+        read,
+        axis=axis,
+        camera=True,
+        constant=len(values) == len({number for number, _ in values}),
+    )
+
+
+def _says_more(camera: DrawnTarget, draws: Sequence[Draw]) -> bool:
+    """Whether other numbers change between draws of a sample, too: they may say how the image was augmented."""
+    values: dict[tuple[int, str], set[bytes]] = defaultdict(set)
+    for draw in draws:
+        for path, numbers in draw.numbers.items():
+            values[draw.placed.number, path].add(numbers.tobytes())
+    return any(len(held) > 1 for (_, path), held in values.items() if path != camera.path)
 
 
 def _kept(views: Sequence[ChartedSample]) -> dict[str, np.ndarray]:
