@@ -41,8 +41,8 @@ def camera_of(numbers: np.ndarray) -> np.ndarray | None:
         return None
     matrix = numbers.reshape(numbers.shape[-2:])[:3, :3].astype(np.float64)
     (fx, skew, _), (lower, fy, _), last = matrix
-    upper = lower == 0 and list(last) == [0, 0, 1] and abs(skew) <= CLOSE[1] * fx
-    return matrix if upper and min(fx, fy) > 0 and np.isfinite(matrix).all() else None
+    upper = lower == 0 and list(last) == [0, 0, 1] and abs(skew) <= CLOSE[1] * abs(fx)
+    return matrix if upper and fx and fy and np.isfinite(matrix).all() else None
 
 
 def is_in_pixels(camera: np.ndarray, size: tuple[int, int]) -> bool:
