@@ -135,7 +135,10 @@ def drawn_findings(lab: Lab) -> Compared:
 
 def camera_findings(lab: Lab) -> Compared:
     """The same about camera matrices."""
-    cameras = lab.geometry.cameras
+    try:
+        cameras = lab.geometry.cameras
+    except NotApplicable:
+        return [], {}, []
     findings = [_unmoved_finding(lab, camera) for camera in cameras if _is_left_behind(camera)]
     root = lab.geometry.drawn_targets.root if cameras else ""
     return findings, {"leaves": len(cameras)} if cameras else {}, [f"{root}{camera.path}" for camera in cameras]

@@ -48,7 +48,7 @@ def camera_of(numbers: np.ndarray) -> np.ndarray | None:
 def is_in_pixels(camera: np.ndarray, size: tuple[int, int]) -> bool:
     """Whether a camera sees an image of this height and width around its centre, in pixels.
 
-    Matrices of augmentations move by pixels and scale by about 1; normalized cameras cannot be told from those.
+    Matrices of augmentations move by pixels and scale by about 1; normalized cameras look like those.
     """
     sides = np.array(size[::-1])
     centre, focus = camera[:2, 2] / sides, camera[[0, 1], [0, 1]] / sides

@@ -12,6 +12,7 @@ import pytest
 from dataguard.checks.geometry.alignment import (
     aspect_findings,
     box_findings,
+    camera_findings,
     clip_findings,
     drawn_findings,
     mask_findings,
@@ -87,6 +88,22 @@ def test_a_target_that_misses_a_flip() -> None:
     assert finding.message == "sample['hm'] is not flipped vertically when sample['image'] is"
 
 
+@pytest.mark.parametrize(
+    ("axis", "constant", "how"), [(None, True, "cropped or resized"), (0, False, "flipped horizontally")]
+)
+def test_a_camera_that_does_not_follow(axis: int | None, how: str, *, constant: bool) -> None:
+    camera = DrawnTarget("['K']", "['image']", 4, 0, 4, "flipped", 4, (0, 0), axis=axis, camera=True, constant=constant)
+    lab = lab_of()
+    charts = DrawnTargets((camera, replace(camera, path="['other']", followed=4, stayed=0)), False, 10)
+    lab.geometry.drawn_targets, lab.geometry.cameras = charts, charts.targets
+    lab.geometry.line_of_drawn_target = lambda _: None
+    (finding,), exercised, _ = camera_findings(lab)
+    assert finding.message == f"sample['K'], a camera matrix, is not adjusted when sample['image'] is {how}"
+    assert (finding.ambiguous, exercised) == (constant, {"leaves": 2})
+    with pytest.raises(NotApplicable, match="images do not move"):
+        drawn_findings(lab)
+
+
 def test_all_columns_of_a_row_must_follow() -> None:
     boxes, points = (replace(table(found), path=f"[1][:, {columns}]") for found, columns in ((10, "0:4"), (1, "4:14")))
     (finding,), *_ = judged(boxes, points)
@@ -102,7 +119,7 @@ def test_boxes_that_follow_are_no_pass_where_a_mask_was_not_compared() -> None:
         def masks(self) -> Any:
             raise NotApplicable("no mask is read from a file")
 
-        box_aspect, sized_pairs, clips = (), (), ()
+        box_aspect, cameras, sized_pairs, clips = (), (), (), ()
 
     lab = lab_of()
     lab.geometry = Seen()
@@ -153,7 +170,7 @@ def test_boxes_that_move_with_others_are_not_those_of_the_file() -> None:
 def test_boxes_are_judged_where_there_is_no_mask() -> None:
     lab = lab_of(table(0))
     lab.geometry.masks = SimpleNamespace(masks=(SimpleNamespace(shifts=(), untransformed=False, values=None),))
-    lab.geometry.box_aspect = lab.geometry.sized_pairs = lab.geometry.clips = ()
+    lab.geometry.box_aspect = lab.geometry.cameras = lab.geometry.sized_pairs = lab.geometry.clips = ()
     (finding,) = verdict_of(dg512_desynced_target.judge, lab).findings
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
@@ -192,7 +209,7 @@ def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
         def sized_pairs(self) -> Any:
             raise NotApplicable("images of one size")
 
-        clips = sized_pairs
+        cameras = clips = sized_pairs
 
     lab = lab_of()
     lab.geometry = Lacking()
