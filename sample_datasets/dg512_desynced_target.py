@@ -1336,7 +1336,7 @@ class Filmed(Dataset):
         scale = random.uniform(0.6, 0.9)
         height, width = round(scale * HEIGHT), round(scale * WIDTH)
         top, left = random.randrange(HEIGHT - height + 1), random.randrange(WIDTH - width + 1)
-        image = F.resized_crop(image, top, left, height, width, [HEIGHT, WIDTH])
+        image = F.resized_crop(image, top, left, height, width, [HEIGHT, WIDTH])  # culprit
         across, down = WIDTH / width, HEIGHT / height
         crop = np.array([[across, 0, -left * across], [0, down, -top * down], [0, 0, 1]])
         flip = random.random() < 0.5
