@@ -1022,6 +1022,51 @@ def good_cells() -> DataLoader[Any]:
     return DataLoader(Cells(flips_boxes=True), batch_size=4, shuffle=True)
 
 
+class Centres(Dataset):
+    """Photographs under one affine map, and heatmaps of the centres of what it leaves of their boxes."""
+
+    def __init__(self, *, flips_boxes: bool) -> None:
+        self.flips_boxes = flips_boxes
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        number = range(len(self))[index]
+        image = np.array(Image.open(scenes()[number][0]).convert("RGB"))
+        source = np.random.default_rng(number)
+        corners = source.uniform(0, (WIDTH - 20, HEIGHT - 20), (1 + number % 4, 2))
+        corners = np.stack([corners, corners + source.uniform(8, 20, corners.shape)], 1)
+        scale = random.uniform(0.6, 1.3)
+        shift = np.array([random.uniform(-12, 12), random.uniform(-9, 9)])
+        if random.random() < 0.5:
+            image = np.ascontiguousarray(image[:, ::-1])  # culprit
+            if self.flips_boxes:
+                corners = corners[:, ::-1] * [-1, 1] + [WIDTH, 0]
+                corners[..., 1] = corners[:, ::-1, 1]
+        matrix = np.column_stack([scale * np.eye(2), shift])
+        image = cv2.warpAffine(image, matrix, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR)
+        shown = (scale * corners + shift).clip(0, (WIDTH, HEIGHT))
+        heat = torch.zeros(2, HEIGHT // 2, WIDTH // 2)
+        rows, columns = torch.meshgrid(torch.arange(HEIGHT // 2), torch.arange(WIDTH // 2), indexing="ij")
+        for kind, (first, last) in enumerate(shown):
+            if (last - first).min() > 1:
+                column, row = ((first + last) / 4).astype(int)
+                near = torch.exp(-((rows - row) ** 2 + (columns - column) ** 2) / 1.4)
+                heat[kind % 2] = torch.maximum(heat[kind % 2], near)
+        return {"image": F.to_tensor(image), "heat": heat}
+
+
+def bad_centres() -> DataLoader[Any]:
+    """Images are flipped before their crop, and boxes are not: few draws of some samples show it."""
+    return DataLoader(Centres(flips_boxes=False), batch_size=4, shuffle=True)
+
+
+def good_centres() -> DataLoader[Any]:
+    """Both are flipped; boxes that the crop cuts off have other centres."""
+    return DataLoader(Centres(flips_boxes=True), batch_size=4, shuffle=True)
+
+
 def good_hidden_patches() -> DataLoader[Any]:
     """Which patches of the image the model does not see is drawn anew, and has nothing to do with the flip."""
 
@@ -1221,3 +1266,127 @@ def good_frames() -> DataLoader[Any]:
 def good_bags() -> DataLoader[Any]:
     """Whole folders of patches with a number each are bags of separate images, which draw their own flips."""
     return DataLoader(Frames("bags", 6, each=True), batch_size=2)
+
+
+class Segmented(Frames):
+    """The same with a mask of each frame, which is flipped with it; stacked, or as lists of separate images."""
+
+    def __init__(self, *, each: bool, stacked: bool = True) -> None:
+        super().__init__("videos/frames", 12, each=each)
+        self.stacked = stacked
+        self.masks = [
+            [
+                written(f"dg512/videos/masks/{clip}/{number:03d}.png", self.mask(clip, number))
+                for number in range(len(paths))
+            ]
+            for clip, paths in enumerate(self.paths)
+        ]
+
+    @staticmethod
+    def mask(clip: int, number: int) -> Image.Image:
+        """The mask of a frame."""
+        return Image.open(scenes()[clip][1]).crop((number, 0, number + 40, 40))
+
+    def __getitem__(self, index: int) -> Any:
+        start = random.randrange(len(self.paths[index]) - 5)
+        flips = [random.random() < 0.5 for _ in range(6)]
+        frames, masks = [], []
+        for number in range(6):
+            frame, mask = (Image.open(files[index][start + number]) for files in (self.paths, self.masks))
+            if flips[number * self.each]:
+                frame, mask = F.hflip(frame), F.hflip(mask)
+            frames.append(F.to_tensor(frame))
+            masks.append(torch.from_numpy(np.array(mask, np.int64)))
+        if not self.stacked:
+            return {"images": frames, "masks": masks}
+        return {"rgb": torch.stack(frames, 1), "masks": torch.stack(masks)}  # culprit
+
+
+def bad_segmented_frames() -> DataLoader[Any]:
+    """Frames of a clip and their masks are flipped together, but each frame by itself: a warning."""
+    return DataLoader(Segmented(each=True), batch_size=2)
+
+
+def good_segmented_frames() -> DataLoader[Any]:
+    """One flip for all frames and masks of a clip."""
+    return DataLoader(Segmented(each=False), batch_size=2)
+
+
+def good_listed_frames() -> DataLoader[Any]:
+    """Lists of frames and masks are separate images, as a network that sees one of them takes them."""
+    return DataLoader(Segmented(each=True, stacked=False), batch_size=2)
+
+
+class Filmed(Dataset):
+    """Photographs and the camera that took each; a crop of random size is resized and flipped, and `follow`ed or not.
+
+    Functions that follow get the camera, (3, 3), the matrix of what the crop did, and whether it is flipped.
+    """
+
+    def __init__(self, follow: Callable[[np.ndarray, np.ndarray, bool], dict[str, np.ndarray]]) -> None:
+        self.follow = follow
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = range(len(self))[index]
+        image = F.to_tensor(Image.open(scenes()[number][0]).convert("RGB"))
+        camera = np.array([[50.0 + number % 3, 0, 25], [0, 51, 22], [0, 0, 1]])
+        scale = random.uniform(0.6, 0.9)
+        height, width = round(scale * HEIGHT), round(scale * WIDTH)
+        top, left = random.randrange(HEIGHT - height + 1), random.randrange(WIDTH - width + 1)
+        image = F.resized_crop(image, top, left, height, width, [HEIGHT, WIDTH])  # culprit
+        across, down = WIDTH / width, HEIGHT / height
+        crop = np.array([[across, 0, -left * across], [0, down, -top * down], [0, 0, 1]])
+        flip = random.random() < 0.5
+        image = image.flip(-1) if flip else image  # culprit
+        return {"image": image, "number": number, **self.follow(camera, crop, flip)}
+
+
+def filmed(follow: Callable[[np.ndarray, np.ndarray, bool], dict[str, np.ndarray]]) -> DataLoader[Any]:
+    """Batches of two."""
+    return DataLoader(Filmed(follow), batch_size=2, shuffle=True)
+
+
+def bad_camera() -> DataLoader[Any]:
+    """The camera follows the crop, and not the flip."""
+    return filmed(lambda camera, crop, _: {"K": crop @ camera})
+
+
+def bad_camera_kept() -> DataLoader[Any]:
+    """The camera is that of the file, and nothing says how it was cropped: a warning."""
+    return filmed(lambda camera, *_: {"camera": np.concatenate([camera, np.zeros((3, 1))], 1).astype(np.float32)})
+
+
+def good_camera() -> DataLoader[Any]:
+    """The principal point is flipped as well, and the focal length stays positive."""
+
+    def follow(camera: np.ndarray, crop: np.ndarray, flip: bool) -> dict[str, np.ndarray]:
+        camera = crop @ camera
+        camera[0, 2] = WIDTH - camera[0, 2] if flip else camera[0, 2]
+        return {"K": camera, "inverse": np.linalg.inv(camera)}
+
+    return filmed(follow)
+
+
+def good_camera_beside() -> DataLoader[Any]:
+    """Beside the camera of the sample, that of the file."""
+    mirror = np.array([[-1.0, 0, WIDTH], [0, 1, 0], [0, 0, 1]])
+    return filmed(
+        lambda camera, crop, flip: {
+            "K": (mirror if flip else np.eye(3)) @ crop @ camera * [1 - 2 * flip, 1, 1],
+            "original": camera,
+        }
+    )
+
+
+def good_camera_of_file() -> DataLoader[Any]:
+    """The camera of the file, and what the augmentation did, as networks take it that see from above."""
+    return filmed(lambda camera, crop, flip: {"K": camera, "augmentation": crop * [1 - 2 * flip, 1, 1]})
+
+
+def good_camera_in_shares() -> DataLoader[Any]:
+    """A camera in shares of the image is not told from other matrices."""
+    shares = np.array([[1 / WIDTH], [1 / HEIGHT], [1]])
+    return filmed(lambda camera, *_: {"K": camera * shares})

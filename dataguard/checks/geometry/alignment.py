@@ -33,8 +33,8 @@ MOST_BETWEEN = 0.5
 or another computed target. Chosen, not derived."""
 FEWEST_FLIPPED = 2
 """The fewest draws in which two sizes of one image are flipped differently; in other draws they are not."""
-MOSTLY = 0.9
-"""The share of pairs of draws in which a target stays where it is: crops may cut off what shows it."""
+MOSTLY = 0.7
+"""The share of pairs of draws in which a target stays where it is: objects that a crop cuts off have other centres."""
 CHANGING_SHARE, FEWEST_CHANGES = 0.25, 4
 """The share of neighbouring frames of which one is flipped, where it is half on average, and how many of them."""
 MOST_SHOWN_FRAMES = 12
@@ -120,30 +120,53 @@ def dense_findings(lab: Lab) -> Compared:
 def drawn_findings(lab: Lab) -> Compared:
     """The same about masks and heatmaps that are made of coordinates, such as polygons: those that stay the same."""
     charts = lab.geometry.drawn_targets
-    if not charts.targets and not charts.uncompared:
+    targets = [target for target in charts.targets if not target.camera]
+    if not targets:
         raise NotApplicable("images do not move between draws, or no target of their shape would show it")
-    findings = [
-        Finding(
-            message=_left_behind(charts.root, target),
-            evidence={
-                "image": target.moved,
-                "same target in": f"{target.stayed} of {target.pairs} pairs of draws",
-            },
-            at=observed_or_none(partial(lab.geometry.line_of_drawn_target, target)) or lab.dataset.location,
-            repro=None if charts.collated or target.index is None else lab.repro.samples(target.index),
-            sample=target.index,
-        )
-        for target in charts.targets
-        if target.pairs >= FEWEST_FLIPPED and target.stayed >= MOSTLY * target.pairs and not target.followed
-    ]
-    if charts.uncompared and not findings:
-        why = "looks the same where its image moves, or has another shape in each draw"
-        raise Undecided(f"{charts.root}{charts.uncompared[0]} was not compared: it {why}")
-    exercised = {"draws": charts.draws, "leaves": len(charts.targets)}
-    return findings, exercised, [f"{charts.root}{target.path}" for target in charts.targets]
+    findings = [_unmoved_finding(lab, target) for target in targets if _is_left_behind(target)]
+    clear = {target.path for target in targets if not target.unclear}
+    unclear = sorted({target.path for target in targets} - clear)
+    if unclear and not findings:
+        why = "looks the same where its image moves, is cut off, or has another shape in each draw"
+        raise Undecided(f"{charts.root}{unclear[0]} was not compared: it {why}")
+    exercised = {"draws": charts.draws, "leaves": len(targets)}
+    return findings, exercised, [f"{charts.root}{target.path}" for target in targets]
+
+
+def camera_findings(lab: Lab) -> Compared:
+    """The same about camera matrices."""
+    try:
+        cameras = lab.geometry.cameras
+    except NotApplicable:
+        return [], {}, []
+    findings = [_unmoved_finding(lab, camera) for camera in cameras if _is_left_behind(camera)]
+    root = lab.geometry.drawn_targets.root if cameras else ""
+    return findings, {"leaves": len(cameras)} if cameras else {}, [f"{root}{camera.path}" for camera in cameras]
+
+
+def _is_left_behind(target: DrawnTarget) -> bool:
+    return target.pairs >= FEWEST_FLIPPED and target.stayed >= MOSTLY * target.pairs and not target.followed
+
+
+def _unmoved_finding(lab: Lab, target: DrawnTarget) -> Finding:
+    charts = lab.geometry.drawn_targets
+    return Finding(
+        message=_left_behind(charts.root, target),
+        evidence={
+            "image": target.moved,
+            f"same {'camera' if target.camera else 'target'} in": f"{target.stayed} of {target.pairs} pairs of draws",
+        },
+        at=observed_or_none(partial(lab.geometry.line_of_drawn_target, target)) or lab.dataset.location,
+        repro=None if charts.collated or target.index is None else lab.repro.samples(target.index),
+        sample=target.index,
+        ambiguous=target.constant,  # it may be the camera of the file on purpose
+    )
 
 
 def _left_behind(root: str, target: DrawnTarget) -> str:
+    if target.camera:
+        how = "cropped or resized" if target.axis is None else f"flipped {('horizontally', 'vertically')[target.axis]}"
+        return f"{root}{target.path}, a camera matrix, is not adjusted when {root}{target.image} is {how}"
     if target.axis is None:
         return f"{root}{target.path} stays where it is when {root}{target.image} moves"
     how = ("horizontally", "vertically")[target.axis]
@@ -185,8 +208,7 @@ def clip_findings(lab: Lab) -> Compared:
     findings = [
         Finding(
             message=f"{clip.root}{clip.path} has frames of one {'clip' if clip.filed else 'video'}, "
-            f"{sum(flips)} of {len(flips)} of them flipped: "
-            "each frame draws its own flip",
+            f"{sum(flips)} of {len(flips)} of them flipped: frames of one clip are flipped one by one",
             evidence={
                 "fix here": "draw the flip once for all frames of a clip",
                 "flipped frames": [number for number, flip in enumerate(flips) if flip][:MOST_SHOWN_FRAMES],
@@ -198,7 +220,7 @@ def clip_findings(lab: Lab) -> Compared:
             sample=clip.index,
             ambiguous=True,  # a model may take frames as separate images
         )
-        for clip in clips
+        for clip in {clip.draws: clip for clip in reversed(clips)}.values()  # masks are flipped with their frames
         if are_drawn_apart(clip.draws) and not (clip.filed and not _are_frames(lab))
         for flips in [max(clip.draws, key=_changes)]
     ]

@@ -8,6 +8,7 @@ from dataguard.checks.common.check import check
 from dataguard.checks.geometry.alignment import (
     aspect_findings,
     box_findings,
+    camera_findings,
     clip_findings,
     dense_findings,
     pair_findings,
@@ -24,13 +25,13 @@ MOST_NAMED = 6
 
 @check("DG512", "desynced-target", Severity.ERROR)
 def dg512_desynced_target(lab: Lab) -> Judgement:
-    """An image and its mask, boxes, points or second image, or the frames of a clip, are transformed differently.
+    """An image and its mask, boxes, points, camera or second image, or frames of a clip, are transformed differently.
 
     Symptom: training converges to blurred masks and loose boxes, and more augmentation makes it worse; the same model
         learns well without augmentation.
     Cause: image and target are flipped, cropped or rotated with separate random draws; only the image is transformed;
         boxes are not scaled with the image, are scaled by its other side, lack its padding, or are in another format
-        than the transform expects.
+        than the transform expects; a camera matrix keeps the principal point or focal lengths of the whole image.
     Fix: draw the parameters once and apply them to both: `v2` transforms with `tv_tensors`, or albumentations with
         `mask=` and `bbox_params`, in one call; with functional transforms, call `get_params` once for both.
     Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_transforms_e2e.html
@@ -40,7 +41,7 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
     failed = False
     reasons: list[DataguardError] = []
     dense: Undecided | None = None
-    for find in (dense_findings, box_findings, aspect_findings, pair_findings, clip_findings):
+    for find in (dense_findings, box_findings, aspect_findings, camera_findings, pair_findings, clip_findings):
         try:
             findings, exercised, leaves = find(lab)
         except (NotApplicable, Undecided) as reason:

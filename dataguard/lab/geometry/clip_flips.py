@@ -76,7 +76,8 @@ def run_clips(
     reader, original, frames, filed = _original(build, folder, indices, batched=batched)
     found: dict[str, list[Flips]] = {}
     for draw in range(CLIP_DRAWS):
-        views = [clips_of(reader.read(0, draw, chart).value, len(frames)) for chart in range(CHARTS)]
+        # Image files in a list may be separate images: only an axis says that they are one clip.
+        views = [clips_of(reader.read(0, draw, chart).value, len(frames), lists=not filed) for chart in range(CHARTS)]
         for path in views[0]:
             stacks = [view[path][:MOST_FRAMES] for view in views if path in view]
             flips = _flips(stacks) if len(stacks) == CHARTS and len({stack.shape for stack in stacks}) == 1 else None

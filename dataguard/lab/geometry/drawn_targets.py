@@ -8,7 +8,7 @@ that are computed, which no chart replaces, show by themselves how they were fli
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
@@ -32,8 +32,9 @@ from dataguard.lab.geometry.box_alignment import (
     draw_of,
     is_no_mask,
 )
+from dataguard.lab.geometry.camera_matrices import camera_of, is_in_pixels, judged_pairs, numbers_of
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
-from dataguard.lab.geometry.charts import CHARTS, Pose, mask_rule
+from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
 from dataguard.lab.geometry.target_placement import (
     CLOSE,
     MISSED,
@@ -42,13 +43,18 @@ from dataguard.lab.geometry.target_placement import (
     compared,
     grid_beside,
     grids_of,
+    is_flipped,
 )
 from dataguard.lab.images.painter import has_axes
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.targets.variants import Loader
 
 SAMPLES = 2
-"""Samples that are read: a target that is the same in both is no target of either."""
+"""Samples that are read at once: a target that is the same in both is no target of either."""
+ROUNDS = 2
+"""How often other samples are read, in other draws, where the first ones leave it open."""
+FEWEST_PAIRS = 2
+"""The fewest pairs of draws that must show whether a target misses a flip of its image."""
 BACKGROUND = 0.25
 """The share of a target that its most common value covers: a photograph has no such value."""
 FAINT = 0.6
@@ -69,7 +75,9 @@ class DrawnTarget:
 
     It `followed` in some of them. In others it `stayed` the same array or, if there is an `axis`, where it would be if
     its image were not flipped along that, x or y. `moved` says what happened to the image, most of all in the `read` of
-    a sample, by its number and draw. An image that is not `charted` is computed.
+    a sample, by its number and draw. An image that is not `charted` is computed. It is `unclear` whether the target
+    misses a flip where too few draws show it: its objects may be cut off, or look the same in both places. A `camera`
+    is a matrix of one; a `constant` one may be that of the file on purpose.
     """
 
     path: str
@@ -82,42 +90,61 @@ class DrawnTarget:
     read: tuple[int, int]
     charted: bool = True
     axis: int | None = None
+    unclear: bool = False
+    camera: bool = False
+    constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Where the images of a draw come from, the arrays that may be targets, and leaves of a few numbers, by path."""
+
+    placed: BoxDraw
+    kept: Mapping[str, np.ndarray]
+    numbers: Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTargets(Rooted):
-    """The targets of a loader that could be compared, and the paths of those that could not.
-
-    `uncompared` ones look the same where their image moves, or have another shape in each draw.
-    """
+    """The targets of a loader beside each image that moves."""
 
     targets: tuple[DrawnTarget, ...]
     collated: bool
     draws: int
-    uncompared: tuple[str, ...] = ()
 
 
 def run_drawn_targets(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, most: int, rounds: int
 ) -> DrawnTargets:
-    """Read two samples in so many draws with their images replaced by charts, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    """Read two samples in so many draws with their images replaced by charts, in this disposable process.
+
+    As long as a target is unclear, up to so many rounds read other samples in other draws.
+    """
+    reader = ChartedReader(build, folder, indices, ROUNDS * CHARTED_DRAWS, batched=batched)
     originals = charted_originals(reader)
     if not originals:
         return _of_computed(reader)
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
-    chosen = list(range(min(SAMPLES, len(originals))))
-    draws = [
-        (draw_of(views, number, draw, {}), views)
-        for draw in range(most)
-        for number in chosen[draw % len(chosen) :][:1]
-        if (views := _views(reader, number, draw))
-    ]
-    draws = [(draw, views) for draw, views in draws if not (draw.is_combined or draw.has_views)]
-    targets = tuple(_compared(draws))
-    compared = [target for target in targets if target.pairs]
-    uncompared = {target.path for target in targets} - {target.path for target in compared}
-    return DrawnTargets(tuple(compared), reader.collated, len(draws), tuple(sorted(uncompared)))
+    draws: list[Draw] = []
+    targets: tuple[DrawnTarget, ...] = ()
+    for number in range(rounds):
+        chosen = range(number * SAMPLES, (number + 1) * SAMPLES)
+        draws += _charted(reader, [one % len(originals) for one in chosen], range(number * most, (number + 1) * most))
+        targets = tuple(_compared(draws))
+        if not any(target.unclear for target in targets):
+            break
+    return DrawnTargets((*targets, *_cameras(draws)), reader.collated, len(draws))
+
+
+def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int]) -> Iterator[Draw]:
+    """Draws of the chosen samples in turn, each of one image as a whole."""
+    for draw in draws:
+        number = chosen[draw % len(chosen)]
+        views = [view for chart in range(CHARTS) if (view := reader.read_charted(number, draw, chart)) is not None]
+        if len(views) == CHARTS:
+            placed = draw_of(views, number, draw, {})
+            if not (placed.is_combined or placed.has_views):
+                yield Draw(placed, _kept(views), numbers_of(views[0].value))
 
 
 def line_of_drawn_target(
@@ -133,7 +160,7 @@ def line_of_drawn_target(
 
     Of a computed image, it is the first one that does not run in the first draw, or only there.
     """
-    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, ROUNDS * CHARTED_DRAWS, batched=batched)
     if not target.charted:
         number, draw = target.read
         flipped, first = partial(reader.read, number, draw), partial(reader.read, number, 0)
@@ -145,11 +172,6 @@ def line_of_drawn_target(
     lines = followed(reader, *target.read)
     look = last_move(lines, target.axis)
     return None if look is None else made_by_factory(look, lines, again).location
-
-
-def _views(reader: ChartedReader, number: int, draw: int) -> list[ChartedSample]:
-    views = [view for chart in range(CHARTS) if (view := reader.read_charted(number, draw, chart)) is not None]
-    return views if len(views) == CHARTS else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +203,8 @@ def _of_computed(reader: ChartedReader) -> DrawnTargets:
     """The targets of images that are computed; the poses of these are those beside the first draw of each sample."""
     views = [(number, draw, reader.read(number, draw)) for number in range(SAMPLES) for draw in range(COMPUTED_DRAWS)]
     first = {number: view.leaves for number, draw, view in views if draw == 0}
-    draws = []
+    draws: list[Draw] = []
+    leaves = []
     for number, draw, view in views:
         flipped = {
             path: flip
@@ -193,8 +216,9 @@ def _of_computed(reader: ChartedReader) -> DrawnTargets:
             for path, flip in flipped.items()
             for size in [(view.leaves[path].shape[-2], view.leaves[path].shape[-1])]
         }
-        draws.append((BoxDraw(number, draw, view.index, False, poses, {}, False, False), [view]))
-    targets = tuple(replace(one, charted=False) for one in _compared(draws) if one.pairs and _shows(one, draws))
+        draws.append(Draw(BoxDraw(number, draw, view.index, False, poses, {}, False, False), _kept([view]), {}))
+        leaves.append(view.leaves)
+    targets = tuple(replace(one, charted=False) for one in _compared(draws) if one.pairs and _shows(one, draws, leaves))
     if not targets:
         raise NotApplicable("no image is found while a sample is read, and none that is computed is flipped or rotated")
     return DrawnTargets(targets, reader.collated, len(draws))
@@ -221,16 +245,17 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float:
     return float(first @ second) / norm if np.isfinite(norm) and norm > 0 else 0.0
 
 
-def _shows(target: DrawnTarget, draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> bool:
+def _shows(target: DrawnTarget, draws: Sequence[Draw], leaves: Sequence[Mapping[str, np.ndarray]]) -> bool:
     """Whether an image shows its target in some draws, and in others only where this is flipped with it.
 
     The target may be that of another image of the sample, or an image before its augmentation, which has many values.
     """
     for number in range(SAMPLES):
-        own = [(draw, views[0].leaves) for draw, views in draws if draw.number == number and target.image in draw.poses]
         groups: dict[Pose, list[float]] = defaultdict(list)
-        for draw, leaves in own:
-            image, leaf = leaves[target.image].mean(0), leaves[target.path].mean(0)
+        for draw, shown in zip([one.placed for one in draws], leaves, strict=True):
+            if draw.number != number or target.image not in draw.poses:
+                continue
+            image, leaf = shown[target.image].mean(0), shown[target.path].mean(0)
             labels = np.unique(leaf)
             few = len(labels) <= min(MOST_LABELS, len(np.unique(image)) - 1)
             if image.shape != leaf.shape or not few or (labels != labels.round()).any():
@@ -242,21 +267,78 @@ def _shows(target: DrawnTarget, draws: Sequence[tuple[BoxDraw, Sequence[ChartedS
     return False
 
 
-def _compared(draws: Sequence[tuple[BoxDraw, Sequence[ChartedSample]]]) -> Iterator[DrawnTarget]:
-    """Every target beside every image that moves; without `pairs` where no two draws would show whether it follows."""
-    kept = [_kept(views) for _, views in draws]
+def _compared(draws: Sequence[Draw]) -> Iterator[DrawnTarget]:
+    """Every target beside every image that moves."""
+    kept = [draw.kept for draw in draws]
+    placed = [draw.placed for draw in draws]
     paths = [path for path in (kept[0] if kept else {}) if all(path in leaves for leaves in kept)]
-    for image in sorted({name for draw, _ in draws for name in draw.poses}):
+    for image in sorted({name for draw in placed for name in draw.poses}):
         for path in paths:
             leaves = [leaves[path] for leaves in kept]
-            numbers = [draw.number for draw, _ in draws]
+            numbers = [draw.number for draw in placed]
             if _is_constant(numbers, leaves) or not all(map(_has_background, leaves)):
                 continue
             if all((leaf == leaf.flat[0]).all() for leaf in leaves if leaf.size):
                 continue  # as masks of padding are where there is none
-            target = _target(path, image, [draw for draw, _ in draws], leaves)
+            target = _target(path, image, placed, leaves)
             if target:
                 yield target
+
+
+def _cameras(draws: Sequence[Draw]) -> Iterator[DrawnTarget]:
+    """Every camera beside the image that it follows best; of two, none that stays beside one that follows."""
+    found = []
+    for path in sorted({path for draw in draws for path in draw.numbers if _sees_image(path, draw)}):
+        images = sorted({name for draw in draws for name in draw.placed.poses})
+        beside = [target for image in images if (target := _camera(path, image, draws)) is not None]
+        found += sorted(beside, key=lambda target: target.stayed / target.pairs)[:1]
+    follows = any(target.followed == target.pairs for target in found)
+    yield from (target for target in found if not (target.constant and (follows or _says_more(target, draws))))
+
+
+def _sees_image(path: str, draw: Draw) -> bool:
+    camera = camera_of(draw.numbers[path])
+    return camera is not None and any(is_in_pixels(camera, place.size) for place in draw.placed.poses.values())
+
+
+def _camera(path: str, image: str, draws: Sequence[Draw]) -> DrawnTarget | None:
+    """How a camera follows an image, by the flip, or other moves, that it follows least."""
+    pairs = list(judged_pairs(path, image, [(draw.placed, draw.numbers) for draw in draws]))
+    by_axis = {axis: [pair[1:] for pair in pairs if pair[0] == axis] for axis in (None, 0, 1)}
+    judged = {axis: own for axis, own in by_axis.items() if len(own) >= FEWEST_PAIRS}
+    if not judged:
+        return None
+    axis, own = min(judged.items(), key=lambda item: sum(follows for follows, *_ in item[1]) / len(item[1]))
+    followed = sum(follows for follows, *_ in own)
+    _, one, other = next((pair for pair in own if not pair[0]), own[0])
+    poses = [draw.poses[image].pose for draw in (one, other)]
+    moved = f"{poses[0].description} in one draw and {poses[1].description} in another"
+    read = max(
+        (distance(pose, UNMOVED), (each.number, each.draw)) for pose, each in zip(poses, (one, other), strict=True)
+    )[1]
+    values = {(draw.placed.number, draw.numbers[path].tobytes()) for draw in draws if path in draw.numbers}
+    return DrawnTarget(
+        path,
+        image,
+        len(own),
+        followed,
+        len(own) - followed,
+        moved,
+        one.index,
+        read,
+        axis=axis,
+        camera=True,
+        constant=len(values) == len({number for number, _ in values}),
+    )
+
+
+def _says_more(camera: DrawnTarget, draws: Sequence[Draw]) -> bool:
+    """Whether other numbers change between draws of a sample, too: they may say how the image was augmented."""
+    values: dict[tuple[int, str], set[bytes]] = defaultdict(set)
+    for draw in draws:
+        for path, numbers in draw.numbers.items():
+            values[draw.placed.number, path].add(numbers.tobytes())
+    return any(len(held) > 1 for (_, path), held in values.items() if path != camera.path)
 
 
 def _kept(views: Sequence[ChartedSample]) -> dict[str, np.ndarray]:
@@ -276,10 +358,11 @@ def _arrays(value: Any) -> dict[str, np.ndarray]:
 
 def _is_constant(numbers: Sequence[int], leaves: Sequence[np.ndarray]) -> bool:
     """Whether two samples share what no draw changes, as they do a grid of positions."""
-    contents = [
-        {leaf.tobytes() for number, leaf in zip(numbers, leaves, strict=True) if number == one} for one in (0, 1)
-    ]
-    return not all(contents) or bool(contents[0] & contents[1])
+    contents: dict[int, set[bytes]] = defaultdict(set)
+    for number, leaf in zip(numbers, leaves, strict=True):
+        contents[number].add(leaf.tobytes())
+    first, *others = contents.values()
+    return not others or bool(first & others[0])
 
 
 def _has_background(leaf: np.ndarray) -> bool:
@@ -306,13 +389,19 @@ def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np
         if distance(one[0].poses[image].pose, other[0].poses[image].pose) > MOVED_DISTANCE
     ]
     tried = [_missing(path, image, pairs, missed) for missed in MISSED] if pairs else []
-    return max(tried, key=lambda target: target.stayed / max(target.pairs, 1), default=None)
+    poses = [one.poses[image].pose for one, _ in held]
+    flipped = [axis for axis in (0, 1) if len({is_flipped(pose, axis) for pose in poses}) > 1]
+    best = max(
+        tried, key=lambda target: (target.pairs >= FEWEST_PAIRS, target.stayed / max(target.pairs, 1)), default=None
+    )
+    unclear = [target for target in tried if target.axis in flipped and target.unclear]
+    return best and replace(best, unclear=bool(unclear) or best.pairs < FEWEST_PAIRS)
 
 
 def _missing(
     path: str, image: str, pairs: Sequence[tuple[tuple[BoxDraw, Shown], tuple[BoxDraw, Shown]]], missed: Missed
 ) -> DrawnTarget:
-    """How many pairs of draws show that a target follows its image, or that it misses something of it."""
+    """How many pairs of draws show that a target follows its image, or that it misses something of it, but not both."""
     count = followed = stayed = 0
     moved, index, read = "", pairs[0][0][0].index, (0, 0)
     for (one, mine), (other, theirs) in pairs:
@@ -320,13 +409,17 @@ def _missing(
         agreement = compared(mine, theirs, poses, missed) if mine.grid.shape == theirs.grid.shape else None
         if agreement is None:
             continue
+        stays = np.array_equal(mine.grid, theirs.grid) if missed.axis is None else agreement.misses
+        if stays and agreement.follows:
+            continue
         count += 1
         followed += agreement.follows
-        stayed += np.array_equal(mine.grid, theirs.grid) if missed.axis is None else agreement.misses
+        stayed += stays
         if not moved:
             moved, index = f"{poses[0].description} in one draw and {poses[1].description} in another", one.index
             read = max(
                 (distance(pose, missed.pose(pose)), (each.number, each.draw))
                 for pose, each in zip(poses, (one, other), strict=True)
             )[1]
-    return DrawnTarget(path, image, count, followed, stayed, moved, index, read, axis=missed.axis)
+    unclear = count < FEWEST_PAIRS or bool(stayed and not followed)
+    return DrawnTarget(path, image, count, followed, stayed, moved, index, read, axis=missed.axis, unclear=unclear)

@@ -38,6 +38,7 @@ from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, in_
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, need_one_file, run_aspect
 from dataguard.lab.geometry.box_lines import line_of_boxes
 from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS
+from dataguard.lab.geometry.camera_matrices import SHAPES
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
 from dataguard.lab.geometry.charts import (
     CHARTS,
@@ -55,7 +56,13 @@ from dataguard.lab.geometry.charts import (
     sampled,
 )
 from dataguard.lab.geometry.clip_flips import CLIP_READS, ClipFlips, count_frames, may_hold_clip, run_clips
-from dataguard.lab.geometry.drawn_targets import DrawnTarget, DrawnTargets, line_of_drawn_target, run_drawn_targets
+from dataguard.lab.geometry.drawn_targets import (
+    ROUNDS,
+    DrawnTarget,
+    DrawnTargets,
+    line_of_drawn_target,
+    run_drawn_targets,
+)
 from dataguard.lab.geometry.image_pairs import PAIR_DRAWS, is_second, pair_rule
 from dataguard.lab.geometry.keypoint_flips import (
     FLIP_READS,
@@ -122,10 +129,25 @@ class Geometry:
     @property
     def drawn_targets(self) -> DrawnTargets:
         """How masks and heatmaps that are read from no file follow their image. Raises NotApplicable if none can be."""
-        if not any(any(map(_is_image, leaves)) and sum(map(_has_cells, leaves)) > 1 for leaves in self._leaves):
+        if not self._has_cameras and not any(
+            any(map(_is_image, leaves)) and sum(map(_has_cells, leaves)) > 1 for leaves in self._leaves
+        ):
             raise NotApplicable("no sample holds an image with a mask, heatmaps or another grid")
         draws = self._subject.affordable_reads(self._most_draws, FEWEST_DRAWS, CHARTS)
-        return self._observe("drawn targets", partial(run_drawn_targets, most=draws), ORIGINALS + draws * CHARTS)
+        rounds = self._subject.affordable_reads(ROUNDS, 1, draws * CHARTS)
+        run = partial(run_drawn_targets, most=draws, rounds=rounds)
+        return self._observe("drawn targets", run, ORIGINALS + draws * CHARTS)
+
+    @property
+    def cameras(self) -> tuple[DrawnTarget, ...]:
+        """How camera matrices follow their image. Raises NotApplicable if there is none."""
+        if not self._has_cameras:
+            raise NotApplicable("no sample holds an image with a camera matrix")
+        return tuple(target for target in self.drawn_targets.targets if target.camera)
+
+    @property
+    def _has_cameras(self) -> bool:
+        return any(any(map(_is_image, leaves)) and any(map(_may_be_camera, leaves)) for leaves in self._leaves)
 
     @property
     def _leaves(self) -> list[Sequence[LeafRecord]]:
@@ -246,6 +268,10 @@ def _is_image(leaf: LeafRecord) -> bool:
     """Whether a leaf has the shape of an image."""
     shape = leaf.shape or ()
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST_SIDE))
+
+
+def _may_be_camera(leaf: LeafRecord) -> bool:
+    return (leaf.shape or ())[-2:] in SHAPES and (leaf.dtype or "").startswith("float")
 
 
 def _has_cells(leaf: LeafRecord) -> bool:

@@ -44,10 +44,10 @@ def may_be_clip(shape: Sequence[int]) -> bool:
     return known and shape[axis] >= FEWEST_FRAMES and min(shape[1:3] if last else shape[2:]) >= SMALLEST_SIDE
 
 
-def clips_of(sample: Any, count: int) -> dict[str, np.ndarray]:
+def clips_of(sample: Any, count: int, *, lists: bool = True) -> dict[str, np.ndarray]:
     """The clips of a sample that reads so many frames, by path: (frames, height, width), the first channel of each.
 
-    Their frames may be an axis, stacked on the channels, or the entries of a list.
+    Their frames may be an axis, stacked on the channels, or, if `lists`, the entries of a list.
     """
     leaves = [(path, leaf) for path, leaf in iter_leaves(sample) if is_image(leaf)]
     clips: dict[str, np.ndarray] = {}
@@ -58,7 +58,7 @@ def clips_of(sample: Any, count: int) -> dict[str, np.ndarray]:
             clips[path] = frames_of(array)[:, 0]
         elif array.ndim == 3 and len(array) in (count, 3 * count) and not planes_last(array.shape):
             clips[path] = array[:: len(array) // count]
-    return clips | dict(_listed(leaves))
+    return clips | dict(_listed(leaves) if lists else ())
 
 
 def _listed(leaves: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, np.ndarray]]:

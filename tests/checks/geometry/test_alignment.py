@@ -12,6 +12,7 @@ import pytest
 from dataguard.checks.geometry.alignment import (
     aspect_findings,
     box_findings,
+    camera_findings,
     clip_findings,
     drawn_findings,
     mask_findings,
@@ -38,6 +39,9 @@ def table(found: int, *, moved: bool = True, points: bool = False) -> BoxAlignme
     )
 
 
+UNCLEAR = DrawnTarget("['masks']", "['image']", 0, 0, 0, "", 4, (0, 0), unclear=True)
+
+
 def judged(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
     return box_findings(lab_of(*tables, role=role, collated=collated))
 
@@ -47,7 +51,7 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
     return SimpleNamespace(
         geometry=SimpleNamespace(
             boxes=charts,
-            drawn_targets=SimpleNamespace(targets=(), uncompared=()),
+            drawn_targets=SimpleNamespace(targets=()),
             line_of_boxes=lambda _: None,
             line_of_sizes=lambda _: None,
         ),
@@ -59,7 +63,8 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
 
 
 @pytest.mark.parametrize(
-    ("pairs", "followed", "stayed", "wrong"), [(6, 0, 6, True), (1, 0, 1, False), (6, 1, 5, False), (6, 0, 3, False)]
+    ("pairs", "followed", "stayed", "wrong"),
+    [(6, 0, 6, True), (1, 0, 1, False), (6, 1, 5, False), (8, 0, 6, True), (6, 0, 3, False)],
 )
 def test_a_drawn_target_that_always_stays(pairs: int, followed: int, stayed: int, *, wrong: bool) -> None:
     target = DrawnTarget("['mask']", "['image']", pairs, followed, stayed, "flipped in one draw", 4, (0, 0))
@@ -69,7 +74,8 @@ def test_a_drawn_target_that_always_stays(pairs: int, followed: int, stayed: int
     findings, exercised, compared = drawn_findings(lab)
     assert [one.message for one in findings] == wrong * ["sample['mask'] stays where it is when sample['image'] moves"]
     assert (exercised, compared) == ({"draws": 10, "leaves": 1}, ["sample['mask']"])
-    lab.geometry.drawn_targets = replace(charts, uncompared=("['regions']",))
+    regions = replace(target, path="['regions']", pairs=0, stayed=0, unclear=True)
+    lab.geometry.drawn_targets = replace(charts, targets=(target, regions))
     with contextlib.nullcontext() if wrong else pytest.raises(Undecided, match=r"\['regions'\] was not compared"):
         assert drawn_findings(lab)[0]
 
@@ -82,6 +88,22 @@ def test_a_target_that_misses_a_flip() -> None:
     assert finding.message == "sample['hm'] is not flipped vertically when sample['image'] is"
 
 
+@pytest.mark.parametrize(
+    ("axis", "constant", "how"), [(None, True, "cropped or resized"), (0, False, "flipped horizontally")]
+)
+def test_a_camera_that_does_not_follow(axis: int | None, how: str, *, constant: bool) -> None:
+    camera = DrawnTarget("['K']", "['image']", 4, 0, 4, "flipped", 4, (0, 0), axis=axis, camera=True, constant=constant)
+    lab = lab_of()
+    charts = DrawnTargets((camera, replace(camera, path="['other']", followed=4, stayed=0)), False, 10)
+    lab.geometry.drawn_targets, lab.geometry.cameras = charts, charts.targets
+    lab.geometry.line_of_drawn_target = lambda _: None
+    (finding,), exercised, _ = camera_findings(lab)
+    assert finding.message == f"sample['K'], a camera matrix, is not adjusted when sample['image'] is {how}"
+    assert (finding.ambiguous, exercised) == (constant, {"leaves": 2})
+    with pytest.raises(NotApplicable, match="images do not move"):
+        drawn_findings(lab)
+
+
 def test_all_columns_of_a_row_must_follow() -> None:
     boxes, points = (replace(table(found), path=f"[1][:, {columns}]") for found, columns in ((10, "0:4"), (1, "4:14")))
     (finding,), *_ = judged(boxes, points)
@@ -91,13 +113,13 @@ def test_all_columns_of_a_row_must_follow() -> None:
 def test_boxes_that_follow_are_no_pass_where_a_mask_was_not_compared() -> None:
     class Seen:
         boxes = lab_of(table(10)).geometry.boxes
-        drawn_targets = DrawnTargets((), collated=False, draws=10, uncompared=("['masks']",))
+        drawn_targets = DrawnTargets((UNCLEAR,), collated=False, draws=10)
 
         @property
         def masks(self) -> Any:
             raise NotApplicable("no mask is read from a file")
 
-        box_aspect, sized_pairs, clips = (), (), ()
+        box_aspect, cameras, sized_pairs, clips = (), (), (), ()
 
     lab = lab_of()
     lab.geometry = Seen()
@@ -148,7 +170,7 @@ def test_boxes_that_move_with_others_are_not_those_of_the_file() -> None:
 def test_boxes_are_judged_where_there_is_no_mask() -> None:
     lab = lab_of(table(0))
     lab.geometry.masks = SimpleNamespace(masks=(SimpleNamespace(shifts=(), untransformed=False, values=None),))
-    lab.geometry.box_aspect = lab.geometry.sized_pairs = lab.geometry.clips = ()
+    lab.geometry.box_aspect = lab.geometry.cameras = lab.geometry.sized_pairs = lab.geometry.clips = ()
     (finding,) = verdict_of(dg512_desynced_target.judge, lab).findings
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
@@ -187,7 +209,7 @@ def test_a_skip_names_what_is_lacking_for_masks_and_for_boxes() -> None:
         def sized_pairs(self) -> Any:
             raise NotApplicable("images of one size")
 
-        clips = sized_pairs
+        cameras = clips = sized_pairs
 
     lab = lab_of()
     lab.geometry = Lacking()
@@ -199,7 +221,10 @@ def test_frames_that_draw_their_own_flips_are_a_warning() -> None:
     flips = (False,) * 8, (True, False, True, True, False, False, True, False), (False, True) * 4
     lab.geometry.clips = (ClipFlips("[0]", 3, "cv2.VideoCapture.read", False, flips),)
     (finding,), exercised, _ = clip_findings(lab)
-    assert finding.message == "sample[0] has frames of one video, 4 of 8 of them flipped: each frame draws its own flip"
+    assert (
+        finding.message
+        == "sample[0] has frames of one video, 4 of 8 of them flipped: frames of one clip are flipped one by one"
+    )
     assert (finding.ambiguous, finding.sample, exercised) == (True, 3, {"draws": 3, "leaves": 1})
     run = FrameRun(3, "[0]", "/clips/1/", tuple("abcdef"), (1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 6), 9, "", ("1",), True)
     lab.geometry.clips = (replace(lab.geometry.clips[0], filed=True),)

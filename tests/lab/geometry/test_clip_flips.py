@@ -122,3 +122,4 @@ def test_frames_are_an_axis_channels_or_a_list() -> None:
     found = clips_of(sample, 6)
     assert list(found) == ["[0]", "[1]", "[2]"]
     assert all(clip[:, 0, 0].tolist() == [0, 1, 2, 3, 4, 5] for clip in found.values())
+    assert list(clips_of(sample, 6, lists=False)) == ["[0]", "[1]"]
