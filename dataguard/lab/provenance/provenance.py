@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,15 @@ from dataguard.lab.decoding.file_substitution import decoded
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
 from dataguard.lab.provenance.file_names import MOST_NAMES
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
-from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
+from dataguard.lab.provenance.held_rows import (
+    Answer,
+    HeldRows,
+    Questions,
+    find_groups_of_files,
+    find_held_rows,
+    find_rows,
+    found,
+)
 from dataguard.lab.provenance.named_records import FACTORY_CALLS as TABLE_CALLS
 from dataguard.lab.provenance.named_records import NamedRecords, find_named_records
 from dataguard.lab.provenance.open_sources import keys_of
@@ -29,7 +37,16 @@ from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknow
 from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
 from dataguard.lab.provenance.unread import READ_SAMPLES, Reached
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rows.origins import OwnOrder, Read, Refit, RowOrigins, SampleReads
+from dataguard.lab.rows.origins import (
+    NO_ROW,
+    SEVERAL_ROWS,
+    OwnOrder,
+    Read,
+    Refit,
+    RowOrigins,
+    SampleReads,
+    SampleRows,
+)
 from dataguard.lab.rows.window_rows import WINDOW_READS, WINDOW_SAMPLES, Windows
 from dataguard.lab.subject import Subject
 from dataguard.settings.contract import names_in
@@ -139,7 +156,20 @@ class Provenance:
         answer = self._found(lambda held: held.groups)
         if answer is None:
             raise Undecided("to search the samples at the ends of groups takes too many reads of a slow data set")
-        return answer
+        return answer or self._groups_of_files
+
+    @property
+    def _groups_of_files(self) -> tuple[GroupSearch, ...]:
+        """The same of groups that only the files name which the factory reads, if samples hold several rows of them."""
+        subject, again = self._subject, self._subject.quick_rebuild
+        rows = observed_or_none(lambda: self.rows) if again is not None else None
+        if again is None or rows is None or not any(_holds_several_rows(sample) for sample in rows.samples):
+            return ()
+        build, length, declared = subject.build, subject.facts.length, subject.settings.contract.get("group")
+        return subject.observe(
+            "groups of files",
+            lambda folder: find_groups_of_files(build, again, folder, length, declared, rows.axes),
+        )
 
     @property
     def windows(self) -> Windows:
@@ -257,6 +287,14 @@ class Provenance:
             unobservable=epoch is None,
         )
         return words_of_reads(found)
+
+
+def _holds_several_rows(sample: SampleRows) -> bool:
+    """Whether a sample depends on more than one row of a source, as a window or a transition does."""
+    rows: dict[str, set[int]] = defaultdict(set)
+    for leaf in sample.leaves:
+        rows[leaf.source].update(leaf.rows)
+    return any(len(one - {NO_ROW}) > 1 or SEVERAL_ROWS in one for one in rows.values())
 
 
 def _units(subject: Subject) -> frozenset[Read]:
