@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -189,3 +190,50 @@ class Restored(Windows):
 def good_restored() -> DataLoader[Any]:
     """The target is all of the input."""
     return loader(Restored())
+
+
+class Customers(Dataset[Any]):
+    """Rows of a table of customers, and whether each has left."""
+
+    def __init__(self, columns: Callable[[np.ndarray, np.ndarray], list[np.ndarray]]) -> None:
+        drawn = np.random.default_rng(8)
+        table, self.left = drawn.random((120, 3)), drawn.integers(0, 2, 120)
+        self.table = np.column_stack(columns(table, self.left)).astype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        return self.table[index], int(self.left[index])  # culprit
+
+
+def bad_column() -> DataLoader[Any]:
+    """The column of the target stays in the table."""
+    return DataLoader(Customers(lambda table, left: [table, left]), batch_size=16)
+
+
+def good_column() -> DataLoader[Any]:
+    """Other columns only."""
+    return DataLoader(Customers(lambda table, left: [table]), batch_size=16)
+
+
+def good_last_year() -> DataLoader[Any]:
+    """Whether a customer had left a year before, which nearly always stays so."""
+    return DataLoader(Customers(lambda table, left: [table, left | (table[:, 0] > 0.97)]), batch_size=16)
+
+
+def good_threshold() -> DataLoader[Any]:
+    """The target is a column rounded, and can be learned with no error."""
+    return DataLoader(Customers(lambda table, left: [table, left + table[:, 0] / 3]), batch_size=16)
+
+
+class Codes(Customers):
+    """Rows that are encoded and restored."""
+
+    def __getitem__(self, index: int) -> Any:
+        return self.table[index], self.table[index]
+
+
+def good_autoencoder() -> DataLoader[Any]:
+    """All of the input is to be restored."""
+    return DataLoader(Codes(lambda table, left: [table, left]), batch_size=16)
