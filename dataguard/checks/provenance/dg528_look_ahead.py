@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import samples_of
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import Index
     from dataguard.lab.lab import Lab
+    from dataguard.lab.rows.origins import TargetCells
     from dataguard.lab.rows.window_rows import InputRows, Window
 
 FEWEST_INPUT_ROWS = 2
@@ -43,6 +46,11 @@ def dg528_look_ahead(lab: Lab) -> Judgement:
     if copied is not None:
         yield copied
         return Coverage({"samples": len(lab.epoch.samples)}, f"sample{seen.target} was taken for the target")
+    cells = observed_or_none(lambda: lab.provenance.target_cells(seen.target or "")) if not seen.windows else None
+    if cells is not None:
+        if cells.paths:
+            yield _dependent(lab, seen.target, cells)
+        return Coverage({"samples": cells.of}, f"sample{seen.target} was taken for the target")
     if not seen.windows:
         raise NotApplicable("input and target come from no rows of one table or series in memory")
     for source in dict.fromkeys(window.source for window in seen.windows):
@@ -70,6 +78,23 @@ def dg528_look_ahead(lab: Lab) -> Judgement:
             )
             break
     return Coverage({"windows": len(seen.windows)}, f"sample{seen.target} was taken for the target")
+
+
+def _dependent(lab: Lab, target: str, cells: TargetCells) -> Finding:
+    """The finding of an input that was computed from its own target."""
+    path, file = cells.paths[0], Path(cells.source).name
+    return Finding(
+        message=f"dataset[{cells.index!r}]: sample{path} changes with its target, sample{target}: {cells.column} in row "
+        f"{cells.row} of {file}",
+        evidence={
+            "fix here": "compute inputs from rows before that of the target",
+            "changed": "three targets, before the factory runs",
+            "samples compared": cells.of,
+            "leaves": [f"sample{one}" for one in cells.paths],
+        },
+        at=lab.places.value(cells.index, path) or lab.dataset.location,
+        repro=lab.repro.samples(cells.index),
+    )
 
 
 def _copied(lab: Lab, target: str) -> Finding | None:

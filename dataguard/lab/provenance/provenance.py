@@ -33,7 +33,7 @@ from dataguard.lab.provenance.open_sources import keys_of
 from dataguard.lab.provenance.own_order import find_own_order
 from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles, named
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
-from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknown
+from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, find_target_cells, unknown
 from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
 from dataguard.lab.provenance.unread import READ_SAMPLES, Reached
 from dataguard.lab.reading.sample_reader import Reader
@@ -46,6 +46,7 @@ from dataguard.lab.rows.origins import (
     RowOrigins,
     SampleReads,
     SampleRows,
+    TargetCells,
 )
 from dataguard.lab.rows.window_rows import WINDOW_READS, WINDOW_SAMPLES, Windows
 from dataguard.lab.subject import Subject
@@ -70,6 +71,8 @@ ROW_READS = 100
 
 ORDER_SAMPLES = 6
 """Samples whose sources say whether the dataset orders them itself: 6 are in order by odds of 1 in 360."""
+TARGET_SAMPLES = 256
+"""Consecutive samples whose targets are looked for in what the factory loads."""
 REFIT_SHARE = 0.1
 """The share of the budget that the calls of the factory may take to see what a scaler was fitted on."""
 TABLE_SHARE = 0.2
@@ -249,6 +252,23 @@ class Provenance:
 
         return subject.observe(
             ("refitted", training.facts.name), lambda folder: find_refit(build, folder, indices, reads, seconds)
+        )
+
+    def target_cells(self, target: str) -> TargetCells | None:
+        """Whether inputs change with the cells of a file that their targets are; None if these are found in no file.
+
+        The factory is called twice, if that takes little of the budget, and `target` is a number.
+        """
+        subject, again = self._subject, self._subject.quick_rebuild
+        length, seconds = subject.facts.length or 0, subject.settings.budget * REFIT_SHARE
+        leaves = {leaf.path: leaf for sample in subject.epoch.samples[:1] for leaf in sample.leaves}
+        is_number = target in leaves and leaves[target].size == 1 and "float" in (leaves[target].dtype or "")
+        if again is None or not is_number or not subject.reads_take_little(2 * TARGET_SAMPLES):
+            return None
+        first = max(length - TARGET_SAMPLES, 0) // 2
+        indices = range(first, min(first + TARGET_SAMPLES, length))
+        return subject.observe(
+            "target cells", lambda folder: find_target_cells(again, folder, indices, target, seconds)
         )
 
     @property
