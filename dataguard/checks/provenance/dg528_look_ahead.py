@@ -84,8 +84,8 @@ def _dependent(lab: Lab, target: str, cells: TargetCells) -> Finding:
     """The finding of an input that was computed from its own target."""
     path, file = cells.paths[0], Path(cells.source).name
     return Finding(
-        message=f"dataset[{cells.index!r}]: sample{path} changes with its target, sample{target}: {cells.column} in row "
-        f"{cells.row} of {file}",
+        message=f"dataset[{cells.index!r}]: sample{path} changes with its target, sample{target}: {cells.column} in "
+        f"row {cells.row} of {file}",
         evidence={
             "fix here": "compute inputs from rows before that of the target",
             "changed": "three targets, before the factory runs",
