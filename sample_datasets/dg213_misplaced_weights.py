@@ -20,13 +20,14 @@ class Imbalanced(Dataset[tuple[Tensor, int]]):
     """Pictures of four classes, of which the second is the most frequent."""
 
     def __init__(self, count: int = 200) -> None:
+        self.images = [picture(number) for number in range(count)]
         self.labels = np.random.default_rng(0).choice(4, count, p=SHARES)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return picture(index), int(self.labels[index])
+        return self.images[index], int(self.labels[index])
 
 
 def weighted(dataset: Dataset[Any], weights: Sequence[float] | np.ndarray | Tensor) -> DataLoader[Any]:
