@@ -651,3 +651,21 @@ def bad_offsets() -> DataLoader[Any]:
 def good_offsets() -> DataLoader[Any]:
     """Numbers of nodes are shifted, and the ends of chains, the last of which is the number of all nodes."""
     return molecules(lambda name: name in ("edge_index", "ends"))
+
+
+def rename(samples: list[dict[str, Tensor]], *, shifted: bool) -> dict[str, Tensor]:
+    """One graph of several, whose leaves have other names."""
+    ends = list(accumulate((len(sample["x"]) for sample in samples), initial=0))
+    bonds = [sample["edge_index"] + end * shifted for sample, end in zip(samples, ends, strict=False)]
+    nodes, energy = (torch.cat([sample[name] for sample in samples]) for name in ("x", "energy"))
+    return {"nodes": nodes, "bonds": torch.cat(bonds, 1), "energy": energy}  # culprit
+
+
+def bad_bonds() -> DataLoader[Any]:
+    """All bonds are among the atoms of the first molecules."""
+    return DataLoader(Molecules(), batch_size=12, collate_fn=lambda samples: rename(samples, shifted=False))
+
+
+def good_bonds() -> DataLoader[Any]:
+    """Bonds have the offsets of their atoms."""
+    return DataLoader(Molecules(), batch_size=12, collate_fn=lambda samples: rename(samples, shifted=True))

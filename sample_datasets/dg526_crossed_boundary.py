@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from sample_datasets._parts import scratch
+from sample_datasets._parts import scratch, stored
 
 EPISODES, STEPS, WINDOW = 12, 60, 8
 FOLDER = scratch("dataguard-dg526-")
@@ -229,3 +229,85 @@ def bad_members() -> DataLoader[Any]:
 def good_members() -> DataLoader[Any]:
     """No window leaves its demonstration."""
     return loader(Files(inside=True))
+
+
+class Loaded(Dataset[Any]):
+    """Windows over one column of a table of several shops, below each other; only the file says where one ends."""
+
+    def __init__(self, name: str, *, inside: bool = False, **columns: Any) -> None:
+        import pandas as pd
+
+        rows = EPISODES * STEPS
+        table = pd.DataFrame({"sales": np.random.default_rng(5).random(rows), **columns})
+        stored(FOLDER / f"{name}.csv", lambda path: table.to_csv(path, index=False))
+        frame = pd.read_csv(FOLDER / f"{name}.csv")
+        self.sales = frame["sales"].to_numpy(np.float32)
+        windows = range(rows - WINDOW + 1)  # culprit
+        self.windows = [first for first in windows if first % STEPS <= STEPS - WINDOW] if inside else windows
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __getitem__(self, index: int) -> Any:
+        first = self.windows[index]
+        return self.sales[first : first + WINDOW]  # culprit
+
+
+def days(count: int) -> list[str]:
+    """So many dates, from one year's first on."""
+    return [str(np.datetime64("2023-01-01") + number) for number in range(count)]
+
+
+SHOPS = np.repeat([f"shop {number}" for number in range(EPISODES)], STEPS)
+
+
+def bad_dates() -> DataLoader[Any]:
+    """Dates begin again with each shop."""
+    return loader(Loaded("shops", shop=SHOPS, date=days(STEPS) * EPISODES))
+
+
+def good_dates() -> DataLoader[Any]:
+    """No window leaves its shop."""
+    return loader(Loaded("shops", shop=SHOPS, date=days(STEPS) * EPISODES, inside=True))
+
+
+def good_hours() -> DataLoader[Any]:
+    """Hours begin again with each day, and one day follows the other."""
+    dates = np.repeat(days(EPISODES), STEPS)
+    return loader(Loaded("hours", date=dates, hour=np.tile(np.arange(STEPS), EPISODES)))
+
+
+def good_one_series() -> DataLoader[Any]:
+    """One series, which a shop goes on with that has moved several times."""
+    return loader(Loaded("moved", shop=SHOPS, date=days(STEPS * EPISODES)))
+
+
+class Logged(Dataset[Any]):
+    """Transitions of an archive of episodes, of which the dataset does not hold the ends."""
+
+    def __init__(self, *, inside: bool) -> None:
+        episodes = Episodes()
+        terminals = np.arange(1, EPISODES * STEPS + 1) % STEPS == 0
+        stored(FOLDER / "log.npz", lambda path: np.savez(path, obs=episodes.data["observations"], terminals=terminals))
+        with np.load(FOLDER / "log.npz") as archive:
+            self.obs = archive["obs"]
+            self.rows = np.arange(len(self.obs) - 1)
+            if inside:
+                self.rows = self.rows[~archive["terminals"][:-1]]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Any:
+        row = self.rows[index]
+        return {"obs": self.obs[row], "next_obs": self.obs[row + 1]}  # culprit
+
+
+def bad_archive() -> DataLoader[Any]:
+    """The next observation of the last step is the first one of another episode."""
+    return loader(Logged(inside=False))
+
+
+def good_archive() -> DataLoader[Any]:
+    """The last step of an episode is left out."""
+    return loader(Logged(inside=True))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from sample_datasets._parts import scratch, stored
+
 ROWS, PAST, NEXT = 410, 24, 8
+FOLDER = scratch("dataguard-dg528-")
 
 
 def series(columns: int = 3) -> np.ndarray:
@@ -189,3 +193,91 @@ class Restored(Windows):
 def good_restored() -> DataLoader[Any]:
     """The target is all of the input."""
     return loader(Restored())
+
+
+class Customers(Dataset[Any]):
+    """Rows of a table of customers, and whether each has left."""
+
+    def __init__(self, columns: Callable[[np.ndarray, np.ndarray], list[np.ndarray]]) -> None:
+        drawn = np.random.default_rng(8)
+        table, self.left = drawn.random((120, 3)), drawn.integers(0, 2, 120)
+        self.table = np.column_stack(columns(table, self.left)).astype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        return self.table[index], int(self.left[index])  # culprit
+
+
+def bad_column() -> DataLoader[Any]:
+    """The column of the target stays in the table."""
+    return DataLoader(Customers(lambda table, left: [table, left]), batch_size=16)
+
+
+def good_column() -> DataLoader[Any]:
+    """Other columns only."""
+    return DataLoader(Customers(lambda table, left: [table]), batch_size=16)
+
+
+def good_last_year() -> DataLoader[Any]:
+    """Whether a customer had left a year before, which nearly always stays so."""
+    return DataLoader(Customers(lambda table, left: [table, left | (table[:, 0] > 0.97)]), batch_size=16)
+
+
+def good_threshold() -> DataLoader[Any]:
+    """The target is a column rounded, and can be learned with no error."""
+    return DataLoader(Customers(lambda table, left: [table, left + table[:, 0] / 3]), batch_size=16)
+
+
+class Codes(Customers):
+    """Rows that are encoded and restored."""
+
+    def __getitem__(self, index: int) -> Any:
+        return self.table[index], self.table[index]
+
+
+def good_autoencoder() -> DataLoader[Any]:
+    """All of the input is to be restored."""
+    return DataLoader(Codes(lambda table, left: [table, left]), batch_size=16)
+
+
+class Demand(Dataset[Any]):
+    """A day's demand, with a feature computed for the whole table of a file, and the demand of the next day."""
+
+    def __init__(self, features: Callable[[Any], Any]) -> None:
+        import pandas as pd
+
+        values = series()
+        table = pd.DataFrame({"demand": values[:, 0], "price": values[:, 1]})
+        stored(FOLDER / "demand.csv", lambda path: table.to_csv(path, index=False))
+        frame = pd.read_csv(FOLDER / "demand.csv")
+        frame = frame.assign(feature=features(frame), target=frame.demand.shift(-1)).dropna()  # culprit
+        self.inputs = frame[["demand", "price", "feature"]].to_numpy(np.float32)
+        self.targets = frame.target.to_numpy(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.inputs[index], self.targets[index]  # culprit
+
+
+def bad_centred() -> DataLoader[Any]:
+    """The mean of a week in whose middle the day stands."""
+    return DataLoader(Demand(lambda table: table.demand.rolling(7, center=True).mean()), batch_size=16)
+
+
+def good_trailing() -> DataLoader[Any]:
+    """The mean of the week before."""
+    return DataLoader(Demand(lambda table: table.demand.rolling(7).mean()), batch_size=16)
+
+
+def good_scaled() -> DataLoader[Any]:
+    """Scaled by the mean of all days, which depends on each target a little; DG521 compares splits."""
+    return DataLoader(Demand(lambda table: table.demand - table.demand.mean()), batch_size=16)
+
+
+def good_planned() -> DataLoader[Any]:
+    """The price of the next day, which is known beforehand."""
+    return DataLoader(Demand(lambda table: table.price.shift(-1)), batch_size=16)

@@ -92,6 +92,7 @@ from dataguard.checks.streams.dg208_starved_worker import dg208_starved_worker
 from dataguard.checks.streams.dg209_broken_resume import dg209_broken_resume
 from dataguard.checks.streams.dg210_padded_evaluation import dg210_padded_evaluation
 from dataguard.checks.streams.dg211_dropped_evaluation import dg211_dropped_evaluation
+from dataguard.checks.streams.dg213_misplaced_weights import dg213_misplaced_weights
 from dataguard.checks.throughput.dg801_starved_step import dg801_starved_step
 from dataguard.checks.throughput.dg802_unoverlapped_copy import dg802_unoverlapped_copy
 from dataguard.checks.throughput.dg803_slow_worker_count import dg803_slow_worker_count
@@ -136,6 +137,7 @@ CATALOGUE: tuple[Check, ...] = (
     dg210_padded_evaluation,
     dg211_dropped_evaluation,
     dg212_unread_source,
+    dg213_misplaced_weights,
     dg301_overlong_len,
     dg302_endless_index,
     dg303_wrapped_index,

@@ -144,8 +144,8 @@ def _changed(lab: Lab, collation: Collation) -> Iterator[_Fault]:
 
     for path, unmoved in collation.unmoved.items():
         message = (
-            f"batch{path} joins the indices of rows of sample{unmoved.other} without offsets: the {unmoved.rows} rows "
-            f"of the second sample begin at row {unmoved.before} of batch{unmoved.other}"
+            f"batch{path} joins the indices of rows of batch{unmoved.other} without offsets: the {unmoved.rows} rows "
+            f"of the second sample begin at row {unmoved.before}"
         )
         line = partial(lab.batches.lines.of_leaf, path, collation.indices)
         yield _Fault(message, {"fix here": f"add the rows of batch{unmoved.other} before each sample"}, line)

@@ -293,17 +293,21 @@ def classes_of(lab: Lab) -> Classes | None:
     return by_count[0][0] if by_count else None
 
 
+def labels_by_index(lab: Lab, path: str) -> list[tuple[int, int]]:
+    """The index of each sample that was seen, and its label in the leaf at this path."""
+    return [
+        (summary.index, int(numbers.low))
+        for summary in samples_of(lab.epoch.value_summaries)
+        for numbers in summary.numbers
+        if numbers.path == path and isinstance(summary.index, int)
+    ]
+
+
 def of_all_samples(lab: Lab, labels: Labels) -> Labels:
     """The labels of all samples, if the dataset has a table of them that agrees with those seen."""
     if labels.kind is not Kind.SAMPLE or lab.facts.kind == "stream":
         return labels
-    seen = [
-        (summary.index, int(numbers.low))
-        for summary in samples_of(lab.epoch.value_summaries)
-        for numbers in summary.numbers
-        if numbers.path == labels.path and isinstance(summary.index, int)
-    ]
-    table = lab.dataset.table(tuple(seen))
+    table = lab.dataset.table(tuple(labels_by_index(lab, labels.path)))
     if table is None or not table.counts.keys() >= labels.values.keys():
         return labels
     first = {**{value: Seen(index) for value, index in table.first.items()}, **labels.first}

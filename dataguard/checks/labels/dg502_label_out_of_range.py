@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -21,6 +22,7 @@ from dataguard.checks.common.labels import (
     of_all_samples,
     out_of_range,
 )
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
 if TYPE_CHECKING:
@@ -72,8 +74,16 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
 def _inferred(lab: Lab, label_leaves: Sequence[Labels]) -> Iterator[Finding]:
     """Labels out of range if the number of classes is inferred from the labels alone."""
     labels_and_classes = inferred(lab, [of_all_samples(lab, labels) for labels in label_leaves])
-    if labels_and_classes:
+    if labels_and_classes and not _has_all_classes(lab, labels_and_classes[0]):
         yield from (replace(finding, ambiguous=True) for finding in _judged(lab, *labels_and_classes))
+
+
+def _has_all_classes(lab: Lab, labels: Labels) -> bool:
+    """Whether other loaders have the classes that are missing here, as training has those that are rare."""
+    others = [observed_or_none(partial(candidates, other)) or [] for other in lab.siblings.values()]
+    seen = {value for leaves in others for one in leaves if one.path == labels.path for value in one.values}
+    seen |= labels.values.keys()
+    return seen == set(range(max(seen) + 1))
 
 
 def _judged(lab: Lab, labels: Labels, classes: Classes) -> Iterator[Finding]:

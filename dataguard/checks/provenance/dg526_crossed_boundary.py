@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 MOST_SHARE = 1 / 3
 """The share of samples from which on to hold rows of two groups is how samples are made, as blocks of text are."""
-_NO_GROUPS = "nothing that the dataset holds names episodes, recordings or other groups of rows"
+_NO_GROUPS = (
+    "nothing that the dataset holds, or the files of its rows, names episodes, recordings or other groups of rows"
+)
 
 
 @check("DG526", "crossed-boundary", Severity.WARNING, since="2026.4")
@@ -78,7 +80,7 @@ def _crossed(lab: Lab, search: GroupSearch, sample: CrossingSample) -> Finding:
                 "fix here": "count windows for each group alone, and none from one group into the next",
                 "boundaries": f"{search.count - 1} by {search.named}" if search.length else None,
                 "median rows of a group": search.length or None,
-                "of evenly spaced samples": f"{search.spread_crossing} of {search.spread} cross one",
+                "of samples spread over all": f"{search.spread_crossing} of {search.spread} cross one",
                 "also": [f"dataset[{one.index!r}]" for one in search.crossing if one is not sample and not one.marks],
             }
         ),

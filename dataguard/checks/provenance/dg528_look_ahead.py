@@ -1,14 +1,22 @@
-"""DG528: inputs that depend on the rows that are to be predicted."""
+"""DG528: inputs that depend on what is to be predicted."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.labels import samples_of
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, without_empty
 
 if TYPE_CHECKING:
+    from dataguard.lab.core.records import Index
     from dataguard.lab.lab import Lab
+    from dataguard.lab.rows.origins import TargetCells
     from dataguard.lab.rows.window_rows import InputRows, Window
 
 FEWEST_INPUT_ROWS = 2
@@ -20,11 +28,12 @@ longer ones are made on purpose, to start a decoder or to predict the next value
 
 @check("DG528", "look-ahead", Severity.WARNING, since="2026.4")
 def dg528_look_ahead(lab: Lab) -> Judgement:
-    """An input of a window in time order depends on the rows that are to be predicted.
+    """An input holds what is to be predicted, or depends on later rows of a window in time order.
 
     Symptom: the error is far smaller in validation than in use, since the model reads the answer from its input.
     Cause: the input ends one row too late; or it is filled backwards, smoothed over a centred window, or normalized
-        with the rows of the target before these are cut off.
+        with the rows of the target before these are cut off; or the column of the target is not dropped from the
+        table, as by `table.drop(columns="y")`, which returns another one.
     Fix: cut the input off before the first row of the target, and compute features of it alone. If columns are known
         beforehand, as holidays are, declare `known_future = ["holiday"]` in the contract; if another leaf is to be
         predicted, `target = "y"`.
@@ -33,6 +42,15 @@ def dg528_look_ahead(lab: Lab) -> Judgement:
     seen = lab.provenance.windows
     if seen.target is None:
         raise NotTested("no leaf is named as a target, and a sample is no pair: set `target` in the contract")
+    copied = _copied(lab, seen.target)
+    if copied is not None:
+        yield copied
+        return Coverage({"samples": len(lab.epoch.samples)}, f"sample{seen.target} was taken for the target")
+    cells = observed_or_none(lambda: lab.provenance.target_cells(seen.target or "")) if not seen.windows else None
+    if cells is not None:
+        if cells.paths:
+            yield _dependent(lab, seen.target, cells)
+        return Coverage({"samples": cells.of}, f"sample{seen.target} was taken for the target")
     if not seen.windows:
         raise NotApplicable("input and target come from no rows of one table or series in memory")
     for source in dict.fromkeys(window.source for window in seen.windows):
@@ -60,6 +78,57 @@ def dg528_look_ahead(lab: Lab) -> Judgement:
             )
             break
     return Coverage({"windows": len(seen.windows)}, f"sample{seen.target} was taken for the target")
+
+
+def _dependent(lab: Lab, target: str, cells: TargetCells) -> Finding:
+    """The finding of an input that was computed from its own target."""
+    path, file = cells.paths[0], Path(cells.source).name
+    return Finding(
+        message=f"dataset[{cells.index!r}]: sample{path} changes with its target, sample{target}: {cells.column} in "
+        f"row {cells.row} of {file}",
+        evidence={
+            "fix here": "compute inputs from rows before that of the target",
+            "changed": "three targets, before the factory runs",
+            "samples compared": cells.of,
+            "leaves": [f"sample{one}" for one in cells.paths],
+        },
+        at=lab.places.value(cells.index, path) or lab.dataset.location,
+        repro=lab.repro.samples(cells.index),
+    )
+
+
+def _copied(lab: Lab, target: str) -> Finding | None:
+    """The finding of a row of numbers, one of which is the target in all samples."""
+    rows: dict[str, dict[Index, tuple[Sequence[float], float]]] = defaultdict(dict)
+    for summary in samples_of(lab.epoch.value_summaries):
+        own = next((one.low for one in summary.numbers if one.path == target and one.size == 1), None)
+        for one in summary.numbers:
+            if own is not None and one.is_float and len(one.shape) == 1 and 1 < one.size == len(one.values):
+                rows[one.path][summary.index] = one.values, own
+    for path, pairs in rows.items():
+        times = Counter(own for _, own in pairs.values())
+        if path == target or sum(times.values()) - max(times.values()) < FEWEST_COPIED:
+            continue
+        size = min(len(values) for values, _ in pairs.values())
+        places = [at for at in range(size) if all(_isclose(values[at], own) for values, own in pairs.values())]
+        if 0 < len(places) < size:
+            index = next(iter(pairs))
+            return Finding(
+                message=f"sample{path}[{places[0]}] is the target, sample{target}, in all of {len(pairs):,} samples",
+                evidence={"fix here": "drop the column of the target", "columns": places[:8]},
+                at=lab.places.value(index, path) or lab.dataset.location,
+                repro=lab.repro.samples(index),
+            )
+    return None
+
+
+FEWEST_COPIED = 32
+"""Samples with another target than the most frequent one: a column of bits equals all of them by odds of 1 in 2^32."""
+
+
+def _isclose(one: float, other: float) -> bool:
+    """Whether numbers are equal up to single precision."""
+    return math.isclose(one, other, rel_tol=1e-6)
 
 
 def held_by(window: Window, given: InputRows) -> str | None:

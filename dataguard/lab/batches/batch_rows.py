@@ -386,20 +386,23 @@ def unmoved_numbers(
     A model cannot add the offsets, unless the batch says which of the tuples belong to which sample.
     """
     found: dict[str, UnmovedNumbers] = {}
-    for path, joined in batch.items():
-        parts = [part for sample in samples if isinstance(part := sample.get(path), Tensor)]
-        sizes = _tuples_in(joined, parts)
+    by_length = {_size_of(rows, 0): path for path, rows in batch.items()}
+    pairs = ((path, own) for path in batch for own in ([path] if path in samples[0] else samples[0]))
+    for path, own in pairs:  # collate_fn may give leaves other names than samples do
+        parts = [part for sample in samples if isinstance(part := sample.get(own), Tensor)]
+        sizes = _tuples_in(batch[path], parts)
         if len(parts) < len(samples) or not sizes or _says_parts(batch, path, sizes):
             continue
         ends = [int(part.max()) + 1 for part in parts]
-        for other, rows in batch.items():
+        for other in samples[0]:
             counts = [_size_of(sample.get(other), 0) or 0 for sample in samples]
-            if other == path or _size_of(rows, 0) != sum(counts):
+            if other == own or sum(counts) not in by_length:
                 continue
             reached = [count for end, count in zip(ends, counts, strict=True) if end == count]
             within = all(end <= count for end, count in zip(ends, counts, strict=True))
             if within and 2 * len(reached) >= len(ends) and len(set(reached)) >= FEWEST_ROW_COUNTS:
-                found[path] = UnmovedNumbers(other, counts[1], counts[0])
+                named = other if _size_of(batch.get(other), 0) == sum(counts) else by_length[sum(counts)]
+                found[path] = UnmovedNumbers(named, counts[1], counts[0])
                 break
     return found
 

@@ -24,12 +24,13 @@ from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.provenance.reads_seen import ReadLog, trace_reads
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import SEVERAL_ROWS, LeafRows
-from dataguard.lab.rows.row_groups import GroupStore, RowGroups, find_groups, median_length, words_of
+from dataguard.lab.rows.row_groups import FileColumns, GroupStore, RowGroups, find_groups, median_length, words_of
 from dataguard.lab.rows.rows_changed import RowTracer, Values, differs, values_of
 from dataguard.lab.rows.stores import FIRST_AXES, Axes
 
-SPREAD = 16
-"""Samples that say how many groups an ordinary one holds."""
+SPREAD, GOLDEN = 16, 0.618034
+"""Samples that say how many groups an ordinary one holds, and the step between them as a share of all: even steps may
+be as long as a group, so that each of them is near an end or none is."""
 SEARCHED, MOST_CROSSING = 6, 2
 """Ends of groups that are searched, and samples across them that are looked at closer."""
 NEIGHBOURS = 6
@@ -115,7 +116,7 @@ class _Found:
 
 def search(order: Sequence[Index], marks: Marks, parts: int = 2) -> _Found:
     """Look for samples of two groups between evenly spaced samples of different ones, by dividing what is between."""
-    places = evenly(range(len(order)), SPREAD)
+    places = sorted({int(len(order) * (number * GOLDEN % 1)) for number in range(SPREAD)})
     known = dict(zip(places, marks([order[place] for place in places]), strict=True))
     crossing = [place for place in places if len(known[place]) > 1]
     if 3 * len(crossing) > len(places):  # then it is how samples are made
@@ -150,20 +151,22 @@ def find_crossings(
     axes: Axes = FIRST_AXES,
     *,
     affordable: bool,
+    files: Sequence[FileColumns] = (),
 ) -> tuple[GroupSearch, ...] | None:
     """Search at the ends of all groups that a dataset holds, and of files; None if there are some, but not the time.
 
-    `drawn` are the indices of an epoch, and `axes` those of the rows of the arrays that the dataset holds.
+    `drawn` are the indices of an epoch, and `axes` those of the rows of the arrays that the dataset holds. `files` may
+    name the groups of these rows; then those of files are not searched.
     """
     order = sorted(one for one in drawn if isinstance(one, int))
     if len(order) < SPREAD:
         return ()
     reader.read(order[0])  # so that what is cached at the first read is held
-    groups = find_groups(reader.dataset, declared, axes)
+    groups = find_groups(reader.dataset, declared, axes, files)
     if groups and not affordable:
         return None
     found = [_GroupSearcher(reader, one).search(order) for one in groups]
-    return (*found, *(_of_files(reader, order) if affordable else ()))
+    return (*found, *(_of_files(reader, order) if affordable and not files else ()))
 
 
 class _GroupSearcher:

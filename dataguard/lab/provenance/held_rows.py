@@ -18,6 +18,7 @@ from dataguard.core.model import DataguardError, Undecided
 from dataguard.lab.core.records import Index, plain_index
 from dataguard.lab.process.write_protection import WriteRefused
 from dataguard.lab.provenance.boundaries import GroupSearch, find_crossings
+from dataguard.lab.provenance.file_columns import loaded_by
 from dataguard.lab.provenance.unread import Reached, find_reached
 from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
@@ -81,12 +82,6 @@ def find_held_rows(build: Callable[..., Loader], folder: Path, asked: Questions)
     """Answer the questions in this disposable process."""
     reader = Reader(build(), folder)
 
-    def drawn() -> frozenset[Index]:
-        recorded, schedule = recorder(asked.length)
-        with gate("sampler"):
-            draw_epoch(build(num_workers=0, schedule=schedule, reuse=True), recorded, 0)
-        return frozenset(plain_index(one) for record in recorded for batch in record.batches for one in batch)
-
     of_datasets: dict[int, Axes] = {}
 
     def axes_of(indices: Sequence[Index]) -> Axes:
@@ -95,7 +90,7 @@ def find_held_rows(build: Callable[..., Loader], folder: Path, asked: Questions)
             of_datasets[key] = _axes(reader, indices)
         return of_datasets[key]
 
-    order = _answer(drawn)
+    order = _answer(lambda: _drawn(build, asked.length))
     # In this order, as files that are open or cached already are not read again: the first two look at files as well.
     reached = _answer(lambda: find_reached(reader, found(order), axes_of if asked.reached else None))
     axes = _answer(lambda: axes_of(asked.indices) if asked.rows else FIRST_AXES)
@@ -110,6 +105,30 @@ def find_held_rows(build: Callable[..., Loader], folder: Path, asked: Questions)
         groups,
         reached,
     )
+
+
+def _drawn(build: Callable[..., Loader], length: int | None) -> frozenset[Index]:
+    """The indices of an epoch."""
+    recorded, schedule = recorder(length)
+    with gate("sampler"):
+        draw_epoch(build(num_workers=0, schedule=schedule, reuse=True), recorded, 0)
+    return frozenset(plain_index(one) for record in recorded for batch in record.batches for one in batch)
+
+
+def find_groups_of_files(
+    build: Callable[..., Loader],
+    again: Callable[[], Loader],
+    folder: Path,
+    length: int | None,
+    declared: str | None,
+    axes: Axes,
+) -> tuple[GroupSearch, ...]:
+    """Search the samples at the ends of groups that only the files name which the factory reads."""
+    order = _drawn(build, length)
+    loader, files = loaded_by(again)
+    if not files:
+        return ()
+    return find_crossings(Reader(loader, folder), order, declared, axes, affordable=True, files=files) or ()
 
 
 def _answer(question: Callable[[], T]) -> Answer[T]:

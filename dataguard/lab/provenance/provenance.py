@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,18 +18,36 @@ from dataguard.lab.decoding.file_substitution import decoded
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
 from dataguard.lab.provenance.file_names import MOST_NAMES
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
-from dataguard.lab.provenance.held_rows import Answer, HeldRows, Questions, find_held_rows, find_rows, found
+from dataguard.lab.provenance.held_rows import (
+    Answer,
+    HeldRows,
+    Questions,
+    find_groups_of_files,
+    find_held_rows,
+    find_rows,
+    found,
+)
 from dataguard.lab.provenance.named_records import FACTORY_CALLS as TABLE_CALLS
 from dataguard.lab.provenance.named_records import NamedRecords, find_named_records
 from dataguard.lab.provenance.open_sources import keys_of
 from dataguard.lab.provenance.own_order import find_own_order
 from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles, named
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
-from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknown
+from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, find_target_cells, unknown
 from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
 from dataguard.lab.provenance.unread import READ_SAMPLES, Reached
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rows.origins import OwnOrder, Read, Refit, RowOrigins, SampleReads
+from dataguard.lab.rows.origins import (
+    NO_ROW,
+    SEVERAL_ROWS,
+    OwnOrder,
+    Read,
+    Refit,
+    RowOrigins,
+    SampleReads,
+    SampleRows,
+    TargetCells,
+)
 from dataguard.lab.rows.window_rows import WINDOW_READS, WINDOW_SAMPLES, Windows
 from dataguard.lab.subject import Subject
 from dataguard.settings.contract import names_in
@@ -53,6 +71,8 @@ ROW_READS = 100
 
 ORDER_SAMPLES = 6
 """Samples whose sources say whether the dataset orders them itself: 6 are in order by odds of 1 in 360."""
+TARGET_SAMPLES = 256
+"""Consecutive samples whose targets are looked for in what the factory loads."""
 REFIT_SHARE = 0.1
 """The share of the budget that the calls of the factory may take to see what a scaler was fitted on."""
 TABLE_SHARE = 0.2
@@ -139,7 +159,20 @@ class Provenance:
         answer = self._found(lambda held: held.groups)
         if answer is None:
             raise Undecided("to search the samples at the ends of groups takes too many reads of a slow data set")
-        return answer
+        return answer or self._groups_of_files
+
+    @property
+    def _groups_of_files(self) -> tuple[GroupSearch, ...]:
+        """The same of groups that only the files name which the factory reads, if samples hold several rows of them."""
+        subject, again = self._subject, self._subject.quick_rebuild
+        rows = observed_or_none(lambda: self.rows) if again is not None else None
+        if again is None or rows is None or not any(_holds_several_rows(sample) for sample in rows.samples):
+            return ()
+        build, length, declared = subject.build, subject.facts.length, subject.settings.contract.get("group")
+        return subject.observe(
+            "groups of files",
+            lambda folder: find_groups_of_files(build, again, folder, length, declared, rows.axes),
+        )
 
     @property
     def windows(self) -> Windows:
@@ -221,6 +254,23 @@ class Provenance:
             ("refitted", training.facts.name), lambda folder: find_refit(build, folder, indices, reads, seconds)
         )
 
+    def target_cells(self, target: str) -> TargetCells | None:
+        """Whether inputs change with the cells of a file that their targets are; None if these are found in no file.
+
+        The factory is called twice, if that takes little of the budget, and `target` is a number.
+        """
+        subject, again = self._subject, self._subject.quick_rebuild
+        length, seconds = subject.facts.length or 0, subject.settings.budget * REFIT_SHARE
+        leaves = {leaf.path: leaf for sample in subject.epoch.samples[:1] for leaf in sample.leaves}
+        is_number = target in leaves and leaves[target].size == 1 and "float" in (leaves[target].dtype or "")
+        if again is None or not is_number or not subject.reads_take_little(2 * TARGET_SAMPLES):
+            return None
+        first = max(length - TARGET_SAMPLES, 0) // 2
+        indices = range(first, min(first + TARGET_SAMPLES, length))
+        return subject.observe(
+            "target cells", lambda folder: find_target_cells(again, folder, indices, target, seconds)
+        )
+
     @property
     def own_order(self) -> OwnOrder | None:
         """Whether the dataset orders its samples itself, by what a few indices are read from; None if that is unknown.
@@ -257,6 +307,14 @@ class Provenance:
             unobservable=epoch is None,
         )
         return words_of_reads(found)
+
+
+def _holds_several_rows(sample: SampleRows) -> bool:
+    """Whether a sample depends on more than one row of a source, as a window or a transition does."""
+    rows: dict[str, set[int]] = defaultdict(set)
+    for leaf in sample.leaves:
+        rows[leaf.source].update(leaf.rows)
+    return any(len(one - {NO_ROW}) > 1 or SEVERAL_ROWS in one for one in rows.values())
 
 
 def _units(subject: Subject) -> frozenset[Read]:

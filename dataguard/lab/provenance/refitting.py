@@ -31,7 +31,7 @@ from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.altered_values import altered
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rows.origins import Read, Refit
+from dataguard.lab.rows.origins import Read, Refit, TargetCells
 from dataguard.lab.rows.row_changes import Store
 from dataguard.lab.rows.rows_changed import RowTracer, Values, inner_index, values_of
 from dataguard.lab.rows.stores import held_stores
@@ -190,6 +190,80 @@ def _is_filled(base: Samples, after: Samples, path: str) -> bool:
             return False
         most = max(most, int(changed.sum()))
     return FEWEST_FILLED <= most < len(one)
+
+
+def find_target_cells(
+    build: Callable[[], Loader], folder: Path, indices: Sequence[Index], target: str, seconds: float
+) -> TargetCells | None:
+    """Change cells of the column that targets are, and compare inputs; None if targets are not found in a column.
+
+    The factory is called twice, which takes so many `seconds` at most. The samples are those of consecutive indices.
+    """
+    columns: dict[int, tuple[Read, list[np.ndarray], list[str]]] = {}
+
+    def keep(number: int, read: Read, value: Any) -> Any:
+        names = [str(name) for name in value.columns if _is_float(value[name])] if _is_table(value) else []
+        columns[number] = read, [np.array(column, np.float64) for column in _columns(value)], names
+        return value
+
+    def loaders(imports: bool) -> tuple[Loader, Loader]:
+        del imports
+        loader = build()
+        return loader, loader
+
+    started = time.monotonic()
+    loaded = _Loaded(ReadLog(), loaders)
+    base = _samples(loaded.built(keep)[0], folder, indices)
+    targets = np.array([leaves[target].ravel() for leaves in base.values()], np.float64)[:, 0]
+    held = {
+        number: (at, first)
+        for number, (_, arrays, _) in columns.items()
+        for at, column in enumerate(arrays)
+        if (first := _place_in(column, targets)) is not None
+    }
+    if not held or (time.monotonic() - started) * 2 > seconds:
+        return None
+    number, (at, first) = next(iter(held.items()))
+    chosen = [len(indices) * part // 4 for part in (1, 2, 3)]
+    rows = first + np.array(chosen)
+    read, _, names = columns[number]
+
+    def change(number: int, read: Read, value: Any) -> Any:
+        del read
+        if number not in held:
+            return value
+        return with_columns(value, lambda column, of: _moved_far(column, rows) if of == held[number][0] else column)
+
+    forbid_writes()
+    try:
+        after = _samples(loaded.built(change)[0], folder, indices)
+    except (LoaderFailed, WriteRefused):
+        return None
+    moved = {
+        path: [not _equal(leaves[path], after[index].get(path)) for index, leaves in base.items()]
+        for path in base[indices[0]]
+    }
+    if not all(moved[target][place] for place in chosen):
+        return None
+    few = {path: here for path, here in moved.items() if path != target and sum(here) * MOST_MOVED <= len(here)}
+    paths = tuple(path for path, here in few.items() if all(here[place] for place in chosen))
+    name = f"column {names[at]}" if at < len(names) else f"column {at}"
+    return TargetCells(read.source, name, len(indices), indices[chosen[0]], int(rows[0]), paths)
+
+
+MOST_MOVED = 4
+"""If more than a quarter of the samples change, a statistic of all rows does, such as the mean of a scaler."""
+FEWEST_TARGETS, MOST_FIRSTS = 32, 1_000
+"""Different targets that are needed to find them in a column, and rows that may hold the first of them."""
+
+
+def _place_in(column: np.ndarray, targets: np.ndarray) -> int | None:
+    """The row of a column from which on it holds these targets; None if there is none, or there are several."""
+    if len(set(targets.tolist())) < FEWEST_TARGETS or column.ndim != 1 or len(column) < len(targets):
+        return None
+    firsts = np.flatnonzero(np.isclose(column[: len(column) - len(targets) + 1], targets[0], 1e-6, 0))[:MOST_FIRSTS]
+    places = [int(first) for first in firsts if np.allclose(column[first : first + len(targets)], targets, 1e-6, 0)]
+    return places[0] if len(places) == 1 else None
 
 
 def _changed(value: Any, rows: np.ndarray | None, read: Read, own: frozenset[Read]) -> Any:
@@ -405,11 +479,15 @@ def shape_of(value: Any) -> tuple[int, int]:
 
 def _columns(value: Any) -> Iterator[np.ndarray]:
     if _is_table(value):
-        yield from (np.asarray(value[name]) for name in value.columns if "float" in str(value[name].dtype).lower())
+        yield from (np.asarray(value[name]) for name in value.columns if _is_float(value[name]))
     elif isinstance(value, np.ndarray | torch.Tensor):
         array = array_of(value)
         if array.dtype.kind == "f" and array.ndim:
             yield from np.moveaxis(array, -1, 0) if array.ndim > 1 else [array]
+
+
+def _is_float(column: Any) -> bool:
+    return "float" in str(column.dtype).lower()
 
 
 def _is_table(value: Any) -> bool:
@@ -421,7 +499,7 @@ def _is_table(value: Any) -> bool:
 def with_columns(value: Any, change: Callable[[np.ndarray, int], np.ndarray]) -> Any:
     """A copy of a table in which `change` has replaced each column of floats, from its values and its number."""
     if _is_table(value):
-        names = [name for name in value.columns if "float" in str(value[name].dtype).lower()]
+        names = [name for name in value.columns if _is_float(value[name])]
         made = {name: change(np.array(value[name], np.float64), at) for at, name in enumerate(names)}
         if hasattr(value, "iloc"):
             return value.assign(**{str(name): made[name] for name in names if isinstance(name, str)})

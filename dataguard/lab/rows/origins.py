@@ -189,6 +189,22 @@ class Refit:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetCells:
+    """Whether inputs change with cells of a file that are their own targets, and not with most others.
+
+    The targets of `of` samples are the cells of a `column` of the source; that of sample `index` is in this `row`. The
+    leaves at `paths` change with it.
+    """
+
+    source: str
+    column: str
+    of: int
+    index: Index
+    row: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OwnOrder:
     """What a few evenly spaced indices of an epoch are read from.
 

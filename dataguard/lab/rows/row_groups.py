@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,15 +114,22 @@ def names_group(name: str, declared: str | None) -> bool:
     return name == declared or words == ["unique", "id"] or (bool(own) and own <= GROUP_WORDS)
 
 
-def find_groups(dataset: Any, declared: str | None, axes: Axes = FIRST_AXES) -> list[RowGroups]:
-    """The groups of rows that a dataset holds, along these axes of arrays: named ones first."""
+def find_groups(
+    dataset: Any, declared: str | None, axes: Axes = FIRST_AXES, files: Sequence[FileColumns] = ()
+) -> list[RowGroups]:
+    """The groups of rows that a dataset holds, along these axes of arrays: named ones first.
+
+    `files` may name the groups of rows that the dataset holds from them.
+    """
     held = list(held_values(dataset, axes))
     columns = [column for path, value, _ in held for column in _columns(path, value, declared)]
+    columns += [column for one in files for column in _columns_beside(one, held)]
+    restarting = set(_restarting(columns))
     named: list[tuple[str, np.ndarray]] = []
     flags: list[tuple[str, str, np.ndarray]] = []
     offsets: list[tuple[str, np.ndarray]] = []
     for path, name, values in columns:
-        if names_group(name, declared):
+        if names_group(name, declared) or path in restarting:
             named.append((path, values))
         elif _singular(words_of(name)) & (_ENDS | _FIRST) and _are_flags(values):
             flags.append((path, name, values))
@@ -157,6 +165,85 @@ def find_groups(dataset: Any, declared: str | None, axes: Axes = FIRST_AXES) -> 
         distinct.setdefault((one.starts.tobytes(), one.count), one)
     usable = (one for one in distinct.values() if len(one.starts) > 1 and one.stores)
     return [one for one in usable if one.entries or median_length(one) >= FEWEST_GROUP_ROWS][:MOST_KINDS]
+
+
+def _restarting(columns: Sequence[tuple[str, str, np.ndarray]]) -> Iterator[str]:
+    """The columns that change exactly where the dates of their table begin again, which ascend everywhere else."""
+    tables: dict[tuple[str, int], list[tuple[str, np.ndarray]]] = defaultdict(list)
+    for path, _, values in columns:
+        if path.endswith("]") and len(values) >= FEWEST_RESTARTS * FEWEST_GROUP_ROWS:
+            tables[path.rpartition("[")[0], len(values)].append((path, values))
+    for table in tables.values():
+        falls = [np.flatnonzero(values[1:] <= values[:-1]) for _, values in table if _are_dates(values)]
+        for path, values in table if falls else ():
+            ends = np.flatnonzero(values[1:] != values[:-1])
+            distinct = len(set(values[[*ends, -1]].tolist())) == len(ends) + 1 > FEWEST_RESTARTS
+            if distinct and any(np.array_equal(ends, places) for places in falls):
+                yield path
+
+
+FEWEST_RESTARTS = 3
+"""How often dates begin again where another column changes: hours do so each day, and dates do not."""
+_DATE = re.compile(r"\d{4}([-/.]?)\d\d\1\d\d")
+
+
+def _are_dates(values: np.ndarray) -> bool:
+    """Whether values are dates with a year, or strings of such, which are in order as text."""
+    if values.dtype.kind == "M":
+        return True
+    return values.dtype.kind in "OU" and all(isinstance(one, str) and _DATE.match(one) for one in values.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """What a file holds that the factory reads: arrays with one entry per row, or the ends of groups, by name."""
+
+    file: str
+    arrays: Mapping[str, np.ndarray]
+
+
+def _columns_beside(of: FileColumns, held: Sequence[tuple[str, Any, Any]]) -> Iterator[tuple[str, str, np.ndarray]]:
+    """The columns of a file with rows in the order in which a dataset holds them, and the ends of their groups.
+
+    The order is that of the file if a column is held as it is there, or scaled.
+    """
+    numbers = [column for array in of.arrays.values() for column in _numbers(array)]
+    counts = {
+        len(column)
+        for _, value, store in held
+        if store is not None
+        for column in _numbers(value)
+        if any(len(other) == len(column) and _are_proportional(column, other) for other in numbers)
+    }
+    for name, array in of.arrays.items():
+        ends = bool(array.size) and array.dtype.kind in "iu" and array.ndim == 1 and int(array[-1]) in counts
+        if array.size == len(array) and (len(array) in counts or ends):
+            yield f"{of.file}[{name!r}]", name, array.reshape(-1)
+
+
+def _numbers(value: Any) -> Iterator[np.ndarray]:
+    """Some columns of floats of an array or table."""
+    if hasattr(value, "iloc") and hasattr(value, "columns"):
+        arrays = [value[name].to_numpy() for name in list(value.columns)[:MOST_COMPARED]]
+    elif isinstance(value, np.ndarray | torch.Tensor) and value.ndim and value.dtype is not torch.bfloat16:
+        array = value if isinstance(value, np.ndarray) else value.detach().cpu().numpy()
+        rows = array.reshape(len(array), -1) if array.size else array[:, None]
+        arrays = list(rows[:, :MOST_COMPARED].T)
+    else:
+        arrays = []
+    for array in arrays:
+        if array.dtype.kind == "f" and len(array) >= FEWEST_COMPARED and np.isfinite(array).all() and np.ptp(array):
+            yield array.astype(np.float64)
+
+
+MOST_COMPARED, FEWEST_COMPARED = 8, 24
+"""Columns that are compared, and rows that are needed for it."""
+EQUAL = 1 - 1e-5
+"""A correlation above which two columns of floats are one, scaled or rounded to single precision."""
+
+
+def _are_proportional(one: np.ndarray, other: np.ndarray) -> bool:
+    return abs(float(np.corrcoef(one, other)[0, 1])) > EQUAL
 
 
 def _grouped(path: str, starts: np.ndarray, count: int, stores: Sequence[Changeable]) -> RowGroups:

@@ -39,6 +39,7 @@ from dataguard.lab.streams.offsets import Offsets, find_offsets, offset_names
 from dataguard.lab.streams.orders import Apart, Contents, Orders, StreamOrder
 from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
 from dataguard.lab.streams.resume import NewProcess, Restart, Resumes, find_restart, find_resumes
+from dataguard.lab.streams.sampler_weights import SamplerWeights, find_weights
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
 from dataguard.lab.subject import Subject
 from dataguard.targets.discovery import through_wrapper
@@ -104,6 +105,11 @@ class Streams:
         if not subject.facts.own:
             return None
         return subject.observe("own reads", lambda folder: read_own_loader(subject.build, folder))
+
+    def weights(self, indices: tuple[int, ...]) -> SamplerWeights | None:
+        """How torch's weighted sampler weights the samples, and those of these indices; None if it has another one."""
+        subject = self._subject
+        return subject.observe(("weights", indices), lambda _: find_weights(subject.build, indices))
 
     def reset_at(self, path: str) -> Location | None:
         """The line that seeds a generator of the sampler, at this path, again in each epoch."""

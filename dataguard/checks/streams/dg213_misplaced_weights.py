@@ -1,0 +1,127 @@
+"""DG213: a weighted sampler draws frequent classes even more often."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dataguard.checks.common.check import check
+from dataguard.checks.common.labels import Kind, Labels, candidates, labels_by_index, of_all_samples
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
+
+if TYPE_CHECKING:
+    from dataguard.lab.lab import Lab
+
+RULES: Mapping[str, Callable[[float], float]] = {
+    "1 / its share": lambda share: 1 / share,
+    "1 / the square root of its share": lambda share: 1 / math.sqrt(share),
+    "1 - its share": lambda share: 1 - share,
+}
+"""How the weight of a class follows from its share of the samples, as people write it."""
+ROUNDED = 1e-3
+"""Relative difference below which two weights are equal: weights are often rounded to a few digits."""
+IMBALANCED = 1.5
+"""The least ratio of the largest class to the smallest: below, the order of weights changes little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """How many samples a class has, and their weight; the label is None if no sample of the class was seen."""
+
+    label: int | None
+    count: int
+    weight: float
+
+
+@check("DG213", "misplaced-weights", Severity.WARNING, since="2026.4")
+def dg213_misplaced_weights(lab: Lab) -> Judgement:
+    """The weights of a sampler balance the classes, but each class has the weight of another one.
+
+    Symptom: no error; frequent classes are drawn even more often than without weights, and rare ones hardly ever.
+    Cause: weights in the order of `value_counts()`, which lists the most frequent class first, or of another list of
+        names, are indexed by label; or weights are the shares of the classes, and not their inverse.
+    Fix: count in the order of labels, `1 / torch.bincount(labels)[labels]`, of the samples that the loader draws.
+    Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler
+    """
+    lab.need_map("a stream has no sampler")
+    if lab.facts.sampler != "WeightedRandomSampler":
+        raise NotApplicable("the sampler does not weight samples")
+    leaves = [labels for labels in candidates(lab) if labels.kind is Kind.SAMPLE and labels.repeats]
+    if not leaves:
+        raise NotApplicable("samples have no class index")
+    coverage = Coverage({"labels": len(leaves)})
+    for labels in leaves:
+        classes = _classes(lab, labels)
+        if classes is not None and (how := _misplaced(classes)):
+            yield _finding(lab, labels, classes, how)
+            break
+    return coverage
+
+
+def _classes(lab: Lab, labels: Labels) -> list[Weighted] | None:
+    """The classes of a label that decides the weight of its sample; None if it does not."""
+    seen = dict(labels_by_index(lab, labels.path))
+    weights = lab.streams.weights(tuple(sorted(seen)))
+    if weights is None:
+        raise NotApplicable("the sampler of the project draws in another way than torch's")
+    by_label: dict[int, set[float]] = defaultdict(set)
+    for index, weight in weights.of.items():
+        by_label[seen[index]].add(weight)
+    if len(by_label) < 2 or any(len(several) > 1 for several in by_label.values()):
+        return None
+    weight_of = {label: min(several) for label, several in by_label.items()}
+    whole = of_all_samples(lab, labels)
+    if whole.table is not None and whole.values.keys() == weight_of.keys():
+        return [Weighted(label, whole.values[label], weight) for label, weight in weight_of.items()]
+    label_of = {weight: label for label, weight in weight_of.items()}
+    if len(label_of) < len(weight_of):  # two classes have one weight: how many samples has each?
+        return None
+    return [Weighted(label_of.get(weight), count, weight) for weight, count in weights.counts.items()] or None
+
+
+def _misplaced(classes: Sequence[Weighted]) -> str | None:
+    """How the weights differ from those by a rule: they are in another order, or those of its inverse."""
+    counts, weights = [one.count for one in classes], [one.weight for one in classes]
+    if min(weights) <= 0 or max(counts) < IMBALANCED * min(counts):
+        return None
+    shares = [count / sum(counts) for count in counts]
+    if _proportional(weights, shares):
+        return "grow with the share of the class"
+    for name, rule in RULES.items():
+        expected = [rule(share) for share in shares]
+        if _proportional(weights, expected):
+            return None
+        if _proportional(sorted(weights), sorted(expected)):
+            return f"are {name}, of another class"
+    return None
+
+
+def _proportional(numbers: Sequence[float], others: Sequence[float]) -> bool:
+    ratios = [number / other for number, other in zip(numbers, others, strict=True) if other]
+    return len(ratios) == len(numbers) and max(ratios) <= min(ratios) * (1 + ROUNDED)
+
+
+def _finding(lab: Lab, labels: Labels, classes: Sequence[Weighted], how: str) -> Finding:
+    samples, mass = sum(one.count for one in classes), sum(one.count * one.weight for one in classes)
+    shares = [(one, one.count / samples, one.count * one.weight / mass) for one in classes]
+    worst, share, drawn = max(shares, key=lambda of: of[2] - of[1])
+    named = "a class" if worst.label is None else f"class {worst.label} of sample{labels.path}"
+    return Finding(
+        message=f"the sampler's weights {how}: {named} is {share:.0%} of the samples, and {drawn:.0%} of what is drawn",
+        evidence={
+            "fix here": "1 / torch.bincount(labels)[labels], with the labels of the samples that are drawn",
+            "class: share of the samples, share drawn": [
+                f"{'not seen' if one.label is None else one.label}: {of:.1%}, {drawn_of:.1%}"
+                for one, of, drawn_of in sorted(shares, key=lambda of: -of[1])[:MOST_SHOWN]
+            ],
+            "sampler": lab.facts.sampler,
+        },
+        at=lab.places.sampler,
+    )
+
+
+MOST_SHOWN = 8
+"""Most classes in the evidence, the most frequent first."""

@@ -1,0 +1,37 @@
+"""How a sampler of torch weights its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.utils.data import WeightedRandomSampler
+
+from dataguard.targets.variants import Loader, unwrapped
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerWeights:
+    """How many samples have each weight, unless most have their own, and the weights of those asked for, by index."""
+
+    counts: Mapping[float, int]
+    of: Mapping[int, float]
+
+
+MOST_WEIGHTS = 1_000
+"""Most distinct weights: those of classes are few, and those of single samples, such as their losses, are many."""
+
+
+def find_weights(build: Callable[..., Loader], indices: Sequence[int]) -> SamplerWeights | None:
+    """The weights, or None if the sampler draws otherwise."""
+    loader = build(num_workers=0)
+    index_sampler = unwrapped(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
+    sampler = unwrapped(getattr(index_sampler, "sampler", index_sampler))
+    if getattr(type(sampler), "__iter__", None) is not WeightedRandomSampler.__iter__:
+        return None
+    weights = torch.as_tensor(sampler.weights)
+    values, counts = weights.unique(return_counts=True)
+    by_index = {index: float(weights[index]) for index in indices if 0 <= index < len(weights)}
+    few = len(values) <= MOST_WEIGHTS
+    return SamplerWeights(dict(zip(values.tolist(), counts.tolist(), strict=True)) if few else {}, by_index)
