@@ -19,7 +19,7 @@ from dataguard.lab.dataset.places import CulpritPlaces
 from dataguard.lab.epoch.full_epoch import ScanJob
 from dataguard.lab.epoch.ordinary_epoch import Epochs
 from dataguard.lab.files.file_observations import Files
-from dataguard.lab.geometry.mask_charts import Geometry
+from dataguard.lab.geometry.geometry_observations import Geometry
 from dataguard.lab.images.colour_charts import Images
 from dataguard.lab.machine.resource_observations import Resources
 from dataguard.lab.model.learning import ModelObservations

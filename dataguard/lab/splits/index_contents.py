@@ -148,7 +148,7 @@ class IndexContents:
 
     @property
     def identify(self) -> bool:
-        """Whether content that the dataset stores tells all of its samples apart."""
+        """Whether all samples differ in content that the dataset stores."""
         return self.complete and any(name.startswith(CONTENT) for name in self.columns)
 
     def by_index(self, name: str) -> dict[Index, int]:

@@ -1,4 +1,4 @@
-"""Text that windows of two splits have in common: of the texts that they hold, or of the samples that are read.
+"""Text that windows of two splits have in common: of the whole text that they hold, or of the samples that are read.
 
 A split often holds one long text, as characters or numbers of tokens, and cuts its samples out of it. Where a sample
 begins in it is found by its pattern: how far back the same character was last. So it does not matter which numbers the
