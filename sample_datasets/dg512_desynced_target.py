@@ -214,6 +214,31 @@ def good_volumes() -> DataLoader[Any]:
     return DataLoader(Volumes(flips_label=True), batch_size=2)
 
 
+class Scans(Dataset):
+    """Volumes of one library, and labels of another one, which stores their axes the other way round."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        volume, label = (np.load(_scan(index, name)) for name in ("volume", "label"))
+        return {"image": torch.tensor(volume)[None], "label": torch.tensor(label.transpose(2, 1, 0).copy())[None]}
+
+
+def _scan(number: int, name: str) -> Path:
+    rng = np.random.default_rng(number)
+    label = np.zeros((24, 24, 24), np.uint8)
+    label[tuple(slice(begin, begin + 8) for begin in rng.integers(2, 12, 3))] = 1
+    volume = rng.normal(0, 20, label.shape) + 100 * label
+    held: dict[str, np.ndarray] = {"volume": volume.astype(np.float32), "label": label.transpose(2, 1, 0)}
+    return stored(ARCHIVES / f"{name}{number}.npy", partial(np.save, arr=held[name]))
+
+
+def good_turned_labels() -> DataLoader[Any]:
+    """The loader turns labels round, as the files of volumes and labels need."""
+    return DataLoader(Scans(), batch_size=2)
+
+
 def corners(index: int) -> np.ndarray:
     """Two boxes of a scene as x and y of two corners, in pixels, away from its middle."""
     shift = index % 5

@@ -37,6 +37,8 @@ DRAW_SECONDS = 1.5
 """Seconds after which the smallest number of draws is enough: a limit of time."""
 LONG_SECONDS, LEAST_DRAWS = 10.0, 2
 """Seconds after which so few draws are enough: DG512 needs two that are misaligned."""
+FEWEST_SLICES = 8
+"""Planes of a leaf that may be slices of a volume: fewer are channels."""
 _CHANGED_SHARE = 0.02
 """The share of values that differ where a leaf follows a negative, which changes all of an image: smaller finds leaves
 that show less of it, larger ignores more noise of the user's own."""
@@ -64,7 +66,8 @@ class MaskLeaf:
     """A mask leaf: the image leaf that it was compared with, their shift in each draw, and the values it holds.
 
     `untransformed` masks stay as stored, as masks for evaluation do. `chart_labels` are the values for dark and light
-    in the first channel of their charts.
+    in the first channel of their charts. The axes of a `turned` volume are in another order than in its file, and those
+    of its image are not, or the other way round.
     """
 
     path: str
@@ -73,6 +76,7 @@ class MaskLeaf:
     untransformed: bool
     chart_labels: tuple[float, float]
     values: MaskValues | None
+    turned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ class ChartedDraws:
     """Draws of one loader, each with all charts, and the image and mask leaves found in them.
 
     In `mask_dependent` draws an image leaf also changes with the mask, or a mask leaf with the image: patches are
-    cropped around what the mask marks, so that each chart is cropped elsewhere.
+    cropped around what the mask marks, so that each chart is cropped elsewhere. The axes of `turned` leaves are in
+    another order than those of their files.
     """
 
     def __init__(self, reader: ChartedReader) -> None:
@@ -107,6 +112,7 @@ class ChartedDraws:
         self.draws: list[Draw] = []
         self.images: set[str] = set()
         self.masks: set[str] = set()
+        self.turned: set[str] = set()
         self.reads = self.mask_dependent = 0
         self._next = 0
         self._labelled = reader.painter.label_pair is not None
@@ -134,6 +140,7 @@ class ChartedDraws:
         self._classify(number, draw, taken[0])
         paths = [path for path in taken[0].leaves if all(path in view.leaves for view in taken)]
         paths = [path for path in paths if len({view.leaves[path].shape for view in taken}) == 1]
+        self.turned |= {path for path in paths if _is_turned(taken[0].leaves[path])}
         sizes = {path: taken[0].leaves[path].shape[-2:] for path in paths}
         stacks = {path: np.stack([sampled(view.leaves[path]) for view in taken]) for path in paths}
         self.draws.append(Draw(draw, taken[0].index, _of_one_frame(stacks, taken[0].stacked), sizes))
@@ -175,7 +182,8 @@ class ChartedDraws:
             compared = [(image, shifts) for image, shifts in compared if shifts]
             image, shifts = min(compared, key=lambda candidate: max(map(_excess, candidate[1])), default=("", ()))
             untransformed = self._is_untransformed(path, image, originals, draws)
-            yield MaskLeaf(path, image, tuple(shifts), untransformed, self._chart_labels, values)
+            turned = (path in self.turned) != (image in self.turned)
+            yield MaskLeaf(path, image, tuple(shifts), untransformed, self._chart_labels, values, turned)
 
     def _shifts(self, path: str, image: str, draws: Sequence[Draw]) -> list[Shift]:
         shifts = []
@@ -214,6 +222,16 @@ class ChartedDraws:
         fields = (draw.mask_field(path, labelled=self._labelled) for draw in draws)
         moved = (None if field is None else displacement(field, unmoved()) for field in fields)
         return bool(leaves) and all(length is not None and length < _UNMOVED_DISTANCE for length in moved)
+
+
+def _is_turned(volume: np.ndarray) -> bool:
+    """Whether the axes of a volume are in another order than in its file, of which all slices hold one chart.
+
+    The shape is (slices, height, width). Then it is constant along one of the other axes.
+    """
+    if len(volume) < FEWEST_SLICES or (volume == volume[:1]).all():
+        return False
+    return bool((volume == volume[..., :1]).all() or (volume == volume[:, :1]).all())
 
 
 def _of_one_frame(views: Mapping[str, np.ndarray], stacked: Mapping[str, int]) -> dict[str, list[np.ndarray]]:
