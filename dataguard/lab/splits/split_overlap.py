@@ -325,38 +325,10 @@ class Splits:
             candidates = [one for one in _read_candidates(earlier, numbers) if one.pairs]
             steady = self.index_contents.deterministic and Splits(other).index_contents.deterministic
             complete = EVERY if steady else complete
-        compared = {one.name: tuple(evenly(_distinct_pairs(one.pairs), COMPARED_PAIRS)) for one in candidates}
-        wanted = tuple(dict.fromkeys(pair for pairs in compared.values() for pair in pairs))
-        pairs: Mapping[tuple[Index, Index], SamplePair] = {}
-        if wanted:
-            seconds = subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample
-            subject.afford(("pairs", other.facts.name), (len(wanted) + 1) * (len(PAIR_DRAWS) + 1) * seconds)
-            controls = (_control(other, [one for one, _ in wanted]), _control(subject, [two for _, two in wanted]))
-            parted = len(wanted) if subject.cache.takes_little(len(wanted) * PART_READS * seconds) else FEW_PARTED
-            pairs = compare_pairs((_observe(other), _observe(subject)), wanted, controls, parted)
-        read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in compared.items()}
-        if PARTS in read:  # other frames of one video may be in both on purpose
-            files = self.sources.files
-            read[PARTS] = [replace(one, file=one.file or files[one.index][-1]) for one in read[PARTS]]
-        sources = self.sources
-        proven = {MEMORY, *([ROWS] if sources.rich or (sources.measured and continuous) else [])}
-        distinct = (
-            min(len(earlier), len(numbers)) >= FEWEST_ROWS
-            and _spread(earlier.values(), numbers.values()) >= DISTINCT_SHARE
-        )
+        evidence = _Evidence(continuous, _are_distinct(earlier, numbers), self.sources.rich, self.sources.measured)
+        read = self._read_again(other, candidates)
         judged = tuple(
-            Match(
-                one.name,
-                len({two for _, two in one.pairs}),
-                _confirmed(
-                    one,
-                    read[one.name],
-                    proven,
-                    continuous=continuous,
-                    distinct=distinct,
-                    measured=sources.measured,
-                ),
-            )
+            Match(one.name, len({two for _, two in one.pairs}), evidence.confirmed(one, read[one.name]))
             for one in candidates
         )
         samples, others = len(numbers), len(earlier)
@@ -365,6 +337,24 @@ class Splits:
         alike = near_duplicates(Splits(other).index_contents.thumbnails, self.index_contents.thumbnails)
         whole, repeated = subject.epoch.whole and other.epoch.whole, len(numbers) - len(set(numbers.values()))
         return Comparison(judged, samples, others, complete, whole, repeated, alike)
+
+    def _read_again(self, other: Subject, candidates: Sequence[_Candidate]) -> Mapping[str, list[SamplePair]]:
+        """A few pairs of each candidate, by its name."""
+        subject = self._subject
+        compared = {one.name: tuple(evenly(_distinct_pairs(one.pairs), COMPARED_PAIRS)) for one in candidates}
+        wanted = tuple(dict.fromkeys(pair for pairs in compared.values() for pair in pairs))
+        if not wanted:
+            return {}
+        seconds = subject.epoch.seconds_per_sample + other.epoch.seconds_per_sample
+        subject.afford(("pairs", other.facts.name), (len(wanted) + 1) * (len(PAIR_DRAWS) + 1) * seconds)
+        controls = (_control(other, [one for one, _ in wanted]), _control(subject, [two for _, two in wanted]))
+        parted = len(wanted) if subject.cache.takes_little(len(wanted) * PART_READS * seconds) else FEW_PARTED
+        pairs = compare_pairs((_observe(other), _observe(subject)), wanted, controls, parted)
+        read = {name: [pairs[one] for one in chosen if one in pairs] for name, chosen in compared.items()}
+        if PARTS in read:  # other frames of one video may be in both on purpose
+            files = self.sources.files
+            read[PARTS] = [replace(one, file=one.file or files[one.index][-1]) for one in read[PARTS]]
+        return read
 
     def _candidates(self, other: Subject, earlier: Numbers, numbers: Numbers) -> Iterator[_Candidate]:
         """The ways to identify samples, each with the pairs of indices that are equal by it."""
@@ -458,30 +448,52 @@ def _distinct_pairs(pairs: Sequence[tuple[Index, Index]]) -> list[tuple[Index, I
     return list({earlier: (earlier, index) for earlier, index in pairs}.values())
 
 
-def _confirmed(
-    found: _Candidate,
-    pairs: Sequence[SamplePair],
-    proven: Collection[str],
-    *,
-    continuous: bool,
-    distinct: bool,
-    measured: bool,
-) -> tuple[SamplePair, ...]:
-    """Pairs that were read again; if samples repeat anyway, only identical ones count.
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """When equal samples of two splits, or equal rows that they come from, are no coincidence.
 
-    `proven` are what identifies samples by itself. Small samples count too if so many equal ones, or such, are no
-    coincidence: those that were read, rows in memory if they are `measured`, or, if those that were read are
-    `distinct`, those whose stored content is equal and which are equal themselves.
+    Samples are `continuous`, so that any two equal ones are one, or `distinct` in each split. Rows in memory are
+    `rich`, with the same effect, or `measured`: they hold measurements, and not places.
     """
-    if found.name in proven or (found.name == ROWS and measured and found.significant):
-        return tuple(replace(pair, same=True) for pair in pairs)
-    if found.name in (READ, REPEATED):
-        significant, repeats = continuous or found.significant, found.name == REPEATED
+
+    continuous: bool
+    distinct: bool
+    rich: bool
+    measured: bool
+
+    def confirmed(self, found: _Candidate, pairs: Sequence[SamplePair]) -> tuple[SamplePair, ...]:
+        """Pairs that were read again, each with whether it is the same sample.
+
+        Small samples are if so many equal ones are no coincidence: those that were read; rows of measurements; and
+        stored content, if the samples are equal, too. If samples repeat anyway, only identical ones count.
+        """
+        if self._identifies(found) or (self._suggests(found) and all(pair.identical for pair in pairs)):
+            return tuple(replace(pair, same=True) for pair in pairs)
+        if found.name not in (READ, REPEATED):
+            return tuple(pairs)
+        significant, repeats = self.continuous or found.significant, found.name == REPEATED
         same = [(pair.identical and significant) or (pair.same and (pair.identical or not repeats)) for pair in pairs]
         return tuple(replace(pair, same=one) for pair, one in zip(pairs, same, strict=True))
-    if found.name.startswith(CONTENT) and distinct and all(pair.identical for pair in pairs) and found.significant:
-        return tuple(replace(pair, same=True) for pair in pairs)
-    return tuple(pairs)
+
+    def _identifies(self, found: _Candidate) -> bool:
+        """Whether equal numbers are one sample."""
+        is_row = found.name == ROWS and (self.rich or (self.measured and (self.continuous or found.significant)))
+        return found.name == MEMORY or is_row
+
+    def _suggests(self, found: _Candidate) -> bool:
+        """Whether equal numbers are one sample if the samples are equal."""
+        return (
+            found.name.startswith(CONTENT)
+            and found.name not in (READ, REPEATED)
+            and self.distinct
+            and found.significant
+        )
+
+
+def _are_distinct(earlier: Numbers, own: Numbers) -> bool:
+    """Whether nearly all samples that were read are unlike the others of their split."""
+    enough = min(len(earlier), len(own)) >= FEWEST_ROWS
+    return enough and _spread(earlier.values(), own.values()) >= DISTINCT_SHARE
 
 
 def _are_continuous(epochs: Sequence[EpochTrace]) -> bool:
