@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from scipy import signal
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision import datasets, transforms
 
 from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, scratch, stored
@@ -446,3 +446,55 @@ def good_common_statistics() -> Loaders:
         "train": DataLoader(Measurements(train, train), batch_size=4, shuffle=True),
         "val": DataLoader(Measurements(val, train), batch_size=4),
     }
+
+
+class Species(Dataset):
+    """Rows of measurements and their classes, all of one class behind those of another."""
+
+    def __init__(self, classes: Sequence[int]) -> None:
+        self.classes = list(classes)
+        self.rows = torch.randn(len(self.classes), 3, generator=torch.Generator().manual_seed(7))
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.rows[index], self.classes[index]
+
+
+def divided(dataset: Species, val: Sequence[int]) -> Loaders:
+    """Some samples for validation, and the others for training."""
+    others = [index for index in range(len(dataset)) if index not in set(val)]
+    return {
+        "train": DataLoader(Subset(dataset, others), batch_size=8, shuffle=True),
+        "val": DataLoader(Subset(dataset, list(val)), batch_size=8),  # culprit
+    }
+
+
+def bad_sorted_fold() -> Loaders:
+    """The first of four folds of sorted samples has a class and a half, of which training has a half."""
+    return divided(Species([number for number in range(6) for _ in range(50)]), range(75))
+
+
+def good_shuffled_fold() -> Loaders:
+    """A fold of shuffled samples has a rare class that training lacks, by chance."""
+    dataset = Species([number for number in range(6) for _ in range(50 if number != 2 else 2)])
+    order = np.random.default_rng(3).permutation(len(dataset)).tolist()
+    return divided(dataset, sorted({*order[:60], *(index for index, one in enumerate(dataset.classes) if one == 2)}))
+
+
+def good_new_classes() -> Loaders:
+    """Validation also has classes beyond those of training, which a model is to reject."""
+    dataset = Species([number for number in range(6) for _ in range(50)])
+    return divided(dataset, [*range(0, 200, 5), *range(200, 300)])
+
+
+def good_identities() -> Loaders:
+    """People of whom training has none are to be told apart."""
+    dataset = Species([number for number in range(60) for _ in range(6)])
+    return divided(dataset, [index for index, number in enumerate(dataset.classes) if number % 4 == 1])
+
+
+def good_unusual_parts() -> Loaders:
+    """Training has normal parts only, and validation has others, too."""
+    return divided(Species([1] * 100 + [0] * 100 + [1] * 40), range(60, 240))

@@ -24,8 +24,8 @@ def dg515_mismatched_splits(lab: Lab) -> Judgement:
     Cause: the transform of one split lacks `Normalize`, or has other statistics; one split is read by OpenCV and the
         other by Pillow; sound is resampled in one split only, or has another mel spectrogram there; each split assigns
         its own class indices, or numbers of speakers or words; labels start at 1 in one split only. A target in
-        other units, images with exchanged sides, or a split that is standardized by its own statistics may be meant:
-        a warning.
+        other units, images with exchanged sides, a split that is standardized by its own statistics, or that has
+        classes of which training has no sample, as folds of sorted samples do, may be meant: a warning.
     Fix: build what all splits share, all but the augmentation, in one function; assign class indices once, from the
         training set or a fixed list, and pass them to every split.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.datasets.ImageFolder.html
@@ -54,5 +54,5 @@ def _place(lab: Lab, mismatch: Mismatch) -> Location | None:
         pipeline = lab.places.part(step.name.rpartition(".transforms[")[0]) if step and not step.exact else None
         return pipeline or (step.location if step else None)
     if mismatch.path is None:
-        return lab.places.dataset
+        return (lab.places.split if mismatch.kind == "split" else None) or lab.places.dataset
     return line_at(lab.batches.lines.of_row, mismatch.path, [sample.index for sample in lab.epoch.samples[:2]])

@@ -1,7 +1,7 @@
 """Loaders that read splits of the same data, and how they differ. Standard library only.
 
 `splits_of` finds the loaders to compare and `mismatches` compares them: colours, normalization, sound, class indices,
-structure, and ranges of values. Each comparison returns a `Mismatch` or None.
+classes, structure, and ranges of values. Each comparison returns a `Mismatch` or None.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataguard.checks.common.labels import (
     records_of,
     samples_of,
 )
+from dataguard.checks.splits.absent_classes import absent_classes
 from dataguard.checks.splits.own_statistics import standardized
 from dataguard.checks.splits.sound_mismatch import MOST_GAIN, sound_mismatch
 from dataguard.core.incident import LoaderFailed, observed_or_none
@@ -50,6 +51,8 @@ MOST_ADVANCING = 0.8
 half are."""
 FEWEST_CLASSES, SHIFT_CHANCE = 3, 1e-5
 """The fewest classes whose labels are compared, and the largest chance that both loaders lack one by accident."""
+MOST_SHOWN = 6
+"""Classes that a message names."""
 FEWEST_SAMPLES = 4
 """The least number of samples that show which index a class name has."""
 _CHANNELS = (1, 3, 4)
@@ -61,7 +64,8 @@ _ENTRY = re.compile(r"(?<=\])\[\d+\]")
 class Mismatch:
     """How a loader differs from another one of the same data: the rest of a message, and what was measured.
 
-    `path` is the leaf that differs, if one line makes it so; class names are numbered where the dataset is made.
+    `path` is the leaf that differs, if one line makes it so; class names are numbered where the dataset is made, and a
+    "split" is at fault where it is drawn.
     `other`: it is the other loader that is unusual, which has BGR channels, or labels from 1. It is `ambiguous` if the
     difference may be meant.
     """
@@ -101,6 +105,7 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     found = [_colours(lab, other), _sounds(lab, other), _class_indices(lab, other), _structure(lab, other)]
     if not found[2]:
         found.append(_numberings(lab, other) or _label_values(lab, other))
+    found.append(_absent_classes(lab, other))
     if not any(found[position] for position in (0, 1, 3)):
         found.append(_depths(lab, other) or _ranges(lab, other) or _standardizations(lab, other))
     return [one for one in found if one is not None]
@@ -209,6 +214,22 @@ def _label_values(lab: Lab, other: Lab) -> Mismatch | None:
             higher = min(before.values) > min(own.values)
             return Mismatch("classes", fault, {"labels": seen, "samples": samples}, own.path, other=higher)
     return None
+
+
+def _absent_classes(lab: Lab, other: Lab) -> Mismatch | None:
+    """Classes of evaluation that training never sees, as folds of a sorted dataset have them."""
+    found = absent_classes(lab, other)
+    if found is None:
+        return None
+    names = ", ".join(map(str, list(found.counts)[:MOST_SHOWN])) + (", ..." if len(found.counts) > MOST_SHOWN else "")
+    count = f"{sum(found.counts.values()):,} of {found.of:,} samples"
+    fault = f"has {count} of classes that no sample of {other.facts.name} has: "
+    evidence = {
+        "fix here": "shuffle before the split, or split each class: `stratify=labels`, `StratifiedKFold`",
+        f"classes of {other.facts.name}": len(found.trained),
+        "labels": f"sample{found.path}",
+    }
+    return Mismatch("split", f"{fault}{names}", evidence, ambiguous=True)
 
 
 def _shifted(own: Labels, other: Labels, marks: Collection[int]) -> bool:
