@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FEWEST_TRAINED = 2
 """The fewest classes of training: with one, what is unlike it is looked for."""
 MOST_NUMBERED, FEWEST_EACH = 100, 20
-"""Classes of evaluation that training has none of may be meant, as new users, or people that are to be told apart:
+"""Classes of evaluation that training has none of may be meant, as new users, or people that are to be recognized:
 those are more, and have fewer samples each."""
 
 
