@@ -114,8 +114,9 @@ LONGEST_TEXT = 1 << 23
 """Characters or tokens of a text that is compared: a limit of time and memory, 0.3 us and 30 bytes for each."""
 WINDOWS_OF_TEXT = 4
 """A text is at least so many samples long: what is shorter may be one that a split holds for each sample."""
-LOCATED = (0, 0.31, 0.77, 1)
-"""The samples that are looked for in the text, as shares of all: at even steps, they say where the others begin."""
+LOCATED = (0, 0.19, 0.46, 0.71, 1)
+"""The samples that are looked for in the text, as shares of all: at even steps, those in one place of it say where the
+others begin."""
 FEWEST_REPEATS = 8
 """Characters of a sample whose last occurrence is in it: few patterns are the same by chance in a million places."""
 LONGEST_SHINGLE = 64
@@ -174,14 +175,26 @@ def find_held_text(build: Callable[..., Loader], folder: Path, indices: Sequence
         return None
     for _, value, _ in held_values(inner):
         text = _text_of(value, WINDOWS_OF_TEXT * len(rows[0]))
-        starts = [] if text is None else _located(text, rows)
-        if text is None or len(starts) < len(rows):
-            continue
-        step, rest = np.divmod(starts[-1] - starts[0], max(numbers[asked[-1]] - numbers[asked[0]], 1))
-        first = starts[0] - step * numbers[asked[0]]
-        if step > 0 and not rest and starts == [first + step * numbers[place] for place in asked]:
-            return _held(text, len(rows[0]), int(first), int(step), numbers[order], np.asarray(indices)[order])
+        found = (
+            None
+            if text is None
+            else _first_and_step(text, [(int(numbers[at]), row) for at, row in zip(asked, rows, strict=True)])
+        )
+        if text is not None and found is not None:
+            return _held(text, len(rows[0]), *found, numbers[order], np.asarray(indices)[order])
     return None
+
+
+def _first_and_step(text: np.ndarray, rows: Sequence[tuple[int, np.ndarray]]) -> tuple[int, int] | None:
+    """Where in the text the sample of number 0 begins, and how far behind it the next one; None if not all are so."""
+    back = _distances(text)
+    places = [(number, _located(back, row)) for number, row in rows]
+    single = [(number, int(starts[0])) for number, starts in places if len(starts) == 1]
+    (one, begin), (two, end) = (single[0], single[-1]) if single else ((0, 0), (0, 0))
+    step, rest = divmod(end - begin, max(two - one, 1))
+    if step <= 0 or rest or not all(begin + (number - one) * step in starts for number, starts in places):
+        return None
+    return begin - one * step, step
 
 
 def _held(text: np.ndarray, window: int, first: int, step: int, numbers: np.ndarray, indices: np.ndarray) -> HeldText:
@@ -217,22 +230,16 @@ def _text_of(value: Any, least: int) -> np.ndarray | None:
     return array if least <= len(value) <= LONGEST_TEXT and (array := array_of(value)).dtype.kind in "iu" else None
 
 
-def _located(text: np.ndarray, rows: Sequence[np.ndarray]) -> list[int]:
-    """Where each of these rows begins in the text, up to the first that is nowhere, or in several places."""
-    back = _distances(text)
-    found: list[int] = []
-    for row in rows:
-        own = _distances(row)
-        if (own > 0).sum() < FEWEST_REPEATS:
-            return found
-        starts = np.arange(len(text) - len(row) + 1)
-        for offset in np.argsort(-own, kind="stable"):  # a character that was last seen long ago is rare
-            here = back[starts + offset]
-            starts = starts[here == own[offset]] if own[offset] else starts[(here == 0) | (here > offset)]
-        if len(starts) != 1:
-            return found
-        found.append(int(starts[0]))
-    return found
+def _located(back: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Where a row may begin in a text, of which `back` are the distances; everywhere if it has no pattern."""
+    own = _distances(row)
+    starts = np.arange(len(back) - len(row) + 1)
+    if (own > 0).sum() < FEWEST_REPEATS:
+        return starts
+    for offset in np.argsort(-own, kind="stable"):  # a character that was last seen long ago is rare
+        here = back[starts + offset]
+        starts = starts[here == own[offset]] if own[offset] else starts[(here == 0) | (here > offset)]
+    return starts
 
 
 def _distances(text: np.ndarray) -> np.ndarray:

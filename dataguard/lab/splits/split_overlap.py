@@ -465,7 +465,7 @@ class _Evidence:
         """Pairs that were read again, each with whether it is the same sample.
 
         Small samples are if so many equal ones are no coincidence: those that were read; rows of measurements; and
-        stored content, if the samples are equal, too. If samples repeat anyway, only identical ones count.
+        what is stored, if the samples are equal, too. If samples repeat anyway, only identical ones count.
         """
         if self._identifies(found) or (self._suggests(found) and all(pair.identical for pair in pairs)):
             return tuple(replace(pair, same=True) for pair in pairs)
@@ -482,12 +482,7 @@ class _Evidence:
 
     def _suggests(self, found: _Candidate) -> bool:
         """Whether equal numbers are one sample if the samples are equal."""
-        return (
-            found.name.startswith(CONTENT)
-            and found.name not in (READ, REPEATED)
-            and self.distinct
-            and found.significant
-        )
+        return found.name not in (READ, REPEATED) and self.distinct and found.significant
 
 
 def _are_distinct(earlier: Numbers, own: Numbers) -> bool:
