@@ -170,18 +170,17 @@ def find_held_text(build: Callable[..., Loader], folder: Path, indices: Sequence
         numbers, inner = np.asarray(inner.indices, np.int64)[numbers], inner.dataset
     order = np.argsort(numbers, kind="stable")
     asked = order[[round(share * (len(order) - 1)) for share in LOCATED]].tolist()
-    rows = [max(token_rows(reader.read(indices[place])), key=len, default=np.empty(0)) for place in asked]
-    if len({len(row) for row in rows}) > 1 or len(rows[0]) < FEWEST_TOKENS:
+    rows = [
+        (int(numbers[place]), max(token_rows(reader.read(indices[place])), key=len, default=np.empty(0)))
+        for place in asked
+    ]
+    window = len(rows[0][1])
+    if window < FEWEST_TOKENS or any(len(row) != window for _, row in rows):
         return None
     for _, value, _ in held_values(inner):
-        text = _text_of(value, WINDOWS_OF_TEXT * len(rows[0]))
-        found = (
-            None
-            if text is None
-            else _first_and_step(text, [(int(numbers[at]), row) for at, row in zip(asked, rows, strict=True)])
-        )
-        if text is not None and found is not None:
-            return _held(text, len(rows[0]), *found, numbers[order], np.asarray(indices)[order])
+        text = _text_of(value, WINDOWS_OF_TEXT * window)
+        if text is not None and (found := _first_and_step(text, rows)) is not None:
+            return _held(text, window, *found, numbers[order], np.asarray(indices)[order])
     return None
 
 
