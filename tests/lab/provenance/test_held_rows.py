@@ -20,14 +20,14 @@ from tests.support.labs import lab_of
 pytestmark = pytest.mark.scan
 
 
-def test_checks_of_sources_share_two_observations(tmp_path: Path) -> None:
+def test_checks_of_sources_share_their_observations(tmp_path: Path) -> None:
     lab = lab_of("sample_datasets.dg528_look_ahead:good", tmp_path, Settings())
     lab.epoch  # noqa: B018 - to touch it is to make it
     before = set(lab.cache._made)
     sources = lab.provenance
     assert (sources.reads, sources.paired_roles, sources.frame_runs, sources.reached) is not None
     assert (sources.rows.sources, sources.windows.windows, sources.group_ends) is not None
-    assert {str(key) for key in set(lab.cache._made) - before} == {"any read", "held rows"}
+    assert {str(key) for key in set(lab.cache._made) - before} == {"any read", "held rows", "groups of files"}
 
 
 class Broken(Sampler[int]):
