@@ -177,8 +177,9 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
     order = sorted(range(len(wanted)), key=lambda number: _rank(wanted[number][0]))
     made: dict[tuple[str, str], Result | None] = {(check.code, loader): None for check, loader in wanted}
 
+    names = tuple(loaders)
+
     def judge_once(check: Check, loader: str) -> Result:
-        names = [name for code, name in made if code == check.code]
         earlier = names[: names.index(loader)]
         result = _of_twin(check.code, labs[loader], loader, earlier, made) or judge(check, labs[loader], loader)
         made[check.code, loader] = result
@@ -195,7 +196,7 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
         else:
             yield order[number], result
     for number, result in undecided:
-        yield number, _of_twin(result.code, labs[result.loader], result.loader, tuple(loaders), made) or result
+        yield number, _of_twin(result.code, labs[result.loader], result.loader, names, made) or result
     for number in ran:
         check, loader = wanted[number]
         yield number, judge(check, labs[loader], loader)

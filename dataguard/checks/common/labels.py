@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -301,6 +301,15 @@ def labels_by_index(lab: Lab, path: str) -> list[tuple[int, int]]:
         for numbers in summary.numbers
         if numbers.path == path and isinstance(summary.index, int)
     ]
+
+
+def shared_labels(lab: Lab, other: Lab) -> Iterator[tuple[Labels, Labels]]:
+    """The leaves that may be labels of one kind in both loaders, and have the name of a label or none."""
+    theirs = {labels.path: labels for labels in candidates(other)}
+    for own in candidates(lab):
+        before = theirs.get(own.path)
+        if before is not None and own.kind is before.kind and is_presumed_label(lab, own.path):
+            yield own, before
 
 
 def of_all_samples(lab: Lab, labels: Labels) -> Labels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,7 @@ def _dependent(lab: Lab, target: str, cells: TargetCells) -> Finding:
 def _copied(lab: Lab, target: str) -> Finding | None:
     """The finding of a row of numbers, one of which is the target in all samples."""
     rows: dict[str, dict[Index, tuple[Sequence[float], float]]] = defaultdict(dict)
+    is_close = partial(math.isclose, rel_tol=SINGLE)
     for summary in samples_of(lab.epoch.value_summaries):
         own = next((one.low for one in summary.numbers if one.path == target and one.size == 1), None)
         for one in summary.numbers:
@@ -110,7 +112,7 @@ def _copied(lab: Lab, target: str) -> Finding | None:
         if path == target or sum(times.values()) - max(times.values()) < FEWEST_COPIED:
             continue
         size = min(len(values) for values, _ in pairs.values())
-        places = [at for at in range(size) if all(_isclose(values[at], own) for values, own in pairs.values())]
+        places = [at for at in range(size) if all(is_close(values[at], own) for values, own in pairs.values())]
         if 0 < len(places) < size:
             index = next(iter(pairs))
             return Finding(
@@ -122,13 +124,10 @@ def _copied(lab: Lab, target: str) -> Finding | None:
     return None
 
 
+SINGLE = 1e-6
+"""The relative difference up to which numbers are equal in single precision."""
 FEWEST_COPIED = 32
 """Samples with another target than the most frequent one: a column of bits equals all of them by odds of 1 in 2^32."""
-
-
-def _isclose(one: float, other: float) -> bool:
-    """Whether numbers are equal up to single precision."""
-    return math.isclose(one, other, rel_tol=1e-6)
 
 
 def held_by(window: Window, given: InputRows) -> str | None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dataguard.checks.common.labels import MARKS, Kind, candidates, ignored, is_presumed_label, of_all_samples
+from dataguard.checks.common.labels import MARKS, Kind, ignored, of_all_samples, shared_labels
 from dataguard.settings.parsers import EVALUATION
 from dataguard.stats.coincidence import CERTAIN
 
@@ -41,11 +41,10 @@ def absent_classes(lab: Lab, other: Lab) -> AbsentClasses | None:
     if lab.facts.role not in EVALUATION or other.facts.role != "train":
         return None
     marks = {*ignored(lab.settings.contract), *MARKS}
-    theirs = {labels.path: labels for labels in candidates(other)}
-    for labels in candidates(lab):
-        if labels.path not in theirs or labels.kind is not Kind.SAMPLE or not is_presumed_label(lab, labels.path):
+    for labels, theirs in shared_labels(lab, other):
+        if labels.kind is not Kind.SAMPLE:
             continue
-        own, before = of_all_samples(lab, labels), of_all_samples(other, theirs[labels.path])
+        own, before = of_all_samples(lab, labels), of_all_samples(other, theirs)
         if before.table is None or not (own.repeats and before.repeats):
             continue
         counts = {value: count for value, count in own.values.items() if value not in marks}

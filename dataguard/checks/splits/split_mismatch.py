@@ -20,9 +20,9 @@ from dataguard.checks.common.labels import (
     Labels,
     candidates,
     ignored,
-    is_presumed_label,
     records_of,
     samples_of,
+    shared_labels,
 )
 from dataguard.checks.splits.absent_classes import absent_classes
 from dataguard.checks.splits.own_statistics import standardized
@@ -200,13 +200,11 @@ def _numberings(lab: Lab, other: Lab) -> Mismatch | None:
 
 def _label_values(lab: Lab, other: Lab) -> Mismatch | None:
     """Labels of which all classes, or all but 0, are one higher than in the other loader."""
-    theirs = {labels.path: labels for labels in candidates(other)}
     marks = {*ignored(lab.settings.contract), *MARKS}
-    for own in candidates(lab):
-        before = theirs.get(own.path)
-        if before is None or own.kind is not before.kind or own.kind not in (Kind.SAMPLE, Kind.PIXEL):
+    for own, before in shared_labels(lab, other):
+        if own.kind not in (Kind.SAMPLE, Kind.PIXEL):
             continue
-        if own.repeats and before.repeats and is_presumed_label(lab, own.path) and _shifted(own, before, marks):
+        if own.repeats and before.repeats and _shifted(own, before, marks):
             seen = {name: _extremes(one) for name, one in ((lab.facts.name, own), (other.facts.name, before))}
             here, there = seen.values()
             fault = f"has labels {here} in sample{own.path}, {other.facts.name} {there}"

@@ -311,11 +311,7 @@ def _camera(path: str, image: str, draws: Sequence[Draw]) -> DrawnTarget | None:
     axis, own = min(judged.items(), key=lambda item: sum(follows for follows, *_ in item[1]) / len(item[1]))
     followed = sum(follows for follows, *_ in own)
     _, one, other = next((pair for pair in own if not pair[0]), own[0])
-    poses = [draw.poses[image].pose for draw in (one, other)]
-    moved = f"{poses[0].description} in one draw and {poses[1].description} in another"
-    read = max(
-        (distance(pose, UNMOVED), (each.number, each.draw)) for pose, each in zip(poses, (one, other), strict=True)
-    )[1]
+    moved, read = _move(image, one, other, lambda _: UNMOVED)
     values = {(draw.placed.number, draw.numbers[path].tobytes()) for draw in draws if path in draw.numbers}
     return DrawnTarget(
         path,
@@ -416,10 +412,17 @@ def _missing(
         followed += agreement.follows
         stayed += stays
         if not moved:
-            moved, index = f"{poses[0].description} in one draw and {poses[1].description} in another", one.index
-            read = max(
-                (distance(pose, missed.pose(pose)), (each.number, each.draw))
-                for pose, each in zip(poses, (one, other), strict=True)
-            )[1]
+            index = one.index
+            moved, read = _move(image, one, other, missed.pose)
     unclear = count < FEWEST_PAIRS or bool(stayed and not followed)
     return DrawnTarget(path, image, count, followed, stayed, moved, index, read, axis=missed.axis, unclear=unclear)
+
+
+def _move(image: str, one: BoxDraw, other: BoxDraw, unmoved: Callable[[Pose], Pose]) -> tuple[str, tuple[int, int]]:
+    """What happened to an image in two draws, and the read in which it is farther from where it would be `unmoved`."""
+    poses = [draw.poses[image].pose for draw in (one, other)]
+    read = max(
+        (distance(pose, unmoved(pose)), (draw.number, draw.draw))
+        for pose, draw in zip(poses, (one, other), strict=True)
+    )[1]
+    return f"{poses[0].description} in one draw and {poses[1].description} in another", read

@@ -34,7 +34,7 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import Read, Refit, TargetCells
 from dataguard.lab.rows.row_changes import Store
 from dataguard.lab.rows.rows_changed import RowTracer, Values, inner_index, values_of
-from dataguard.lab.rows.stores import held_stores
+from dataguard.lab.rows.stores import held_stores, is_data_frame
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
@@ -202,7 +202,7 @@ def find_target_cells(
     columns: dict[int, tuple[Read, list[np.ndarray], list[str]]] = {}
 
     def keep(number: int, read: Read, value: Any) -> Any:
-        names = [str(name) for name in value.columns if _is_float(value[name])] if _is_table(value) else []
+        names = [str(name) for name in value.columns if _is_float(value[name])] if is_data_frame(value) else []
         columns[number] = read, [np.array(column, np.float64) for column in _columns(value)], names
         return value
 
@@ -478,7 +478,7 @@ def shape_of(value: Any) -> tuple[int, int]:
 
 
 def _columns(value: Any) -> Iterator[np.ndarray]:
-    if _is_table(value):
+    if is_data_frame(value):
         yield from (np.asarray(value[name]) for name in value.columns if _is_float(value[name]))
     elif isinstance(value, np.ndarray | torch.Tensor):
         array = array_of(value)
@@ -490,15 +490,9 @@ def _is_float(column: Any) -> bool:
     return "float" in str(column.dtype).lower()
 
 
-def _is_table(value: Any) -> bool:
-    """Whether this is a table of pandas or polars."""
-    kind = type(value)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in ("pandas", "polars")
-
-
 def with_columns(value: Any, change: Callable[[np.ndarray, int], np.ndarray]) -> Any:
     """A copy of a table in which `change` has replaced each column of floats, from its values and its number."""
-    if _is_table(value):
+    if is_data_frame(value):
         names = [name for name in value.columns if _is_float(value[name])]
         made = {name: change(np.array(value[name], np.float64), at) for at, name in enumerate(names)}
         if hasattr(value, "iloc"):

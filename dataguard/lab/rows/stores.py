@@ -127,6 +127,12 @@ def _is_of(value: Any, module: str, name: str) -> bool:
     return isinstance(kind, type) and issubclass(type(value), kind)
 
 
+def is_data_frame(value: Any) -> bool:
+    """Whether this is a table of pandas or polars itself, and of no class that is derived from it."""
+    kind = type(value)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] in ("pandas", "polars")
+
+
 def _stored(path: str, rows: Rows | None, starts: tuple[int, ...] = ()) -> Store | None:
     return NamedRows(path, rows, starts) if rows is not None and rows.count >= FEWEST_ROWS else None
 

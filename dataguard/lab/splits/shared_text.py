@@ -226,7 +226,10 @@ def _text_of(value: Any, least: int) -> np.ndarray | None:
         value = np.frombuffer(value, np.uint8)
     if not issubclass(type(value), np.ndarray | torch.Tensor) or value.ndim != 1:
         return None
-    return array if least <= len(value) <= LONGEST_TEXT and (array := array_of(value)).dtype.kind in "iu" else None
+    if not least <= len(value) <= LONGEST_TEXT:
+        return None
+    array = array_of(value)
+    return array if array.dtype.kind in "iu" else None
 
 
 def _located(back: np.ndarray, row: np.ndarray) -> np.ndarray:

@@ -325,7 +325,8 @@ class Splits:
             candidates = [one for one in _read_candidates(earlier, numbers) if one.pairs]
             steady = self.index_contents.deterministic and Splits(other).index_contents.deterministic
             complete = EVERY if steady else complete
-        evidence = _Evidence(continuous, _are_distinct(earlier, numbers), self.sources.rich, self.sources.measured)
+        sources = self.sources
+        evidence = _Evidence(continuous, _are_distinct(earlier, numbers), sources.rich, sources.measured)
         read = self._read_again(other, candidates)
         judged = tuple(
             Match(one.name, len({two for _, two in one.pairs}), evidence.confirmed(one, read[one.name]))
@@ -467,7 +468,7 @@ class _Evidence:
         Small samples are if so many equal ones are no coincidence: those that were read; rows of measurements; and
         what is stored, if the samples are equal, too. If samples repeat anyway, only identical ones count.
         """
-        if self._identifies(found) or (self._suggests(found) and all(pair.identical for pair in pairs)):
+        if self._identifies(found) or (all(pair.identical for pair in pairs) and self._suggests(found)):
             return tuple(replace(pair, same=True) for pair in pairs)
         if found.name not in (READ, REPEATED):
             return tuple(pairs)

@@ -15,6 +15,7 @@ from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.loader_facts import asked_columns, length_of
 from dataguard.lab.core.records import Index
 from dataguard.lab.reading.epoch_trace import EpochTrace
+from dataguard.lab.rows.stores import is_data_frame
 
 MOST_COLUMNS = 4096
 """Most columns of a table: wider arrays are images or signals, which no scaler fits column by column."""
@@ -112,11 +113,10 @@ def hashes_of_records(table: Any) -> np.ndarray | None:
 
     Equal rows of two tables have equal hashes. Rows that hold lists or arrays have none.
     """
-    library = type(table).__module__.partition(".")[0]
-    if type(table).__name__ != "DataFrame" or library not in ("pandas", "polars"):
+    if not is_data_frame(table):
         return None
     try:
-        if library == "polars":
+        if hasattr(table, "hash_rows"):  # polars
             return np.asarray(table.hash_rows(201), np.uint64)
         return np.asarray(sys.modules["pandas"].util.hash_pandas_object(table, index=False), np.uint64)
     except (TypeError, ValueError):
