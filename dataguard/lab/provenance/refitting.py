@@ -225,14 +225,15 @@ def find_target_cells(
         return None
     number, (at, first) = next(iter(held.items()))
     chosen = [len(indices) * part // 4 for part in (1, 2, 3)]
-    rows = first + np.array(chosen)
+    places = np.array(chosen)
     read, _, names = columns[number]
 
     def change(number: int, read: Read, value: Any) -> Any:
         del read
         if number not in held:
             return value
-        return with_columns(value, lambda column, of: _moved_far(column, rows) if of == held[number][0] else column)
+        at, first = held[number]
+        return with_columns(value, lambda column, of: _moved_far(column, first + places) if of == at else column)
 
     forbid_writes()
     try:
@@ -248,7 +249,7 @@ def find_target_cells(
     few = {path: here for path, here in moved.items() if path != target and sum(here) * MOST_MOVED <= len(here)}
     paths = tuple(path for path, here in few.items() if all(here[place] for place in chosen))
     name = f"column {names[at]}" if at < len(names) else f"column {at}"
-    return TargetCells(read.source, name, len(indices), indices[chosen[0]], int(rows[0]), paths)
+    return TargetCells(read.source, name, len(indices), indices[chosen[0]], first + chosen[0], paths)
 
 
 MOST_MOVED = 4
