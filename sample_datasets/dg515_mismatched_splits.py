@@ -15,6 +15,7 @@ from scipy import signal
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision import datasets, transforms
+from torchvision.transforms import v2
 
 from sample_datasets._parts import PHOTOGRAPHS, Pictures, picture, scratch, stored
 from sample_datasets._sounds import Sounds, recordings
@@ -66,6 +67,31 @@ def turned(image: Image.Image) -> Tensor:
 def bad_order() -> Loaders:
     """Bytes, red first in training and blue first in validation."""
     return loaders(transforms.PILToTensor(), turned)
+
+
+PERMUTED = v2.RandomApply([v2.RandomChannelPermutation()])
+REVERSED = v2.RandomApply([v2.Lambda(lambda image: image.flip(0))])
+
+
+def bad_permuted() -> Loaders:
+    """Training permutes the channels of half of its images, red first otherwise; validation has blue first."""
+    return loaders(transforms.Compose([transforms.PILToTensor(), PERMUTED]), turned)
+
+
+def good_permuted() -> Loaders:
+    """Training permutes the channels of half of its images; the others are as those of validation."""
+    return loaders(transforms.Compose([turned, PERMUTED]), turned)
+
+
+def good_any_order() -> Loaders:
+    """Training permutes the channels of every image, so that no order is usual."""
+    always = v2.RandomChannelPermutation()
+    return loaders(transforms.Compose([transforms.PILToTensor(), always]), turned)
+
+
+def good_reversed() -> Loaders:
+    """Training reverses the channels of half of its images, which makes the order of validation."""
+    return loaders(transforms.Compose([transforms.PILToTensor(), REVERSED]), turned)
 
 
 def bad_statistics() -> Loaders:

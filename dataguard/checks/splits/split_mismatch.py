@@ -33,7 +33,7 @@ from dataguard.stats.normalization import recovered, shown
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import BatchRecord, Index, LeafRecord, Numbers
-    from dataguard.lab.images.chart_fit import Fit
+    from dataguard.lab.images.chart_fit import ChannelOrder, Fit
     from dataguard.lab.lab import Lab
 
 
@@ -102,7 +102,12 @@ def splits_of(lab: Lab) -> tuple[list[Lab], list[Lab]]:
 
 def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     """All differences between two loaders that break a model trained on one and evaluated on the other."""
-    found = [_colours(lab, other), _sounds(lab, other), _class_indices(lab, other), _structure(lab, other)]
+    found = [
+        _orders(lab, other) or _scales(lab, other),
+        _sounds(lab, other),
+        _class_indices(lab, other),
+        _structure(lab, other),
+    ]
     if not found[2]:
         found.append(_numberings(lab, other) or _label_values(lab, other))
     found.append(_absent_classes(lab, other))
@@ -111,8 +116,33 @@ def mismatches(lab: Lab, other: Lab) -> list[Mismatch]:
     return [one for one in found if one is not None]
 
 
-def _colours(lab: Lab, other: Lab) -> Mismatch | None:
-    """How images of the same colours differ."""
+def _orders(lab: Lab, other: Lab) -> Mismatch | None:
+    """How the order of channels differs."""
+    own, theirs = observed_or_none(lambda: lab.images.orders), observed_or_none(lambda: other.images.orders)
+    for path, here in (own or {}).items():
+        there = (theirs or {}).get(path)
+        if there and here.usual != there.usual and not _is_drawn(here, there):
+            orders = {lab.facts.name: here.usual, other.facts.name: there.usual}
+            shown, before = (f"{one.usual}{' in most draws' if one.others else ''}" for one in (here, there))
+            fault = f"has channels {shown} in {path}, {other.facts.name} has {before}"
+            leaf = path.removeprefix("sample").removeprefix("batch")
+            return Mismatch("colours", fault, {"channel order": orders}, leaf, other=here.usual == "RGB")
+    return None
+
+
+def _is_drawn(one: ChannelOrder, two: ChannelOrder) -> bool:
+    """Whether one loader reverses channels at random, which gives the order of the other.
+
+    One that permutes them draws any order: its usual one is that of the images which the augmentation leaves alone.
+    """
+    return any(
+        first.usual in second.others and {*second.others} <= {"RGB", "BGR"}
+        for first, second in ((one, two), (two, one))
+    )
+
+
+def _scales(lab: Lab, other: Lab) -> Mismatch | None:
+    """How the values of the same colours differ."""
     own, theirs = observed_or_none(lambda: lab.images.charts), observed_or_none(lambda: other.images.charts)
     if own is None or theirs is None:
         return None
@@ -122,12 +152,6 @@ def _colours(lab: Lab, other: Lab) -> Mismatch | None:
         before = known.get(path)
         if before is None or len(before.gains) != len(fit.gains):
             continue
-        drawn = fit.order in before.other_orders or before.order in fit.other_orders
-        both = own.decoded and theirs.decoded  # in which order arrays store channels is unknown
-        if both and fit.order and before.order and fit.order != before.order and not drawn:
-            orders = {lab.facts.name: fit.order, other.facts.name: before.order}
-            fault = f"has {fit.order} channels in {path}, {other.facts.name} has {before.order}"
-            return Mismatch("colours", fault, {"channel order": orders}, fit.path, other=fit.order == "RGB")
         if fit.is_float == before.is_float and not _alike(fit, before):
             seen = {name: _measured(one) for name, one in ((lab.facts.name, fit), (other.facts.name, before))}
             here = f"maps black to {fit.offsets[0]:.3g} and white to {fit.white[0]:.3g} in {path}"

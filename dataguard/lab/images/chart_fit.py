@@ -172,8 +172,9 @@ draws keep reaches it in 93 of 100.
 """
 _ROTATIONS = {"RGB": {"RGB", "GBR", "BRG"}, "BGR": {"BGR", "GRB", "RBG"}}
 """The orders that a rotation of the hue makes of each: jitter of the hue never reaches those of the other."""
-_ROTATED_DRAWS = 12
-"""The fewest draws for that: of 12 draws that permute channels at random, all are of one kind in 1 of 2,000 cases."""
+_SEVERAL_DRAWS = 12
+"""The fewest draws for that: of 12 draws that permute channels at random, all are of one kind in 1 of 2,000 cases. If
+half of them are left alone, all others are reversed in 1 of 100."""
 _FEW_VOTES, _MAJORITY = 0.1, 0.6
 """A channel's colour needs more than the first share of all draws of pure colours, and of those that vote."""
 
@@ -206,6 +207,13 @@ class Fit:
     def is_float(self) -> bool:
         """Whether values are floats; integers are raw, and scaled later."""
         return "float" in self.dtype
+
+
+class ChannelOrder(NamedTuple):
+    """The colours of the channels of a leaf, as in "BGR", and the orders that some draws show beside it."""
+
+    usual: str
+    others: tuple[str, ...] = ()
 
 
 def paths_of(responses: Sequence[ChartResponse]) -> list[str]:
@@ -260,9 +268,31 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
         return None
     orders = _orders_seen(values, low, span)
     order = _order(orders, values, low, span)
-    others = tuple(other for other in orders if other not in (order, ""))
     gained, offset = (tuple(map(float, part)) for part in (gains, low))
-    return Fit(path, responses[0].dtypes[path], order, gained, offset, float(np.median(off)), exact, others)
+    dtype, residual = responses[0].dtypes[path], float(np.median(off))
+    return Fit(path, dtype, order, gained, offset, residual, exact, _others(orders, order))
+
+
+def channel_order(responses: Sequence[ChartResponse], path: str) -> ChannelOrder | None:
+    """The order of a leaf that follows the colour by no fixed linear function, as jitter without clipping leaves it.
+
+    Black and white are those of most draws. None if draws disagree, or if colours are mixed.
+    """
+    values = _values(responses, path)
+    black, white = (_shades_of_chart(values, chart) for chart in (BLACK, WHITE))
+    if not len(black) or not len(white) or black.shape[1:] != (3,) or white.shape[1:] != (3,):
+        return None
+    low = np.median(black, axis=0)
+    span = np.median(white, axis=0) - low
+    if (np.abs(span) < 1e-12).any():  # it is divided by below
+        return None
+    orders = _orders_seen(values, low, span)
+    usual = _order(orders, values, low, span)
+    return ChannelOrder(usual, _others(orders, usual)) if usual else None
+
+
+def _others(orders: Counter[str], usual: str | None) -> tuple[str, ...]:
+    return tuple(order for order in orders if order not in (usual, ""))
 
 
 def _is_separated(black: np.ndarray, white: np.ndarray) -> bool:
@@ -291,21 +321,21 @@ def _order(seen: Counter[str], values: Sequence[_Value], low: np.ndarray, span: 
     """
     # Why the usual order is that of the pipeline: an augmentation that permutes channels gives each of the six orders
     # equally often, and the draws that it leaves alone all have the pipeline's own. So that one leads, by twice as many
-    # as any other if a seventh of the draws or more are left alone. RGB leads to no finding and is accepted at once;
-    # any other order waits for many draws. Three orders without a leader cannot come from one fixed order: "" says so.
+    # as any other if a seventh of the draws or more are left alone. RGB leads to no finding by itself and waits for
+    # several draws, any other order for many. Three orders without a leader are no fixed order: "" says so.
     orders = [(order, count) for order, count in seen.most_common() if order]
     if 2 * sum(count for _, count in orders) < max(seen.total(), 4):
         shares = [(value.chart, (value.shade - low) / span) for value in values if value.chart in PURE]
         return _voted(shares, len(low))
     (order, count), *others = orders
     usual = all(count >= 2 * other for _, other in others)
-    if not others or (usual and order == "RGB"):
+    if not others:
         return order
     seen_clearly = count + sum(other for _, other in others)
     rotated = next((first for first, turns in _ROTATIONS.items() if {order for order, _ in orders} <= turns), None)
-    if rotated and seen_clearly >= _ROTATED_DRAWS:
+    if rotated and seen_clearly >= _SEVERAL_DRAWS:
         return rotated
-    if seen_clearly < _MANY_DRAWS:
+    if seen_clearly < (_SEVERAL_DRAWS if usual and order == "RGB" else _MANY_DRAWS):
         return None
     if usual and count >= _USUAL_SHARE * seen_clearly:
         return order

@@ -8,18 +8,18 @@ order is then unknown.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dataguard.core.model import Location, NotApplicable, Undecided, without_empty
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.construction import place_of_part, places_of_construction
-from dataguard.lab.images.chart_fit import BLACK, WHITE, Fit, statistics_of
+from dataguard.lab.images.chart_fit import BLACK, WHITE, ChannelOrder, Fit, channel_order, statistics_of
 from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.colour_lines import ColourStep, steps_of
 from dataguard.lab.images.grey_curves import (
@@ -84,6 +84,17 @@ class Colours(Rooted):
         return {"charts": self.charts, "leaves": len(self.fits)}
 
 
+class Charted(NamedTuple):
+    """How leaves follow the charts, or why no measurement of one is given, and their orders of channels by path.
+
+    The orders are those of leaves with a fit or without; none where no decoder was replaced, as stored arrays have
+    unknown ones.
+    """
+
+    colours: Colours | Undecided
+    orders: Mapping[str, ChannelOrder]
+
+
 class Images:
     """Observations of image colours; each observation is made once."""
 
@@ -111,6 +122,21 @@ class Images:
         Raises NotApplicable if no image is decoded, or nothing in a sample follows its colour, and Undecided if nothing
         follows it linearly.
         """
+        colours = self._charted.colours
+        if isinstance(colours, Undecided):
+            raise colours
+        return colours
+
+    @property
+    def orders(self) -> Mapping[str, ChannelOrder]:
+        """The order of the channels of each leaf that follows the colours of charts, linearly or not, by path.
+
+        Raises NotApplicable if no image is decoded, or nothing in a sample follows its colour.
+        """
+        return self._charted.orders
+
+    @property
+    def _charted(self) -> Charted:
         subject = self._subject
         subject.need_images()
         tries = subject.affordable_reads(IMAGE_TRIES, SLOW_TRIES, 4)
@@ -160,7 +186,7 @@ def run_charts(
     batched: bool,
     tries: int = IMAGE_TRIES,
     decoded_before: bool = False,
-) -> Colours:
+) -> Charted:
     """Read samples with their images replaced by charts, in this disposable process."""
     reader = ColourChartReader(build, folder, indices, batched=batched, tries=tries)
     reader.require_an_image(decoded_before=decoded_before)
@@ -170,15 +196,24 @@ def run_charts(
         reader.forget()
         responses = reader.responses()
         fits = fits_of(responses)
-    clear = tuple(leaf_fit for leaf_fit in fits.values() if leaf_fit)
     if not fits:
         raise NotApplicable("nothing in the sample follows the colour of its image")
-    if not clear:
-        raise Undecided(f"sample{next(iter(fits))} is not a fixed linear function of the image colour")
-    at = reader.painter.places.get(reader.source)
-    return Colours(
-        reader.source, reader.decoded, reader.painter.grey, clear, len(responses), reader.collated, reader.index, at
+    clear = tuple(leaf_fit for leaf_fit in fits.values() if leaf_fit)
+    colours: Colours | Undecided = Undecided(
+        f"sample{next(iter(fits))} is not a fixed linear function of the image colour"
     )
+    if clear:
+        at = reader.painter.places.get(reader.source)
+        count, grey = len(responses), reader.painter.grey
+        colours = Colours(reader.source, reader.decoded, grey, clear, count, reader.collated, reader.index, at)
+    root = "batch" if reader.collated else "sample"
+    orders = {f"{root}{path}": _order(one) if one else channel_order(responses, path) for path, one in fits.items()}
+    known = {path: order for path, order in orders.items() if order}
+    return Charted(colours, known if reader.decoded else {})
+
+
+def _order(fit: Fit) -> ChannelOrder | None:
+    return ChannelOrder(fit.order, fit.other_orders) if fit.order else None
 
 
 def trace_colours(

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from dataguard.checks.splits.dg515_mismatched_splits import dg515_mismatched_splits
-from dataguard.checks.splits.split_mismatch import _alike, _colours, _function, mismatches
+from dataguard.checks.splits.split_mismatch import _alike, _function, _orders, mismatches
 from dataguard.core.incident import Incident
 from dataguard.core.model import NotApplicable
-from dataguard.lab.images.chart_fit import Fit
+from dataguard.lab.images.chart_fit import ChannelOrder, Fit
 from tests.support import epochs
 from tests.support.recordings import verdict_of
 
@@ -28,7 +28,7 @@ class Uncharted:
     def charts(self) -> Any:
         raise NotApplicable("nothing is decoded")
 
-    depth = charts
+    depth = orders = charts
 
 
 def lab(name: str, samples: Sequence[Any]) -> Any:
@@ -170,17 +170,21 @@ def test_a_channel_of_small_values_is_compared_as_part_of_the_image() -> None:
     assert _alike(one, two)
 
 
-@pytest.mark.parametrize(("drawn", "differ"), [((), True), (("BGR",), False), (("GRB",), True)])
+@pytest.mark.parametrize(
+    ("drawn", "differ"), [((), True), (("BGR",), False), (("GRB",), True), (("GRB", "BGR", "RBG"), True)]
+)
 def test_an_order_that_training_draws_is_no_mismatch(drawn: tuple[str, ...], differ: bool) -> None:
-    gains: dict[str, Any] = {"gains": (1.0,) * 3, "offsets": (0.0,) * 3, "residual": 0.0, "exact": False}
-    fits = {"train": Fit("", "float32", "RGB", other_orders=drawn, **gains), "val": Fit("", "float32", "BGR", **gains)}
+    orders = {"train": ChannelOrder("RGB", drawn), "val": ChannelOrder("BGR")}
 
     def played(name: str) -> Any:
-        charts = SimpleNamespace(root="sample", fits=(fits[name],), decoded=True)
-        return SimpleNamespace(facts=SimpleNamespace(name=name), images=SimpleNamespace(charts=charts))
+        images = SimpleNamespace(orders={"sample": orders[name]})
+        return SimpleNamespace(facts=SimpleNamespace(name=name), images=images)
 
-    train, val = played("train"), played("val")
-    assert (_colours(val, train) is not None) is differ
+    found = _orders(played("val"), played("train"))
+    assert (found is not None) is differ
+    if found:
+        usual = "RGB in most draws" if drawn else "RGB"
+        assert found.fault == f"has channels BGR in sample, train has {usual}"
 
 
 def test_what_a_loader_has_unlike_two_others_is_said_once() -> None:
