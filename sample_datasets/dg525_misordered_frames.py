@@ -87,6 +87,20 @@ def bad_strided() -> DataLoader[Any]:
     return DataLoader(Strided(videos("plain"), length=FRAMES), batch_size=2)
 
 
+class Windows(Clips):
+    """A few successive frames from a start that is drawn anywhere: most windows look well."""
+
+    def __getitem__(self, index: int) -> Any:
+        paths, label = self.windows[index]
+        start = random.randrange(len(paths) - LENGTH + 1)
+        return torch.stack([pixels(path) for path in paths[start : start + LENGTH]]), label
+
+
+def bad_windows() -> DataLoader[Any]:
+    """Windows that begin at random: those from `frame_10` to `frame_21` are in order, and others are not."""
+    return DataLoader(Windows(videos("windows", numbers=range(8, 22), count=8), length=FRAMES), batch_size=2)
+
+
 def bad_numbers() -> DataLoader[Any]:
     """Whole folders of nothing but numbers, where each image is most like the next one by number: a warning."""
     folders = videos("numbers", "{}.png", range(12), 8, folder="case")
@@ -136,6 +150,11 @@ def good() -> DataLoader[Any]:
 def good_keys() -> DataLoader[Any]:
     """Keys are sorted by number."""
     return DataLoader(Volumes(volumes(), int), batch_size=2)
+
+
+def good_windows() -> DataLoader[Any]:
+    """The same windows, of names that are sorted by number."""
+    return DataLoader(Windows(videos("windows", numbers=range(8, 22), count=8), by_number, length=FRAMES), batch_size=2)
 
 
 def good_zeros() -> DataLoader[Any]:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from dataguard.lab.core.records import Index
 from dataguard.lab.provenance.file_names import FileName, is_number, listed, words_of
-from dataguard.lab.rows.origins import SampleReads
+from dataguard.lab.rows.origins import Read, SampleReads
 
 FEWEST_POSITIONS = 3
 """Two files are in one of two orders anyway."""
@@ -49,15 +49,17 @@ class FrameRun:
 def find_frame_runs(samples: Sequence[SampleReads]) -> tuple[FrameRun, ...]:
     """The runs of all samples, by the positions of traced leaves; in order of reading where these agree with it.
 
-    Samples that read in another order in another random state are left out.
+    Samples that read in another order in another random state are left out; those that read other files there, such as
+    windows that begin at random, have runs of both.
     """
     steady = [sample for sample in samples if not sample.reordered]
     by_leaf = [run for sample in steady for run in _by_leaf(sample)]
-    orders = {sample.index: _sources(sample) for sample in steady}
+    orders = {sample.index: _files_of(sample.reads) for sample in steady}
     if by_leaf and not all(_is_order_of(orders[run.index], run) for run in by_leaf):
         return tuple(by_leaf)
     jumps = {(run.index, run.files): run.jumps for run in by_leaf}
-    by_order = [run for index, sources in orders.items() for run in _runs(index, None, sources)]
+    again = {sample.index: _files_of(sample.again) for sample in steady}
+    by_order = [run for part in (orders, again) for index, files in part.items() for run in _runs(index, None, files)]
     return tuple(replace(run, jumps=jumps.get((run.index, run.files))) for run in by_order)
 
 
@@ -67,8 +69,8 @@ def _is_order_of(sources: Sequence[str], run: FrameRun) -> bool:
     return [source for source in sources if source in files] == files
 
 
-def _sources(sample: SampleReads) -> list[str]:
-    return list(dict.fromkeys(read.source for read in sample.reads if read.file))
+def _files_of(reads: Sequence[Read]) -> list[str]:
+    return list(dict.fromkeys(read.source for read in reads if read.file))
 
 
 def _by_leaf(sample: SampleReads) -> Iterator[FrameRun]:

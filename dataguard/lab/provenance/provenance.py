@@ -365,13 +365,13 @@ def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: i
 
 def find_reads(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> tuple[SampleReads, ...]:
     """Read samples in two random states, and record what is read; change it, for some, and read them again."""
-    reader, log = Reader(loader, folder), ReadLog(loader.dataset)
+    reader, log = Reader(loader, folder, len(indices) + 1), ReadLog(loader.dataset)
     log.install()
     reader.read(indices[0])  # so that what is opened only once is open
     seen: list[tuple[Index, list[Read], list[Read]]] = []
-    for index in indices:
+    for number, index in enumerate(indices, 1):
         states = []
-        for draw in (0, 1):
+        for draw in (0, number):  # a second state of its own: windows that begin at random begin at several places
             with log.recorded():
                 reader.read(index, draw)
             states.append(merged(log.reads))
@@ -379,17 +379,16 @@ def find_reads(loader: Loader, folder: Path, indices: Sequence[Index], traced: i
     times = Counter(read for _, first, _ in seen for read in dict.fromkeys(first))
     common = {read for read, count in times.items() if count == len(seen) > 1}
     leaves = {index: leaf_reads(reader, log, index) for index, first, _ in seen[:traced] if first}
-    return tuple(
-        SampleReads(
-            index,
-            tuple(read for read in first if read not in common),
-            frozenset(set(first) ^ set(second)) - common if second else frozenset(),  # a cached sample reads nothing
-            leaves.get(index, ()),
-            index in leaves,
-            _in_other_order(first, second),
+    samples = []
+    for index, first, second in seen:
+        own, again = (tuple(read for read in reads if read not in common) for reads in (first, second))
+        varying = frozenset(own) ^ frozenset(again) if second else frozenset()  # a cached sample reads nothing
+        reordered = _in_other_order(first, second)
+        traced = index in leaves
+        samples.append(
+            SampleReads(index, own, varying, leaves.get(index, ()), traced, reordered, again if varying else ())
         )
-        for index, first, second in seen
-    )
+    return tuple(samples)
 
 
 def _in_other_order(first: Sequence[Read], second: Sequence[Read]) -> bool:

@@ -79,8 +79,9 @@ class LeafReads:
 class SampleReads:
     """What was read for one sample, in order; what every sample reads is left out.
 
-    `varying` reads are only made in some random states, such as a partner that is drawn at random; `reordered` ones are
-    made in another order. `leaves` says which leaf comes from which read, if the sample was `traced`.
+    `varying` reads are only made in some random states, such as a partner that is drawn at random: `again` are those of
+    a second state, if any vary. `reordered` ones are made in another order. `leaves` says which leaf comes from which
+    read, if the sample was `traced`.
     """
 
     index: Index
@@ -89,6 +90,7 @@ class SampleReads:
     leaves: tuple[LeafReads, ...] = ()
     traced: bool = False
     reordered: bool = False
+    again: tuple[Read, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:
