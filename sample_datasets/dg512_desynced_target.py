@@ -10,6 +10,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+import soundfile
 import torch
 from PIL import Image
 from torch import Tensor
@@ -18,9 +19,11 @@ from torchvision import transforms, tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 from torchvision.transforms import functional as F
 
-from sample_datasets._files import written
+from sample_datasets._files import FOLDER, written
 from sample_datasets._parts import scratch, stored
 from sample_datasets._scenes import HEIGHT, WIDTH, scenes
+from sample_datasets._sounds import recording
+from sample_datasets._sounds import written as recorded
 
 Pair = tuple[Image.Image, Image.Image]
 
@@ -1415,3 +1418,90 @@ def good_camera_in_shares() -> DataLoader[Any]:
     """A camera in shares of the image is not told from other matrices."""
     shares = np.array([[1 / WIDTH], [1 / HEIGHT], [1]])
     return filmed(lambda camera, *_: {"K": camera * shares})
+
+
+RATE, WINDOW, HEARD = 8_000, 2_048, 16
+
+
+def taken(name: str, number: int, noise: float = 0) -> Path:
+    """The path of a recording below the folder of this module, which is written once."""
+    path = FOLDER / "dg512" / f"{name}.wav"
+    hiss = noise * np.random.default_rng(number).normal(size=(round(0.6 * RATE), 1))
+    return path if path.exists() else recorded(f"dg512/{name}.wav", recording(number, RATE) + hiss, RATE)
+
+
+def noisy_and_clean() -> list[tuple[Path, Path]]:
+    """Recordings with noise and without, of equal names."""
+    return [(taken(f"noisy/{n:02}", n, 0.05), taken(f"clean/{n:02}", n)) for n in range(HEARD)]
+
+
+def heard(path: Path, start: int = 0, frames: int = -1) -> Tensor:
+    """Some frames of a recording, float32."""
+    return torch.from_numpy(soundfile.read(path, frames, start, dtype="float32")[0])
+
+
+def a_start() -> int:
+    """Where a window of a recording begins."""
+    return random.randrange(round(0.6 * RATE) - WINDOW)
+
+
+class Recordings(Dataset[Any]):
+    """Two recordings each, of which `cut` makes a sample."""
+
+    def __init__(self, cut: Callable[[Path, Path], Any], pairs: list[tuple[Path, Path]] | None = None) -> None:
+        self.cut = cut
+        self.pairs = pairs or noisy_and_clean()
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.cut(*self.pairs[index])
+
+
+def each_by_itself(noisy: Path, clean: Path) -> Any:
+    """A window of each, from a start of its own."""
+    return heard(noisy, a_start(), WINDOW), heard(clean, a_start(), WINDOW)  # culprit
+
+
+def bad_sound() -> DataLoader[Any]:
+    """The windows of the noisy and of the clean recording are drawn one by one."""
+    return DataLoader(Recordings(each_by_itself), batch_size=4)
+
+
+def both_alike(noisy: Path, clean: Path) -> Any:
+    """The same window of both, each at a level of its own."""
+    start = a_start()
+    level = random.uniform(0.5, 1)
+    return {"noisy": level * heard(noisy)[start : start + WINDOW], "clean": heard(clean, start, WINDOW)}
+
+
+def good_sound() -> DataLoader[Any]:
+    """One window is drawn for both."""
+    return DataLoader(Recordings(both_alike), batch_size=4)
+
+
+def mixed(speech: Path, street: Path) -> Any:
+    """Speech with a noise from anywhere, and the speech."""
+    start = a_start()
+    clean = heard(speech, start, WINDOW)
+    return clean + 0.1 * heard(street, a_start(), WINDOW), clean
+
+
+def good_noises() -> DataLoader[Any]:
+    """Each recording has the noise of one of four streets, which is cut anywhere."""
+    streets = [taken(f"streets/{name}", 99 + len(name)) for name in ("bus", "tram", "market", "station")]
+    pairs = [(clean, streets[number % 4]) for number, (_, clean) in enumerate(noisy_and_clean())]
+    return DataLoader(Recordings(mixed, pairs), batch_size=4)
+
+
+def good_enrolled() -> DataLoader[Any]:
+    """A recording, and another one of the same speaker, who is to be found again: names end otherwise."""
+    takes = [(n, n * 3 % 11, n * 3 % 11 + 1 + n % 5) for n in range(HEARD)]
+    pairs = [(taken(f"speakers/{n}/{a}", n + a), taken(f"speakers/{n}/{b}", n + b)) for n, a, b in takes]
+    return DataLoader(Recordings(each_by_itself, pairs), batch_size=4)
+
+
+def good_windows() -> DataLoader[Any]:
+    """Two windows of one recording, for contrastive learning."""
+    return DataLoader(Recordings(each_by_itself, [(clean, clean) for _, clean in noisy_and_clean()]), batch_size=4)

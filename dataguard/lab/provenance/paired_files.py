@@ -52,7 +52,8 @@ class PairedRoles:
     `files`: how many there are of each. `shared`: how many keys both have. `numbered`: keys are only numbers that count
     without a gap, as those of unrelated files may do. `sorted`: both are used in the order of their names, as text or
     by their numbers. `single`: each sample has one file of each. `repeated`: a file has different partners.
-    `returning`: a pair is in several samples, as in a list of files that is passed over more than once.
+    `returning`: a pair is in several samples, as in a list of files that is passed over more than once. `example`: the
+    files of the first sample that has both.
     """
 
     folders: tuple[str, str]
@@ -65,6 +66,7 @@ class PairedRoles:
     returning: bool
     right: int
     wrong: tuple[WrongPair, ...]
+    example: tuple[str, str] = ("", "")
 
     @property
     def samples(self) -> int:
@@ -91,7 +93,7 @@ def find_paired_roles(
         tuple(FileName(name) for name in dict.fromkeys(named(read) for read in sample.reads if read.file))
         for sample in samples
     ]
-    varying = [{named(read) for read in sample.varying} for sample in samples]
+    varying = [set(map(named, sample.varying)) - _always_read(sample) for sample in samples]
     indices = [sample.index for sample in samples]
     groups = list(_roles(seen, ()))
     drawn = [
@@ -107,6 +109,11 @@ def find_paired_roles(
         if pair is not None and not (pair.numbered and any(drawn[first])):
             found.append(pair)
     return tuple(found)
+
+
+def _always_read(sample: SampleReads) -> set[str]:
+    """The files that are read in both random states, such as those of which a window is drawn."""
+    return set(map(named, sample.reads)) & set(map(named, sample.again))
 
 
 def _distinct(group: Group) -> list[FileName]:
@@ -175,6 +182,7 @@ def _paired(
                 _is_returning(groups),
                 sum(pair is None for pair in pairs),
                 tuple(pair for pair in pairs if pair is not None),
+                next((one[0].source, other[0].source) for one, other in zip(*groups, strict=True) if one and other),
             )
     return None
 

@@ -38,6 +38,7 @@ from dataguard.lab.files.file_survey import (
 )
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.sound.padded_frames import Output, PaddedFrames, SoundReader, padded_frames
+from dataguard.lab.sound.paired_offsets import PairedOffsets, paired_offsets
 from dataguard.lab.sound.tone_fits import (
     LOUDER,
     SpectrogramFit,
@@ -129,6 +130,12 @@ class Sound:
         if not paths:
             raise NotApplicable("no leaf is a spectrogram of logarithms")
         return self._with_charts("padded frames", lambda reader, survey: padded_frames(reader, survey, paths))
+
+    def paired_offsets(self, files: tuple[str, str]) -> tuple[PairedOffsets, ...]:
+        """Where two waveforms begin in files of one sample that belong together; empty if no two hold them."""
+        self._need_leaf()
+        key = f"paired sound {files}"
+        return self._with_charts(key, lambda reader, survey: paired_offsets(reader, survey, files))
 
     def _with_charts(self, key: str, look: Callable[[SoundReader, FileSurvey[SoundHeader]], T]) -> T:
         """Look at samples in which charts may replace sound files.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,8 @@ def test_pairs_that_are_drawn_together_are_roles(tmp_path: Path) -> None:
     assert find_paired_roles(sampled(tmp_path, before, after, varying="/scene_8/80_0")) == (), "drawn one by one"
     frames = sampled(tmp_path, numbered("rgb/{}.png"), numbered("pose/{}.png"), varying=".png")
     assert find_paired_roles(frames) == (), "frames of a clip"
+    (roles,) = find_paired_roles([replace(sample, again=sample.reads) for sample in frames])
+    assert roles.example == tuple(read.source for read in frames[0].reads), "windows of the same files are drawn"
 
 
 @pytest.mark.parametrize(("shift", "returning", "repeated"), [(0, True, False), (1, False, True)])
