@@ -47,10 +47,13 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
         )
         return Coverage(exercised)
     elsewhere = {leaf.leaf: index for leaf in padding.padded if (index := _held_elsewhere(lab, leaf)) is not None}
+    measured = {leaf.value_mask for leaf in padding.padded if _is_filled(leaf)}
     ambiguous = [
         padded
         for padded in padding.padded
-        if (not padded.lengths_from and (padded.measured_late or not padded.distinct)) or padded.leaf in elsewhere
+        if padded.leaf not in measured
+        if padded.leaf in elsewhere
+        or (not padded.lengths_from and (padded.measured_late or not (padded.distinct or _is_filled(padded))))
     ]
     if ambiguous:
         leaf = ambiguous[0]
@@ -83,9 +86,14 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     return Coverage(exercised, None if ambiguous or explicit else "only the padding value shows the lengths")
 
 
+def _is_filled(leaf: Padded) -> bool:
+    """Whether collate_fn makes measurements and their mask, perhaps of NaN: it may hide what was not measured."""
+    return bool(leaf.value_mask) and leaf.source.startswith("batch") and not leaf.fill.lstrip("-").isdigit()
+
+
 def _held_elsewhere(lab: Lab, leaf: Padded) -> Index:
     """A sample that holds the padding value, which a mask hides by its value; tokens have checks of their own."""
-    if not leaf.value_mask or leaf.lengths_from not in (None, leaf.value_mask):
+    if not leaf.value_mask or leaf.lengths_from not in (None, leaf.value_mask) or _is_filled(leaf):
         return None
     tokens = observed_or_none(lambda: lab.tokens.read)
     if tokens is not None and leaf.leaf in tokens.names.values():

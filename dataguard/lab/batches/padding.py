@@ -109,16 +109,17 @@ def _padded(
     if not fills:
         return None
     others = [other for other in candidates if other is not column]
+    own = next(
+        (other.name for other in others if _is_own_mask(other, unequal.get(other.name, ()), tensors, owners)), None
+    )
+    by_value = next((other for other in others if not own and _is_value_mask(other, rows, fills[0])), None)
+    others.sort(key=lambda other: other is by_value)  # which gives the lengths only if nothing else does
     measures = [[content.shape[axis] for content in inside] for axis in range(rows[0].ndim)]
     measures = [sizes for sizes in (*measures, [content.numel() for content in inside]) if len(set(sizes)) > 1]
     lengths_from = next(
         (leaf.name for sizes in measures for leaf in _length_leaves(others, batch, sizes) if leaf), None
     ) or next((leaf.name for sizes in measures for leaf in others if _gives_in_another_order(leaf, sizes)), None)
     full = next((other.name for other in others if _is_everywhere(other, rows[0].shape[axis])), None)
-    own = next(
-        (other.name for other in others if _is_own_mask(other, unequal.get(other.name, ()), tensors, owners)), None
-    )
-    by_value = next((other for other in others if not own and _is_value_mask(other, rows, fills[0])), None)
     return Padded(
         column.name,
         path,
