@@ -23,7 +23,7 @@ def bad() -> DataLoader[Any]:
 
 
 class Constants(Tokenizer):
-    """A tokenizer of one's own, whose ids are constants of its class."""
+    """A tokenizer whose ids are constants of its class."""
 
     pad_token_id, bos_token_id, eos_token_id, vocab_size = 0, 1, 2, 8 + WORDS
 
