@@ -107,7 +107,7 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
             message=f"batch {later} of {held.name} holds the tensors of batch {earlier} again: the loader is read "
             "once, and its batches are kept and repeated",
             evidence={
-                "fix here": "iterate the loader anew when it ends: while True: yield from loader",
+                "fix here": "iterate the loader again when it ends: while True: yield from loader",
                 "batches of the loader": facts.batches,
             },
             at=Location(*held.at) if held.at else facts.made_at,
