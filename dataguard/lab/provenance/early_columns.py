@@ -105,7 +105,8 @@ class _Leaf:
     @property
     def first(self) -> int | None:
         """The first sample in which the first row changes, if this is not in most of them."""
-        rows = self.changed.any(-1) if self.changed.ndim > 2 else self.changed.reshape(len(self.changed), -1)
+        shape = len(self.changed), -1
+        rows = np.asarray(self.changed.any(-1)) if self.changed.ndim > 2 else self.changed.reshape(shape)
         at = np.flatnonzero(rows[:, 0])
         return int(at[0]) if 0 < 2 * len(at) <= len(rows) else None
 
@@ -114,7 +115,7 @@ class _Leaf:
         if self.changed.ndim not in (2, 3) or self.changed.shape[-1] < 2:
             return None
         windows = self.changed.ndim == 3
-        columns = self.changed.any(1) if windows else self.changed
+        columns = np.asarray(self.changed.any(1)) if windows else self.changed
         starts = [int(np.flatnonzero(column)[0]) if column.any() else len(column) for column in columns.T]
         early = [number for number, start in enumerate(starts) if start < first]
         if 2 * len(early) > len(starts) or any(starts[number] <= first - REVERSED_ROWS for number in early):
