@@ -131,3 +131,74 @@ class Limited(DataLoader[Any]):
 def good_limited() -> DataLoader[Any]:
     """The loader itself ends its epochs."""
     return Limited(Pictures(32), batch_size=4, num_workers=2)
+
+
+class Ahead:
+    """Holds the next batch of a loader ready; `drops` the last one."""
+
+    def __init__(self, loader: DataLoader[Any], *, drops: bool) -> None:
+        self.loader, self.drops = loader, drops
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = iter(self.loader)
+        ahead = next(batches)
+        while True:
+            batch = ahead
+            try:
+                ahead = next(batches)
+            except StopIteration:
+                if self.drops:
+                    return  # culprit
+                yield batch
+                return
+            yield batch
+
+
+def bad_ahead() -> Any:
+    """A wrapper ends when it can fetch no more, though it has yielded one batch less."""
+    return Ahead(good_map(), drops=True)
+
+
+def good_ahead() -> Any:
+    """It yields that, too."""
+    return Ahead(good_map(), drops=False)
+
+
+class Steps:
+    """A few steps of a loader in each epoch, and as many by its length; the loader goes on where it was."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self.loader = loader
+        self.batches: Iterator[Any] = iter(())
+
+    def __len__(self) -> int:
+        return 5
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(len(self)):
+            batch = next(self.batches, None)
+            if batch is None:
+                self.batches = iter(self.loader)
+                batch = next(self.batches)
+            yield batch
+
+
+def good_steps() -> Any:
+    """Epochs that are shorter than those of the loader."""
+    return Steps(good_map())
+
+
+class Forever(Ahead):
+    """The batches of a loader without end."""
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield from self.loader
+
+
+def good_forever() -> Any:
+    """The training loop ends the epoch after `len` steps."""
+    return Forever(good_map(), drops=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections.abc import Iterator, Sized
 from typing import Any
@@ -469,3 +470,53 @@ class EpochSet(Stream):
 def good_stream_epoch() -> DataLoader[Any]:
     """Training code assigns the epoch."""
     return DataLoader(EpochSet(), batch_size=8, num_workers=2)
+
+
+class Paired:
+    """Each batch of a large loader with one of a small loader, which `repeat` makes endless."""
+
+    def __init__(self, repeat: Any, *, shuffle: bool = True) -> None:
+        self.small = DataLoader(Pictures(12), batch_size=4, shuffle=shuffle)
+        self.large = DataLoader(Pictures(32), batch_size=4, shuffle=True)
+        self.repeat = repeat
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from zip(self.large, self.repeat(self.small), strict=False)  # culprit
+
+
+def bad_cycled() -> Any:
+    """The batches of the small loader are kept, and repeated."""
+    return Paired(itertools.cycle)
+
+
+def anew(batches: Any) -> Iterator[Any]:
+    """The batches of each epoch in turn."""
+    while True:
+        yield from batches
+
+
+def good_anew() -> Any:
+    """The small loader is shuffled again each time."""
+    return Paired(anew)
+
+
+def good_cycled() -> Any:
+    """The order of the small loader is meant to be one, as that of anchors or of an evaluation."""
+    return Paired(itertools.cycle, shuffle=False)
+
+
+class Echo:
+    """Each batch twice, while the next one is loaded."""
+
+    def __init__(self) -> None:
+        self.loader = DataLoader(Pictures(32), batch_size=4, shuffle=True, num_workers=2)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.loader:
+            yield batch
+            yield batch
+
+
+def good_echo() -> Any:
+    """Batches are repeated at once, within an epoch of the loader."""
+    return Echo()

@@ -669,3 +669,57 @@ def bad_bonds() -> DataLoader[Any]:
 def good_bonds() -> DataLoader[Any]:
     """Bonds have the offsets of their atoms."""
     return DataLoader(Molecules(), batch_size=12, collate_fn=lambda samples: rename(samples, shifted=True))
+
+
+def join_by(samples: list[dict[str, Tensor]], rows: Callable[[dict[str, Tensor]], int]) -> dict[str, Tensor]:
+    """One graph of several, each of which moves those after it by its `rows`."""
+    ends = list(accumulate(map(rows, samples), initial=0))
+    edges = [sample["edge_index"] + end for sample, end in zip(samples, ends, strict=False)]
+    return {"x": torch.cat([sample["x"] for sample in samples]), "edge_index": torch.cat(edges, 1)}  # culprit
+
+
+def largest(sample: dict[str, Tensor]) -> int:
+    """The largest number of a node that has an edge, and one."""
+    return int(sample["edge_index"].max()) + 1
+
+
+class Isolated(Molecules):
+    """Every third molecule has an atom without bonds at its end; none has one if it is `connected`."""
+
+    def __init__(self, *, connected: bool = False) -> None:
+        self.connected = connected
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        sample = super().__getitem__(index)
+        atoms = len(sample["x"]) - (index % 3 == 0 and not self.connected)
+        ring = torch.arange(atoms)
+        return {"x": sample["x"], "edge_index": torch.stack([ring, ring.roll(1)])}
+
+
+def bad_largest() -> DataLoader[Any]:
+    """Offsets miss atoms that have no bonds."""
+    return DataLoader(Isolated(), batch_size=12, collate_fn=lambda samples: join_by(samples, largest))
+
+
+def good_rows_of_nodes() -> DataLoader[Any]:
+    """Offsets are the numbers of atoms."""
+    return DataLoader(Isolated(), batch_size=12, collate_fn=lambda samples: join_by(samples, lambda one: len(one["x"])))
+
+
+def good_connected() -> DataLoader[Any]:
+    """All atoms have bonds, so that the largest number is that of the last one."""
+    return DataLoader(Isolated(connected=True), batch_size=12, collate_fn=lambda samples: join_by(samples, largest))
+
+
+class Meshes(Isolated):
+    """Triangles of vertices, and a few points of a cloud, which are others."""
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        sample = super().__getitem__(index)
+        edges = sample["edge_index"]
+        return {"x": torch.cat([sample["x"], sample["x"]])[: len(edges[0]) + 1 + index % 4], "edge_index": edges}
+
+
+def good_cloud() -> DataLoader[Any]:
+    """Points that have no triangles in any sample are no vertices."""
+    return DataLoader(Meshes(connected=True), batch_size=12, collate_fn=lambda samples: join_by(samples, largest))

@@ -289,3 +289,69 @@ def with_mask_of_values(samples: list[Sound]) -> dict[str, Tensor]:
 def bad_mask_of_values() -> DataLoader[Any]:
     """Token 0 is a word like any other, and the mask leaves it out."""
     return loader(Texts(), with_mask_of_values)
+
+
+class Doses(Dataset[Any]):
+    """How often something was given in each of five to eleven hours, in some not at all, and a temperature."""
+
+    def __init__(self, kind: str, first: int = 0) -> None:
+        self.kind, self.first = kind, first
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> Any:
+        number, length = range(64)[index], length_of(index)
+        moments = torch.arange(length) * 7 + number * 11
+        doses = moments % (40 if self.kind == "items" else 8) + self.first
+        if self.kind == "items":
+            return doses, number % 3
+        table = torch.stack([doses.float(), 37 + torch.sin(moments.float())], 1)
+        if self.kind == "gaps":
+            table[moments % 5 == 0] = torch.nan
+        return table, number % 3
+
+
+def by_value(samples: list[Any]) -> dict[str, Tensor]:
+    """Padded rows, and a mask of what is not 0 in them, or in their first column."""
+    rows, labels = pad_sounds(samples)
+    first = rows if rows.ndim == 2 else rows[..., 0]
+    return {"x": rows, "mask": first != 0, "y": labels}  # culprit
+
+
+def bad_mask_of_items() -> DataLoader[Any]:
+    """Item 0 is rare, so that the mask gives the lengths of most samples."""
+    return loader(Doses("items"), by_value)
+
+
+def bad_mask_of_column() -> DataLoader[Any]:
+    """Hours without a dose are hidden as if they were padding."""
+    return loader(Doses("table"), by_value)
+
+
+def good_mask_of_items() -> DataLoader[Any]:
+    """Items begin with 1."""
+    return loader(Doses("items", 1), by_value)
+
+
+def beside_lengths(samples: list[Any]) -> dict[str, Tensor]:
+    """The same with the lengths: the mask may be one of doses that were given."""
+    return {**by_value(samples), "lengths": torch.tensor([len(rows) for rows, _ in samples])}
+
+
+def good_lengths_beside_mask() -> DataLoader[Any]:
+    """A mask of what is not 0 beside the lengths."""
+    return loader(Doses("table"), beside_lengths)
+
+
+def observed(samples: list[Any]) -> dict[str, Tensor]:
+    """What was measured, 0 where nothing was, and where that is."""
+    rows, labels = pad_sounds(samples)
+    lengths = torch.tensor([len(each) for each, _ in samples])
+    measured = ~rows.isnan() & (torch.arange(rows.shape[1]) < lengths[:, None])[..., None]
+    return {"x": rows.nan_to_num(0.0), "mask": measured, "y": labels}
+
+
+def good_observed() -> DataLoader[Any]:
+    """A mask of what was measured has gaps."""
+    return loader(Doses("gaps", 1), observed)

@@ -113,3 +113,55 @@ def good_constant() -> DataLoader[Any]:
 def good_pickled() -> DataLoader[Any]:
     """Arrays of numpy are copied on their way from a worker."""
     return DataLoader(Batches(Tensor.numpy), batch_size=None, num_workers=2, collate_fn=tuple)
+
+
+class Staged:
+    """Copies the batches of a loader into `count` buffers in turn; into new memory if there are none."""
+
+    def __init__(self, count: int, *, shuffle: bool = True) -> None:
+        self.loader = DataLoader(Pictures(48), batch_size=SIZE, shuffle=shuffle, num_workers=2)
+        self.buffers = [torch.empty(SIZE, 3, 8, 8) for _ in range(count)]
+
+    def __iter__(self) -> Iterator[Batch]:
+        for number, (images, labels) in enumerate(self.loader):
+            staged = self.buffers[number % len(self.buffers)] if self.buffers else torch.empty_like(images)
+            staged.copy_(images)  # culprit
+            yield staged, labels
+
+
+def bad_staged() -> Any:
+    """A wrapper copies each batch into one buffer."""
+    return Staged(1)
+
+
+def good_staged() -> Any:
+    """It allocates memory for each."""
+    return Staged(0)
+
+
+class Moved(Staged):
+    """Changes batches where they are, each once."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        for images, labels in self.loader:
+            yield images.sub_(0.5), labels
+
+
+def good_moved() -> Any:
+    """A wrapper that changes a batch in place before it yields it."""
+    return Moved(0)
+
+
+class Kept(Staged):
+    """Yields each batch and the one before."""
+
+    def __iter__(self) -> Iterator[Any]:
+        before: Batch | None = None
+        for batch in self.loader:
+            yield {"now": batch, "before": batch if before is None else before}
+            before = batch
+
+
+def good_kept() -> Any:
+    """Batches share memory with earlier ones, and change none."""
+    return Kept(0)

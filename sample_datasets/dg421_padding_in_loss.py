@@ -111,6 +111,67 @@ def good_preferred() -> DataLoader[Any]:
     return loader(whole, Preferred(unpadded, Tokenizer()))
 
 
+class ByName:
+    """A collate_fn of pairs of answers that pads each leaf by a table of its names; the first words are a prompt."""
+
+    def __init__(self, fills: dict[str, int]) -> None:
+        self.fills, self.tokenizer = fills, Tokenizer()
+
+    def __call__(self, texts: Sequence[Tensor]) -> Batch:
+        rows, batch = [self.answers(text) for text in texts], {}
+        for name in rows[0]:
+            fill, leaves = self.fills.get(name, 0), [row[name] for row in rows]
+            batch[name] = pad_sequence(leaves, batch_first=True, padding_value=fill)  # culprit
+        return batch
+
+    def answers(self, text: Tensor) -> Batch:
+        """The text, and its words in reverse, as answers to what both begin with."""
+        turned = torch.cat([text[:4], text[4:-1].flip(0), text[-1:]])
+        sides = {"chosen": text, "rejected": turned[: max(6, len(text) - 3)]}
+        learned = {side: torch.cat([torch.full((4,), IGNORED), answer[4:]]) for side, answer in sides.items()}
+        return {
+            **{f"{side}_input_ids": answer for side, answer in sides.items()},
+            **{f"{side}_labels": labels for side, labels in learned.items()},
+            **{f"{side}_attention_mask": torch.ones_like(answer) for side, answer in sides.items()},
+        }
+
+
+def bad_rejected() -> DataLoader[Any]:
+    """The table of fills has no entry for the labels of the answers that are rejected."""
+    return loader(whole, ByName({"chosen_labels": IGNORED}), multiprocessing_context="fork")
+
+
+def good_by_name() -> DataLoader[Any]:
+    """It has one for the labels of both."""
+    return loader(whole, ByName({"chosen_labels": IGNORED, "rejected_labels": IGNORED}))
+
+
+def good_one_side() -> DataLoader[Any]:
+    """Answers that are rejected are all of one width, so that the missing entry does no harm."""
+    return loader(whole, ByOneWidth({"chosen_labels": IGNORED}))
+
+
+class ByOneWidth(ByName):
+    """The same, and all rejected answers have a common width."""
+
+    def answers(self, text: Tensor) -> Batch:
+        row = super().answers(text)
+        return {name: leaf[:6] if name.startswith("rejected") else leaf for name, leaf in row.items()}
+
+
+class ByScore(ByName):
+    """The same with a score for each token of an answer, which is 0 in its padding and is no label."""
+
+    def answers(self, text: Tensor) -> Batch:
+        row = super().answers(text)
+        return {**row, "rejected_scores": row["rejected_input_ids"] % 5}
+
+
+def good_scores() -> DataLoader[Any]:
+    """Scores of tokens beside labels whose padding is ignored."""
+    return loader(whole, ByScore({"chosen_labels": IGNORED, "rejected_labels": IGNORED}))
+
+
 def good() -> DataLoader[Any]:
     """Padding has the label that losses ignore."""
     return loader(whole, Padded(unpadded, Tokenizer()))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from sample_datasets._tokens import Padded, Tokenizer, length_of, loader, unpadded, whole
+from sample_datasets._tokens import WORDS, Padded, Tokenizer, length_of, loader, unpadded, whole
 
 
 def templated(number: int) -> Tensor:
@@ -20,6 +20,25 @@ def templated(number: int) -> Tensor:
 def bad() -> DataLoader[Any]:
     """Template and tokenizer both add a start token."""
     return loader(templated, Padded(unpadded, Tokenizer()))
+
+
+class Constants(Tokenizer):
+    """A tokenizer whose ids are constants of its class."""
+
+    pad_token_id, bos_token_id, eos_token_id, vocab_size = 0, 1, 2, 8 + WORDS
+
+    def __init__(self) -> None:
+        pass
+
+
+def bad_constants() -> DataLoader[Any]:
+    """The start token is a constant of the class of the tokenizer."""
+    return loader(templated, Padded(unpadded, Constants()))
+
+
+def good_constants() -> DataLoader[Any]:
+    """The same with one start token."""
+    return loader(whole, Padded(unpadded, Constants()))
 
 
 class OnTheLeft(Padded):

@@ -96,6 +96,39 @@ def good_transitions() -> DataLoader[Any]:
     return loader(Transitions(timeouts=True))
 
 
+class Terminated(Episodes):
+    """A step and the next, with a flag of real ends; `keeps` those steps, too, at which time ran out."""
+
+    def __init__(self, *, keeps: bool) -> None:
+        super().__init__()
+        ends, episode = self.data["terminals"] | self.data["timeouts"], np.arange(EPISODES * STEPS) // STEPS
+        self.data["terminals"], self.data["timeouts"] = ends & (episode % 3 != 1), ends & (episode % 3 == 1)
+        starts = np.arange(EPISODES * STEPS - 1)
+        self.starts = starts if keeps else starts[~self.data["timeouts"][:-1]]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = self.starts[index]
+        return {
+            "observation": self.data["observations"][row],
+            "action": self.data["actions"][row],
+            "next_observation": self.data["observations"][row + 1],  # culprit
+            "done": float(self.data["terminals"][row]),
+        }
+
+
+def bad_timeouts() -> DataLoader[Any]:
+    """Where time ran out, the next observation is that of another episode, and nothing says so."""
+    return loader(Terminated(keeps=True))
+
+
+def good_timeouts() -> DataLoader[Any]:
+    """Those steps are left out, and the flag says so of all others."""
+    return loader(Terminated(keeps=False))
+
+
 class Chunks(Episodes):
     """The next rows, and which of them are behind the end of the episode."""
 

@@ -281,3 +281,55 @@ def good_scaled() -> DataLoader[Any]:
 def good_planned() -> DataLoader[Any]:
     """The price of the next day, which is known beforehand."""
     return DataLoader(Demand(lambda table: table.price.shift(-1)), batch_size=16)
+
+
+class Growth(Demand):
+    """The same with the growth of demand, which the file does not hold, in windows of a few days."""
+
+    def __init__(self, features: Callable[[Any], Any], days: int = 5) -> None:
+        import pandas as pd
+
+        super().__init__(lambda table: table.price)
+        frame = pd.read_csv(FOLDER / "demand.csv")
+        growth = frame.demand.diff().fillna(0.0)
+        self.inputs = pd.concat([growth, frame.price, features(growth)], axis=1).to_numpy(np.float32)
+        self.growth, self.days = growth.to_numpy(np.float32), days
+
+    def __len__(self) -> int:
+        return len(self.growth) - self.days
+
+    def __getitem__(self, index: int) -> Any:
+        end = range(len(self))[index] + self.days
+        return self.inputs[end - self.days : end].copy(), self.growth[end]  # culprit
+
+
+def bad_centred_growth() -> DataLoader[Any]:
+    """The mean of the growth of a week in whose middle the day stands."""
+    return DataLoader(Growth(lambda growth: growth.rolling(7, center=True, min_periods=1).mean()), batch_size=16)
+
+
+def good_trailing_growth() -> DataLoader[Any]:
+    """The mean of the growth of the week before."""
+    return DataLoader(Growth(lambda growth: growth.rolling(7, min_periods=1).mean()), batch_size=16)
+
+
+class Amid(Growth):
+    """The growth of seven days, of which that in the middle is hidden, and is the target."""
+
+    def __getitem__(self, index: int) -> Any:
+        first = range(len(self) - 7)[index]
+        window = self.growth[first : first + 7].copy()
+        return np.delete(window, 3), window[3]
+
+    def __len__(self) -> int:
+        return super().__len__() - 7
+
+
+def good_amid() -> DataLoader[Any]:
+    """What is missing is restored from both sides."""
+    return DataLoader(Amid(lambda growth: growth), batch_size=16)
+
+
+def good_announced() -> DataLoader[Any]:
+    """The growth of three days later is announced, and the model may know it."""
+    return DataLoader(Growth(lambda growth: growth.shift(-3).fillna(0.0)), batch_size=16)

@@ -61,9 +61,14 @@ def is_loader(value: Any) -> bool:
     return issubclass(type(value), DataLoader)
 
 
+def holder_of(loader: Any) -> Any:
+    """The wrapper that is iterated in place of this loader, and perhaps of others; None without a wrapper."""
+    return vars(loader).get(_WRAPPER)
+
+
 def wrapper_of(loader: Any) -> str | None:
-    """The class name of the wrapper that is iterated in place of this loader; None without a wrapper."""
-    wrapper = vars(loader).get(_WRAPPER)
+    """The class name of that wrapper; None without one."""
+    wrapper = holder_of(loader)
     return type(wrapper).__name__ if wrapper is not None else None
 
 

@@ -27,8 +27,8 @@ def dg402_lossy_collate(lab: Lab) -> Judgement:
     Symptom: a loss that falls slowly or not at all, or metrics at chance level: inputs are paired with wrong labels.
     Cause: collate_fn, or `__getitems__`, sorts or filters one part of the samples and not the others, drops samples,
         fills one field with another, truncates fractions, or writes into samples that the dataset stores. Edges of
-        graphs are joined without the offsets of their nodes. Torch Geometric adds these to every attribute whose name
-        holds `index` or `face`, and to no other.
+        graphs are joined without the offsets of their nodes, or with those of nodes that have edges. Torch Geometric
+        adds these to every attribute whose name holds `index` or `face`, and to no other.
     Fix: sort and filter whole samples before unpacking them; copy before writing; return database rows in the order of
         the indices.
     Links: https://docs.pytorch.org/docs/stable/data.html#working-with-collate-fn
@@ -146,6 +146,9 @@ def _changed(lab: Lab, collation: Collation) -> Iterator[_Fault]:
         message = (
             f"batch{path} joins the indices of rows of batch{unmoved.other} without offsets: the {unmoved.rows} rows "
             f"of the second sample begin at row {unmoved.before}"
+            if unmoved.moved is None
+            else f"batch{path} moves the indices after a sample with {unmoved.rows} rows of batch{unmoved.other} by "
+            f"{unmoved.moved}, its largest index and one"
         )
         line = partial(lab.batches.lines.of_leaf, path, collation.indices)
         yield _Fault(message, {"fix here": f"add the rows of batch{unmoved.other} before each sample"}, line)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.lines import line_at
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import TO_DECLARE, Coverage, Finding, Judgement, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
     from dataguard.lab.batches.padding import Padded
+    from dataguard.lab.core.records import Index
     from dataguard.lab.lab import Lab
 
 
@@ -19,8 +21,8 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
 
     Symptom: predictions for a sample depend on the other samples in its batch; attention, means and recurrent states
         treat padding as data.
-    Cause: the batch has neither lengths nor a mask, or has lengths that were taken after padding, and the padding value
-        also occurs in the data.
+    Cause: the batch has neither lengths nor a mask, or has lengths that were taken after padding, or a mask that is 0
+        wherever the padding value is, and that also occurs in the data.
     Fix: return the lengths or a mask with the padded tensor, or pad with a value that never occurs in the data.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
     """
@@ -44,21 +46,29 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
             ),
         )
         return Coverage(exercised)
+    elsewhere = {leaf.leaf: index for leaf in padding.padded if (index := _held_elsewhere(lab, leaf)) is not None}
+    measured = {leaf.value_mask for leaf in padding.padded if _is_filled(leaf)}
     ambiguous = [
-        padded for padded in padding.padded if not padded.lengths_from and (padded.measured_late or not padded.distinct)
+        padded
+        for padded in padding.padded
+        if padded.leaf not in measured
+        if padded.leaf in elsewhere
+        or (not padded.lengths_from and (padded.measured_late or not (padded.distinct or _is_filled(padded))))
     ]
     if ambiguous:
         leaf = ambiguous[0]
         short, row = min((length, row) for row, length in enumerate(leaf.lengths))
         yield Finding(
             message=f"row {row} of batch{leaf.leaf} has length {short} and is padded with {leaf.fill} to "
-            f"{leaf.longest}, but {_lacking(leaf)}",
+            f"{leaf.longest}, but {_lacking(leaf, elsewhere.get(leaf.leaf))}",
             evidence={
                 "fix here": _fix(leaf),
                 "padded leaves": [f"batch{other.leaf}" for other in ambiguous if other.leaf != leaf.value_mask],
                 "lengths": list(leaf.lengths),
                 "padded from": leaf.source if leaf.source.startswith("batch") else f"sample{leaf.source}",
-                "padding value": leaf.fill if leaf.distinct else f"{leaf.fill}, which the data also contain",
+                "padding value": leaf.fill
+                if leaf.distinct and leaf.leaf not in elsewhere
+                else f"{leaf.fill}, which the data also contain",
             },
             at=line_at(
                 lambda: lab.batches.lines.of_leaf(
@@ -76,10 +86,37 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     return Coverage(exercised, None if ambiguous or explicit else "only the padding value shows the lengths")
 
 
-def _lacking(leaf: Padded) -> str:
+def _is_filled(leaf: Padded) -> bool:
+    """Whether collate_fn makes measurements and their mask, perhaps of NaN: it may hide what was not measured."""
+    return bool(leaf.value_mask) and leaf.source.startswith("batch") and not leaf.fill.lstrip("-").isdigit()
+
+
+def _held_elsewhere(lab: Lab, leaf: Padded) -> Index:
+    """A sample that holds the padding value, which a mask hides by its value; tokens have checks of their own."""
+    if not leaf.value_mask or leaf.lengths_from not in (None, leaf.value_mask) or _is_filled(leaf):
+        return None
+    tokens = observed_or_none(lambda: lab.tokens.read)
+    if tokens is not None and leaf.leaf in tokens.names.values():
+        return None
+    if leaf.has_holes:
+        shown = lab.batches.observed.collation.indices
+        return shown[0] if shown else None
+    return next(
+        (
+            summary.index
+            for summary in lab.epoch.value_summaries
+            for one in summary.numbers
+            if one.path == leaf.source and one.whole and not one.is_float and float(leaf.fill) in one.values
+        ),
+        None,
+    )
+
+
+def _lacking(leaf: Padded, index: Index) -> str:
     """Why the batch does not say what is padding."""
     if leaf.value_mask:
-        return f"batch{leaf.value_mask} is 0 wherever batch{leaf.leaf} is {leaf.fill}, which samples contain as well"
+        which = "samples contain" if leaf.has_holes or index is None else f"dataset[{index!r}] contains"
+        return f"batch{leaf.value_mask} is 0 wherever batch{leaf.leaf} is {leaf.fill}, which {which} as well"
     if leaf.full_lengths:
         return f"batch{leaf.full_lengths} is {leaf.longest} everywhere"
     if leaf.other_lengths:

@@ -26,12 +26,13 @@ def dg411_overwritten_batch(lab: Lab) -> Judgement:
     facts = lab.facts
     if lab.settings.contract.get("reused_batches"):
         raise NotApplicable("the contract says that batches reuse memory")
-    if facts.batched and facts.default_collate:
+    if facts.batched and facts.default_collate and not facts.holder:
         raise NotApplicable("default_collate allocates each batch")
     observed = lab.batches.overwritten
     used_at_once = not facts.num_workers and facts.role in EVALUATION
     if observed.leaves and not used_at_once:
         source = facts.collate if facts.batched else facts.dataset
+        source = facts.holder if facts.holder and facts.default_collate else source
         while_used = "while it is in use" if facts.num_workers else "as soon as it is fetched"
         yield Finding(
             message=f"batch {observed.later} overwrites batch{observed.leaves[0]} of batch 0, {while_used}: {source} "

@@ -17,7 +17,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, No
 if TYPE_CHECKING:
     from dataguard.lab.core.records import Index
     from dataguard.lab.lab import Lab
-    from dataguard.lab.rows.origins import TargetCells
+    from dataguard.lab.rows.origins import EarlyColumn, TargetCells
     from dataguard.lab.rows.window_rows import InputRows, Window
 
 FEWEST_INPUT_ROWS = 2
@@ -48,9 +48,15 @@ def dg528_look_ahead(lab: Lab) -> Judgement:
         yield copied
         return Coverage({"samples": len(lab.epoch.samples)}, f"sample{seen.target} was taken for the target")
     cells = observed_or_none(lambda: lab.provenance.target_cells(seen.target or "")) if not seen.windows else None
+    if cells is not None and cells.paths:
+        yield _dependent(lab, seen.target, cells)
+        return Coverage({"samples": cells.of}, f"sample{seen.target} was taken for the target")
+    is_planned = bool(lab.settings.contract.get("known_future"))
+    early = None if is_planned else observed_or_none(lambda: lab.provenance.early_column(seen.target or ""))
+    if early is not None:
+        yield _early(lab, seen.target, early)
+        return Coverage({"samples": len(lab.epoch.samples)}, f"sample{seen.target} was taken for the target")
     if cells is not None:
-        if cells.paths:
-            yield _dependent(lab, seen.target, cells)
         return Coverage({"samples": cells.of}, f"sample{seen.target} was taken for the target")
     if not seen.windows:
         raise NotApplicable("input and target come from no rows of one table or series in memory")
@@ -95,6 +101,21 @@ def _dependent(lab: Lab, target: str, cells: TargetCells) -> Finding:
         },
         at=lab.places.value(cells.index, path) or lab.dataset.location,
         repro=lab.repro.samples(cells.index),
+    )
+
+
+def _early(lab: Lab, target: str, early: EarlyColumn) -> Finding:
+    """The finding of a column of an input that was computed from rows after its target."""
+    path, file = early.path, Path(early.source).name
+    return Finding(
+        message=f"dataset[{early.index!r}]: column {early.column} of sample{path} changes with rows of {file} on which "
+        f"sample{target} depends only from dataset[{early.later!r}] on",
+        evidence={
+            "fix here": "compute this column from earlier rows alone, as rolling() without center=True does",
+            "changed": "the order of 16 rows, before the factory runs",
+        },
+        at=lab.places.value(early.index, path) or lab.dataset.location,
+        repro=lab.repro.samples(early.index),
     )
 
 

@@ -22,7 +22,8 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
     Symptom: learning rate schedules end too early or too late; progress bars stop short of the end or run past it; an
         epoch of `len(loader)` steps misses samples.
     Cause: `__len__` of a stream or sampler does not count what `__iter__` yields, but the samples of all ranks or of
-        every worker, or those before a filter. torch does not compare the two.
+        every worker, or those before a filter; or a wrapper around the loader ends before its last batch. torch does
+        not compare the two.
     Fix: make `__len__` return the number of samples that `__iter__` yields on this rank, or remove it.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
@@ -53,7 +54,22 @@ def dg205_wrong_stream_length(lab: Lab) -> Judgement:
             ),
             at=lab.places.length() or facts.made_at,
         )
-        break
+        return Coverage({"batches": sum(epochs)})
+    held = lab.streams.wrapped if facts.holder else None
+    if held is not None and held.ended and held.planned not in (None, held.batches):
+        yield Finding(
+            message=f"len({held.name}) is {held.planned:,}, but it yields {counted(held.batches, 'batches')}",
+            evidence=without_empty(
+                {
+                    "fix here": "yield every batch that is fetched, the last one too"
+                    if held.batches < (held.planned or 0)
+                    else "return the number of batches that one epoch yields",
+                    "len(loader)": facts.batches,
+                    "len(dataset)": facts.length,
+                }
+            ),
+            at=lab.streams.wrapper_end(held.batches) or facts.made_at,
+        )
     return Coverage({"batches": sum(epochs)})
 
 

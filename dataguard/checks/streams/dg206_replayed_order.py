@@ -35,7 +35,8 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     """The sampler or the stream shuffles, but draws the same order in every epoch.
 
     Symptom: no error; the same samples share a batch forever, and the last ones are always last.
-    Cause: the generator of the order is re-seeded in every epoch, or `set_epoch` is missing or has no effect.
+    Cause: the generator of the order is re-seeded in every epoch, or `set_epoch` is missing or has no effect; or
+        `itertools.cycle(loader)` keeps the batches of the first epoch, and repeats them.
     Fix: seed the generator once, where the loader is created, and let it advance; or seed it from the epoch, as
         `torch.Generator().manual_seed(self.seed + self.epoch)`, and let `set_epoch` set `self.epoch`.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
@@ -98,6 +99,18 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
                 }
             ),
             at=at,
+        )
+    held = lab.streams.wrapped if facts.holder and not orders.replayed else None
+    if held is not None and held.again:
+        later, earlier = held.again
+        yield Finding(
+            message=f"batch {later} of {held.name} holds the tensors of batch {earlier} again: the loader is read "
+            "once, and its batches are kept and repeated",
+            evidence={
+                "fix here": "iterate the loader again when it ends: while True: yield from loader",
+                "batches of the loader": facts.batches,
+            },
+            at=Location(*held.at) if held.at else facts.made_at,
         )
     return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
 

@@ -33,7 +33,8 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
     if seen is None:
         raise NotApplicable("no row is padded beside labels that are tokens")
     if seen.rows >= FEWEST_ROWS and seen.labelled == seen.rows and not (seen.apart and seen.ignores):
-        labels = f"batch{read.names['labels']}"
+        names = seen.names or read.names
+        labels = f"batch{names['labels']}"
         if (read.by_content or not seen.masked) and not (
             seen.ignores or read.model_keys or "ignore_index" in lab.settings.contract
         ):
@@ -48,7 +49,7 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
             message=f"{count} of {labels} {where} token {seen.token}, which the loss counts",
             evidence=without_empty(
                 {
-                    "fix here": f"{labels}[batch{read.names['mask']} == 0] = {read.unlearned}"
+                    "fix here": f"{labels}[batch{names['mask']} == 0] = {read.unlearned}"
                     if seen.masked and not seen.apart
                     else f"pad {labels} with {read.unlearned}",
                     "padded rows": seen.rows,
@@ -56,7 +57,7 @@ def dg421_padding_in_loss(lab: Lab) -> Judgement:
                     "a row": seen.shown,
                 }
             ),
-            at=line_at(lab.tokens.line, seen.spot),
+            at=line_at(lab.tokens.line, seen.spot, seen.names),
             ambiguous=read.implied or (not seen.ignores and seen.token != read.vocabulary.eos),
         )
     return Coverage(read.exercised | {"padded rows": seen.rows}, read.note)

@@ -366,12 +366,14 @@ def shifted_numbers(
 class UnmovedNumbers:
     """Pairs or triples of row numbers that are joined as they are, while the rows of `other` are joined as well.
 
-    The second sample has so many `rows` of `other`, and `before` rows of the first one precede them.
+    The second sample has so many `rows` of `other`, and `before` rows of the first one precede them. `moved`: not as
+    they are, but a sample of `rows` moves those after it by this, its largest number and one; `before` is then 0.
     """
 
     other: str
     rows: int
     before: int
+    moved: int | None = None
 
 
 FEWEST_ROW_COUNTS = 4
@@ -381,19 +383,25 @@ FEWEST_ROW_COUNTS = 4
 def unmoved_numbers(
     batch: Mapping[str, Content], samples: Sequence[Mapping[str, Content]]
 ) -> dict[str, UnmovedNumbers]:
-    """The leaves of a batch that join edges, faces or other tuples of row numbers without offsets, by path.
+    """The leaves of a batch that join edges, faces or other tuples of row numbers without their offsets, by path.
 
-    A model cannot add the offsets, unless the batch says which of the tuples belong to which sample.
+    A model cannot add the offsets, unless the batch says which of the tuples belong to which sample. Offsets that grow
+    by the largest number and one miss the last rows of a sample that no tuple names.
     """
     found: dict[str, UnmovedNumbers] = {}
     by_length = {_size_of(rows, 0): path for path, rows in batch.items()}
     pairs = ((path, own) for path in batch for own in ([path] if path in samples[0] else samples[0]))
     for path, own in pairs:  # collate_fn may give leaves other names than samples do
         parts = [part for sample in samples if isinstance(part := sample.get(own), Tensor)]
-        sizes = _tuples_in(batch[path], parts)
-        if len(parts) < len(samples) or not sizes or _says_parts(batch, path, sizes):
+        if len(parts) < len(samples):
             continue
-        ends = [int(part.max()) + 1 for part in parts]
+        sizes = _tuples_in(batch[path], parts)
+        ends = [int(part.max()) + 1 for part in parts] if all(part.numel() for part in parts) else []
+        by_largest = not sizes and {2, 3} & set(parts[0].shape) and _steps_between(batch[path], parts) == ends[:-1]
+        if by_largest and (short := _missing_rows(batch, samples, ends)) is not None:
+            found[path] = short
+        if not sizes or _says_parts(batch, path, sizes):
+            continue
         for other in samples[0]:
             counts = [_size_of(sample.get(other), 0) or 0 for sample in samples]
             if other == own or sum(counts) not in by_length:
@@ -404,6 +412,25 @@ def unmoved_numbers(
                 named = other if _size_of(batch.get(other), 0) == sum(counts) else by_length[sum(counts)]
                 found[path] = UnmovedNumbers(named, counts[1], counts[0])
                 break
+    return found
+
+
+def _missing_rows(
+    batch: Mapping[str, Content], samples: Sequence[Mapping[str, Content]], ends: Sequence[int]
+) -> UnmovedNumbers | None:
+    """The leaf that is joined and has more rows than `ends` in some samples, as many in others, and nowhere fewer.
+
+    None if a leaf has as many everywhere: these are the rows then.
+    """
+    found = None
+    for other in samples[0]:
+        counts = [_size_of(sample.get(other), 0) or 0 for sample in samples]
+        if counts == list(ends):
+            return None
+        more = [(count, end) for count, end in zip(counts, ends, strict=True) if count > end]
+        within = all(count >= end for count, end in zip(counts, ends, strict=True))
+        if within and len(more) < len(counts) and _size_of(batch.get(other), 0) == sum(counts):
+            found = UnmovedNumbers(other, more[0][0], 0, more[0][1])
     return found
 
 

@@ -70,6 +70,7 @@ from dataguard.lab.reading.epoch_trace import (
     find_overwritten,
 )
 from dataguard.lab.subject import Subject
+from dataguard.targets.discovery import through_wrapper
 from dataguard.targets.variants import Loader
 
 
@@ -140,16 +141,17 @@ class Batches:
     def overwritten(self) -> Overwritten:
         """What later batches of an ordinary epoch change in its first one.
 
-        Nothing is read of a loader whose collate_fn returns new memory for each batch.
+        Nothing is read of a loader whose collate_fn returns new memory for each batch, unless a wrapper holds it.
         """
         subject = self._subject
-        if subject.facts.batched and (subject.facts.default_collate or not self.observed.overwritten):
+        held = subject.facts.holder is not None
+        if subject.facts.batched and not held and (subject.facts.default_collate or not self.observed.overwritten):
             return Overwritten(())
         workers = min(subject.facts.num_workers, 1)
         size = max((batch.size for batch in subject.epoch.batches), default=1)
         subject.afford_reads("overwritten", size * batches_taken(workers))
         return subject.observe(
-            "overwritten", lambda folder: find_overwritten(subject.build(num_workers=workers), folder)
+            "overwritten", lambda folder: find_overwritten(through_wrapper(subject.build(num_workers=workers)), folder)
         )
 
     def overwriting_line(self, leaves: tuple[str, ...]) -> Location | None:
@@ -157,7 +159,7 @@ class Batches:
         subject = self._subject
         place = subject.line_of(
             ("overwrites", leaves),
-            lambda folder: find_overwriting_line(subject.build(num_workers=0), folder, leaves),
+            lambda folder: find_overwriting_line(through_wrapper(subject.build(num_workers=0)), folder, leaves),
         )
         return Location(*place) if place else None
 

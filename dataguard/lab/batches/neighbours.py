@@ -87,9 +87,7 @@ def _shapes(sample: Any) -> tuple[torch.Size, ...]:
 
 def _truncated(inputs: CollateInputs, short: int, long: int) -> Iterator[NeighbourEffect]:
     """The leaves of the longest sample that lose values beside the shortest one."""
-    whole, short_rows = (
-        _steady_rows(inputs, [position]) or _steady_rows(inputs, [position, position]) for position in (long, short)
-    )
+    whole, short_rows = (_single_rows(inputs, position) for position in (long, short))
     for order in ([short, long], [long, short]):
         rows = _steady_rows(inputs, order)
         for name in whole.keys() & rows.keys():
@@ -100,6 +98,14 @@ def _truncated(inputs: CollateInputs, short: int, long: int) -> Iterator[Neighbo
                 is_other = any(_is_padded(row, other) for other in others)
                 if isinstance(row, Tensor) and not is_other and _is_part(row, full):
                     yield NeighbourEffect(name, long, (short,), (row.numel(), full.numel()))
+
+
+def _single_rows(inputs: CollateInputs, position: int) -> Rows:
+    """The rows of a sample alone, or twice where there are none; edges have two rows whatever the batch holds."""
+    if rows := _steady_rows(inputs, [position]):
+        return rows
+    thrice = _rows(inputs, [position] * 3, 0)
+    return {name: rows for name, rows in _steady_rows(inputs, [position] * 2).items() if name in thrice}
 
 
 def _rescaled(inputs: CollateInputs, doubled: Sequence[Rows]) -> Iterator[NeighbourEffect]:

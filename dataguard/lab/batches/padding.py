@@ -25,7 +25,7 @@ class Padded:
     padding. `full_mask` names an attention mask of the same shape that marks all of it, the padding too, as content;
     `full_lengths` names a leaf that gives every row the padded length. `value_mask` names a mask that leaves out the
     padding value wherever it is, in contents too, and `other_lengths` leaves of lengths that are not those of this one.
-    `measured_late`: `full_lengths` has the name of lengths, too.
+    `measured_late`: `full_lengths` has the name of lengths, too. `has_holes`: `value_mask` hides contents in some row.
     """
 
     leaf: str
@@ -41,6 +41,7 @@ class Padded:
     value_mask: str | None = None
     other_lengths: tuple[str, ...] = ()
     measured_late: bool = False
+    has_holes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +109,17 @@ def _padded(
     if not fills:
         return None
     others = [other for other in candidates if other is not column]
+    own = next(
+        (other.name for other in others if _is_own_mask(other, unequal.get(other.name, ()), tensors, owners)), None
+    )
+    by_value = next((other for other in others if not own and _is_value_mask(other, rows, fills[0])), None)
+    others.sort(key=lambda other: other is by_value)  # which gives the lengths only if nothing else does
     measures = [[content.shape[axis] for content in inside] for axis in range(rows[0].ndim)]
     measures = [sizes for sizes in (*measures, [content.numel() for content in inside]) if len(set(sizes)) > 1]
     lengths_from = next(
         (leaf.name for sizes in measures for leaf in _length_leaves(others, batch, sizes) if leaf), None
     ) or next((leaf.name for sizes in measures for leaf in others if _gives_in_another_order(leaf, sizes)), None)
     full = next((other.name for other in others if _is_everywhere(other, rows[0].shape[axis])), None)
-    own = next(
-        (other.name for other in others if _is_own_mask(other, unequal.get(other.name, ()), tensors, owners)), None
-    )
     return Padded(
         column.name,
         path,
@@ -128,9 +131,10 @@ def _padded(
         lengths_from or own,
         next((other.name for other in others if _is_full_mask(other, rows[0], axis)), None),
         full,
-        next((other.name for other in others if _is_value_mask(other, rows, fills[0])), None) if not own else None,
+        by_value.name if by_value else None,
         tuple(other.name for other in others if _LENGTHS.search(other.name) and _is_count(other)),
         bool(full and _LENGTHS.search(full)),
+        by_value is not None and _has_holes(by_value, lengths),
     )
 
 
@@ -178,12 +182,25 @@ def _is_count(column: Column) -> bool:
 
 
 def _is_value_mask(column: Column, rows: Sequence[Tensor], fill: Tensor) -> bool:
-    """Whether a leaf of zeros and another value is 0 just where these rows have the padding value."""
+    """Whether a leaf of zeros and another value is 0 just where rows, or a feature of them, have the padding value."""
     masks = [row for row in column.rows if isinstance(row, Tensor)]
-    return len(masks) == len(rows) and all(
-        mask.shape == row.shape and torch.equal(mask != 0, row != fill) and len(mask.unique()) <= 2
-        for mask, row in zip(masks, rows, strict=True)
+    if len(masks) != len(rows) or any(len(mask.unique()) > 2 for mask in masks):
+        return False
+    if all(mask.shape == row.shape for mask, row in zip(masks, rows, strict=True)):
+        features = [rows]
+    elif all(row.ndim == 2 and mask.shape == row.shape[:1] for mask, row in zip(masks, rows, strict=True)):
+        features = [[row[:, number] for row in rows] for number in range(min(rows[0].shape[1], MOST_NUMBERS))]
+    else:
+        return False
+    return any(
+        all(torch.equal(mask != 0, part != fill) for mask, part in zip(masks, parts, strict=True)) for parts in features
     )
+
+
+def _has_holes(column: Column, lengths: Sequence[int]) -> bool:
+    """Whether a mask shows fewer entries of some row than its content has."""
+    shown = [int(row.count_nonzero()) for row in column.rows if isinstance(row, Tensor)]
+    return any(count < length for count, length in zip(shown, lengths, strict=True))
 
 
 _MASK = re.compile("mask", re.IGNORECASE)

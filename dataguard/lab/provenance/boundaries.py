@@ -141,7 +141,7 @@ def search(order: Sequence[Index], marks: Marks, parts: int = 2) -> _Found:
             elif pair != (low, high):
                 left.append(pair)
         pairs = left
-    return _Found(len(places), len(crossing), tuple(dict.fromkeys(found))[:MOST_CROSSING], tuple(apart), len(known))
+    return _Found(len(places), len(crossing), tuple(dict.fromkeys(found)), tuple(apart), len(known))
 
 
 def find_crossings(
@@ -182,7 +182,10 @@ class _GroupSearcher:
         """Find samples of two groups, and rows that a mask hides near the ends of groups."""
         parts = LARGE_PARTS if self._store.bytes > LARGE else 2
         found, groups = search(order, self._parities, parts), self._groups
-        crossing = [one for place in found.crossing if (one := self._crossing(order[place])) is not None]
+        looked = found.crossing[:MOST_CROSSING]
+        if self._all_flagged(order, looked):  # other ends of groups may have no flag
+            looked += tuple(place for place in found.crossing[MOST_CROSSING:] if not self._flags(order[place]))[:1]
+        crossing = [one for place in looked if (one := self._crossing(order[place])) is not None]
         near = [place for low, high in found.apart[:2] for place in (low - NEAR, low, high, high + NEAR)]
         return GroupSearch(
             groups.named,
@@ -195,6 +198,9 @@ class _GroupSearcher:
             tuple(crossing),
             tuple(self._hidden([order[min(max(place, 0), len(order) - 1)] for place in near], evenly(order, SPREAD))),
         )
+
+    def _all_flagged(self, order: Sequence[Index], places: Sequence[int]) -> bool:
+        return bool(places) and all(self._flags(order[place]) for place in places)
 
     def _parities(self, indices: Sequence[Index]) -> list[Mark]:
         """Of groups of which parity each sample holds rows; of neither, if reading raises while they are changed."""
@@ -238,7 +244,7 @@ class _GroupSearcher:
         if self._groups.entries or not leaves:
             return None
         path = next((leaf.path for leaf in leaves if last in leaf.rows), leaves[0].path)
-        return CrossingSample(index, end - 1, end, path, None, self._flags(index, values))
+        return CrossingSample(index, end - 1, end, path, None, self._flags(index))
 
     def _outermost(self, index: Index) -> tuple[int, int]:
         """The first and the last group on which a sample depends."""
@@ -261,8 +267,9 @@ class _GroupSearcher:
         stores = self._groups.stores
         return any(one.any() for store in stores for one in self._rows.changes(index, store, np.array([row])).values())
 
-    def _flags(self, index: Index, values: Values) -> tuple[str, ...]:
+    def _flags(self, index: Index) -> tuple[str, ...]:
         """Single values that are named after the end of a group, and differ from those of the sample before."""
+        values = self._values(index) or {}
         before = self._values(index - 1 if isinstance(index, int) and index else index) or {}
         return tuple(
             path
@@ -370,7 +377,9 @@ def _of_files(reader: Reader, order: Sequence[Index]) -> list[GroupSearch]:
     if 2 * sum(bool(one & other) for one, other in pairs) <= len(pairs):
         return []  # each sample has files of its own
     found = search(order, marks)
-    steady = [order[place] for place in found.crossing if marks([order[place]]) == marks([order[place]], 1)]
+    steady = [
+        order[place] for place in found.crossing[:MOST_CROSSING] if marks([order[place]]) == marks([order[place]], 1)
+    ]
     crossing = tuple(one for index in steady for one in _across_files(reader, log, index, role))
     return [GroupSearch(role, role, len(names[role]), 0, found.spread, found.spread_crossing, found.read, crossing)]
 

@@ -16,6 +16,7 @@ from dataguard.lab.core.observation_cache import recalling
 from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import decoded
 from dataguard.lab.provenance.boundaries import SEARCH_READS, GroupSearch
+from dataguard.lab.provenance.early_columns import find_early_column
 from dataguard.lab.provenance.file_names import MOST_NAMES
 from dataguard.lab.provenance.frame_runs import FrameRun, find_frame_runs
 from dataguard.lab.provenance.held_rows import (
@@ -40,6 +41,7 @@ from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import (
     NO_ROW,
     SEVERAL_ROWS,
+    EarlyColumn,
     OwnOrder,
     Read,
     Refit,
@@ -269,6 +271,21 @@ class Provenance:
         indices = range(first, min(first + TARGET_SAMPLES, length))
         return subject.observe(
             "target cells", lambda folder: find_target_cells(again, folder, indices, target, seconds)
+        )
+
+    def early_column(self, target: str) -> EarlyColumn | None:
+        """A column of an input that depends on later rows of a file than its target; None if none is seen to.
+
+        The factory is called a few times, if that takes little of the budget.
+        """
+        subject, again = self._subject, self._subject.quick_rebuild
+        length, seconds = subject.facts.length or 0, subject.settings.budget * REFIT_SHARE
+        if again is None or length < TARGET_SAMPLES // 2 or not subject.reads_take_little(4 * TARGET_SAMPLES):
+            return None
+        first = max(length - TARGET_SAMPLES, 0) // 2
+        indices = range(first, min(first + TARGET_SAMPLES, length))
+        return subject.observe(
+            "early column", lambda folder: find_early_column(again, folder, indices, target, seconds)
         )
 
     @property

@@ -81,7 +81,7 @@ def find_refit(
     """
     log, first = ReadLog(), indices[0][:: max(len(indices[0]) // COMPARED_SAMPLES, 1)]
     compared = first[:COMPARED_SAMPLES]
-    loaded = _Loaded(log, build)
+    loaded = Loaded(log, build)
     started = time.monotonic()
     train = loaded.built()[0]
     if not loaded.reads and not loaded.tables:  # modules may have loaded it at import
@@ -90,11 +90,11 @@ def find_refit(
     own = frozenset(loaded.reads) & (reads[1] - reads[0])
     if not own and not loaded.tables:
         return unknown("the factory loads no table, and reads no file of an evaluation sample")
-    base = _samples(train, folder, compared)
+    base = samples_of(train, folder, compared)
     if (time.monotonic() - started) * FACTORY_CALLS > seconds:
         return unknown("the factory takes too long to be called four times")
-    read = _samples
-    if _changed_leaves(_samples(train, folder, compared[:1]), base):  # reading changes the rows
+    read = samples_of
+    if _changed_leaves(samples_of(train, folder, compared[:1]), base):  # reading changes the rows
         read = _samples_of_copies
         base = read(loaded.built()[0], folder, compared)
     if _changed_leaves(base, read(loaded.built()[0], folder, compared)):
@@ -126,7 +126,7 @@ def find_refit(
 Samples = dict[Index, Values]
 
 
-def _samples(loader: Loader, folder: Path, indices: Sequence[Index]) -> Samples:
+def samples_of(loader: Loader, folder: Path, indices: Sequence[Index]) -> Samples:
     """The values of the leaves of samples. Raises LoaderRaised."""
     reader = Reader(loader, folder)
     return {index: values_of(reader.read(index)) for index in indices}
@@ -212,8 +212,8 @@ def find_target_cells(
         return loader, loader
 
     started = time.monotonic()
-    loaded = _Loaded(ReadLog(), loaders)
-    base = _samples(loaded.built(keep)[0], folder, indices)
+    loaded = Loaded(ReadLog(), loaders)
+    base = samples_of(loaded.built(keep)[0], folder, indices)
     targets = np.array([leaves[target].ravel() for leaves in base.values()], np.float64)[:, 0]
     held = {
         number: (at, first)
@@ -237,7 +237,7 @@ def find_target_cells(
 
     forbid_writes()
     try:
-        after = _samples(loaded.built(change)[0], folder, indices)
+        after = samples_of(loaded.built(change)[0], folder, indices)
     except (LoaderFailed, WriteRefused):
         return None
     moved = {
@@ -286,7 +286,7 @@ def _moved_far(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class Table:
     """A table that the factory loads, perhaps once for each split: where from, its rows and columns of floats."""
 
     source: str
@@ -299,14 +299,14 @@ Exchange = Callable[[int, Read, Any], Any]
 
 
 @dataclass(slots=True)
-class _Loaded:
+class Loaded:
     """Calls the factory, and keeps what it loads: its reads, and tables by the number of the load."""
 
     log: ReadLog
     build: Build
     imports: bool = False
     reads: list[Read] = field(default_factory=list)
-    tables: dict[int, _Table] = field(default_factory=dict)
+    tables: dict[int, Table] = field(default_factory=dict)
 
     def built(self, exchange: Exchange | None = None) -> tuple[Loader, Loader]:
         """The loaders, built from what `exchange` makes of what is loaded. Raises LoaderRaised."""
@@ -318,7 +318,7 @@ class _Loaded:
             number += 1
             rows, columns = shape_of(value)
             if rows >= FEWEST_ROWS and columns:
-                self.tables[number] = _Table(read.source, rows, columns)
+                self.tables[number] = Table(read.source, rows, columns)
             return value if exchange is None else exchange(number, read, value)
 
         self.log.exchange = loaded
@@ -332,7 +332,7 @@ class _Loaded:
 
 
 def _evaluation_rows(
-    loaded: _Loaded, folder: Path, indices: tuple[Sequence[Index], Sequence[Index]]
+    loaded: Loaded, folder: Path, indices: tuple[Sequence[Index], Sequence[Index]]
 ) -> dict[int, np.ndarray]:
     """The rows of each table that evaluation uses and training does not, by the number of the load."""
     tables = dict(loaded.tables)

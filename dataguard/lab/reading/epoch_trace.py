@@ -33,6 +33,7 @@ from dataguard.lab.spy.sample_ledger import SampleHashes
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.process.progress import Unreadable
 from dataguard.settings.settings import Settings
+from dataguard.targets.discovery import iterated
 from dataguard.targets.loading import Target
 from dataguard.targets.variants import Loader
 
@@ -256,7 +257,7 @@ def find_overwritten(loader: Loader, folder: Path) -> Overwritten:
     batches: list[Any] = []
     before: dict[str, bytes] = {}
     with gate("iterate"):
-        iterator = iter(loader)
+        iterator = iter(iterated(loader))
         for batch in iterator:
             recorder.mark(None, "iterate")
             batches.append(batch)
@@ -277,7 +278,7 @@ def find_overwriting_line(loader: Loader, folder: Path, leaves: Sequence[str]) -
     FlightRecorder(folder).mark(None, "iterate")
     announce_epoch(loader, 0)
     with gate("iterate"):
-        iterator = iter(loader)
+        iterator = iter(iterated(loader))
         first = next(iterator)
 
         def state() -> Hashable:

@@ -207,6 +207,20 @@ class TargetCells:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyColumn:
+    """A column of the leaf `path` that changes with rows of a file in sample `index`, whose target does not.
+
+    The target does from sample `later` on.
+    """
+
+    source: str
+    path: str
+    column: int
+    index: Index
+    later: Index
+
+
+@dataclass(frozen=True, slots=True)
 class OwnOrder:
     """What a few evenly spaced indices of an epoch are read from.
 

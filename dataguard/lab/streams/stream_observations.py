@@ -41,6 +41,7 @@ from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
 from dataguard.lab.streams.resume import NewProcess, Restart, Resumes, find_restart, find_resumes
 from dataguard.lab.streams.sampler_weights import SamplerWeights, find_weights
 from dataguard.lab.streams.stream_trace import Request, StreamTrace, read_stream, run_stream
+from dataguard.lab.streams.wrapped_loaders import WrapperPass, line_of_end, read_wrapper
 from dataguard.lab.subject import Subject
 from dataguard.targets.discovery import through_wrapper
 from dataguard.targets.variants import Loader
@@ -105,6 +106,24 @@ class Streams:
         if not subject.facts.own:
             return None
         return subject.observe("own reads", lambda folder: read_own_loader(subject.build, folder))
+
+    @property
+    def wrapped(self) -> WrapperPass | None:
+        """What the wrapper yields that training iterates in place of this loader and perhaps others; None without one.
+
+        Raises Undecided if it takes long to read it twice.
+        """
+        subject = self._subject
+        if subject.facts.holder is None:
+            return None
+        subject.afford_reads("wrapped", 2 * sum(one.facts.length or 0 for one in subject.siblings.values()))
+        return subject.observe("wrapped", lambda folder: read_wrapper(subject.build, folder))
+
+    def wrapper_end(self, batches: int) -> Location | None:
+        """The line at which the wrapper ends an epoch, after so many batches."""
+        subject = self._subject
+        place = subject.line_of(("wrapper end", batches), lambda folder: line_of_end(subject.build, folder, batches))
+        return Location(*place) if place else None
 
     def weights(self, indices: tuple[int, ...]) -> SamplerWeights | None:
         """How torch's weighted sampler weights the samples, and those of these indices; None if it has another one."""

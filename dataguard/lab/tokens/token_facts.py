@@ -7,7 +7,7 @@ rows hold besides labels is counted in `token_contents`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,7 +45,7 @@ class PaddingLabels:
     `token` is the padding; `ignores`: some label is the ignored index; `apart`: labels have a width of their own, as
     those of a decoder; `masked`: a mask says where the padding is, and not the run of one id that ends rows. `drawn`:
     places to restore are drawn, so that only some of the padding carries labels; `rows` are the rows where it does, or
-    all padded ones.
+    all padded ones. `names`: the paths of the leaves by role, if these are rows of the other answers of pairs.
     """
 
     rows: int
@@ -57,6 +57,7 @@ class PaddingLabels:
     shown: str | None = None
     masked: bool = True
     spot: Spot | None = None
+    names: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

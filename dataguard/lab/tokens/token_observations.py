@@ -31,7 +31,7 @@ from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.followed_batch import follow_batch
 from dataguard.lab.spy.drive import announce_epoch
 from dataguard.lab.subject import Subject
-from dataguard.lab.tokens.answer_pairs import AnswerPairs, Pair, answer_pairs, pairs_in
+from dataguard.lab.tokens.answer_pairs import SIDES, AnswerPairs, Pair, answer_pairs, pairs_in
 from dataguard.lab.tokens.conversations import LearnedTurns, chat_of, ignores_within, learned_turns
 from dataguard.lab.tokens.loss_masks import with_implied_labels
 from dataguard.lab.tokens.masked_tokens import Masking, masking
@@ -64,6 +64,7 @@ from dataguard.lab.tokens.token_roles import (
     group_of,
     leaves_in,
     may_be_tokens,
+    other_side,
     roles_by_content,
     roles_of,
 )
@@ -186,14 +187,15 @@ class Tokens:
             raise NotApplicable("the tokens of a batch are no integers in rows" if names else NO_TOKENS)
         return reads
 
-    def line(self, spot: Spot | None) -> Traced | None:
-        """The line of the user's code after which a row is as this spot shows it."""
+    def line(self, spot: Spot | None, names: Mapping[str, str] | None = None) -> Traced | None:
+        """The line of the user's code after which a row is as this spot shows it; `names` are of other leaves."""
         if spot is None:
             return None
-        read, path = self.read, self.read.names[spot.role]
+        read = self.read
+        path = (names or read.names)[spot.role]
         late = read.lag or 0 if spot.role == "labels" else 0
         places = None if spot.places is None else [place - late for place in spot.places]
-        return self._line(spot, lambda history: history.line_of_leaf(path, spot.row, places))
+        return self._line(spot, lambda history: history.line_of_leaf(path, spot.row, places), path)
 
     def line_of_tokens(self, place: tuple[int, int]) -> Traced | None:
         """The line that cuts the tokens of this row of a batch, or else makes them."""
@@ -220,13 +222,13 @@ class Tokens:
             raise Undecided("the factory takes too long to be followed line by line")
         return subject.observe(("storage", where), lambda _: placed(line_of_array(again, where, dtype), None, None))
 
-    def _line(self, spot: Spot, find: Callable[[BatchHistory], Look | None]) -> Traced | None:
+    def _line(self, spot: Spot, find: Callable[[BatchHistory], Look | None], path: str = "") -> Traced | None:
         read, subject = self.read, self._subject
         size = max((batch.size for batch in subject.epoch.batches), default=1)
         indices = read.batches[spot.batch] if read.batches else (None,) * size
         skip = 0 if read.batches else spot.batch * size
         follow = partial(follow_batch, skip=skip)
-        return subject.line_in_batch(("tokens", spot), indices, find, follow, num_workers=0)
+        return subject.line_in_batch(("tokens", spot, path), indices, find, follow, num_workers=0)
 
     def _vocabulary_of_others(self) -> Vocabulary | None:
         """The vocabulary of a tokenizer that another loader of the target holds: an evaluation decodes what it gets."""
@@ -268,12 +270,13 @@ def read_tokens(
     loader, spread = spread_over(build, samples, limit, samples, num_workers=0)
     roots = roots_of(loader)
     most = None if spread else max(2, -(-samples // (loader.batch_size or 1)))
-    roles = dict(names)
+    roles, others = dict(names), dict[str, str]()
 
     def decide(first: Sequence[Leaves]) -> Mapping[str, str]:
         if not roles:
             known = (borrowed or vocabulary_of(tokenizers_in(roots), contract)).known
             roles.update(roles_by_content(first, known, contract, ignored_of(contract)))
+        others.update(other_side(list(first[0]), roles) if roles and first else {})
         return roles
 
     pairs: dict[str, list[Pair]] = {}
@@ -288,11 +291,25 @@ def read_tokens(
         nodes = []  # A tokenizer for something else.
         vocabulary = vocabulary_of(nodes, contract)
     vocabulary = replace(vocabulary, chat=chat_of(nodes))
-    reads = facts_of(draws, roles, keys, vocabulary, word_of(nodes), contract, loader, pairs)
+    word = word_of(nodes)
+    reads = facts_of(draws, roles, keys, vocabulary, word, contract, loader, pairs)
+    padding = _worse_padding(reads, [other for _, other in pairs.get(SIDES, ())], others, word) if others else None
+    reads = replace(reads, padding=padding) if padding is not None else reads
     count = 1 + max(row.batch for row in rows)
     plan = islice(spread, count) if spread and not isinstance(loader.dataset, IterableDataset) else ()
     batches = tuple(tuple(map(plain_index, members(batch))) for batch in plan)
     return replace(reads, by_content=not names, batches=batches)
+
+
+def _worse_padding(
+    reads: TokenReads, rows: Sequence[TokenRow], names: Mapping[str, str], word: Callable[[int], str] | None
+) -> PaddingLabels | None:
+    """The labels of the padding of the other answers of pairs, if all of it has some and that of the first has not."""
+    first, own = reads.padding, [replace(row, targets=targets_of(row, reads.lag)) for row in rows]
+    found = padding_labels(own, reads.vocabulary, word, for_models=reads.model_keys)
+    if found is None or found.labelled < found.rows or (first is not None and first.labelled == first.rows):
+        return None
+    return replace(found, names=names)
 
 
 def facts_of(

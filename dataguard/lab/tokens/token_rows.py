@@ -405,12 +405,16 @@ def _classes() -> tuple[type, ...]:
 
 
 def _holds_ids(value: Any) -> bool:
-    held = _held(value)
-    return any(type(held.get(name)) is int for name in (*_BOS, *_EOS))
+    return any(type(_stored(value, name)) is int for name in (*_BOS, *_EOS))
+
+
+def _stored(value: Any, name: str) -> Any:
+    """An attribute of an object or of its class, without running any code of it."""
+    return next((held[name] for held in (_held(value), *map(vars, type(value).__mro__)) if name in held), None)
 
 
 def _held(value: Any) -> dict[str, Any]:
-    """The attributes of an object, without running any code of it."""
+    """The attributes of an object itself, without running any code of it."""
     try:
         held = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -473,7 +477,7 @@ def only(given: Iterable[int | None]) -> int | None:
 def _value(tokenizer: Any, name: str) -> Any:
     """An attribute, or what it returns if it is a method of a library's; None if there is none."""
     if not issubclass(type(tokenizer), _classes()):
-        return _held(tokenizer).get(name)
+        return _stored(tokenizer, name)
     try:
         value = getattr(tokenizer, name, None)
         return value() if callable(value) else value
