@@ -93,18 +93,14 @@ def separated(
             continue
         if not _are_cut(draws, held) or _are_numbered(held):
             continue
-        wrong: list[tuple[int, int, int, int]] = []
-        right = 0
-        for first, second, same in matches:
-            for one, other in same:
-                if max(one, other) >= min(len(held[first]), len(held[second])) or one == other:
-                    continue
-                if held[first][one] != held[second][other]:
-                    wrong.append((first, second, one, other))
-                else:  # the label moved with the box, unless both have that label
-                    right += held[first][one] != held[second][one]
+        wrong = [
+            (first, second, one, other)
+            for first, second, same in matches
+            for one, other in same
+            if held[first][one] != held[second][other]
+        ]
         pairs = {(first, second) for first, second, *_ in wrong}
-        if len(wrong) >= FEWEST_WRONG and len(pairs) >= FEWEST_PAIRS and not right:
+        if len(wrong) >= FEWEST_WRONG and len(pairs) >= FEWEST_PAIRS:
             first, second, one, other = wrong[0]
             fewer = min(draws[first], draws[second], key=lambda draw: draw.boxes)
             labels = str(held[first][one]), str(held[second][other])
