@@ -1505,3 +1505,80 @@ def good_enrolled() -> DataLoader[Any]:
 def good_windows() -> DataLoader[Any]:
     """Two windows of one recording, for contrastive learning."""
     return DataLoader(Recordings(each_by_itself, [(clean, clean) for _, clean in noisy_and_clean()]), batch_size=4)
+
+
+class Crowds(Boxed):
+    """Five boxes a scene, of classes in an order of its own, cropped at random."""
+
+    def __init__(self, crop: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Any]]) -> None:
+        super().__init__(lambda image, target: (image, target))
+        self.crop = crop
+
+    def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Any]]:
+        image = F.to_tensor(Image.open(scenes()[index][0]).convert("RGB"))
+        draw = np.random.default_rng(range(len(self))[index])
+        corner = draw.uniform(1, (WIDTH - 17, HEIGHT - 17), (5, 2))
+        boxes = torch.from_numpy(np.concatenate([corner, corner + draw.uniform(8, 16, (5, 2))], 1)).float()
+        labels = torch.from_numpy(draw.permutation(5))
+        left, top = (int(torch.randint(side // 3, ())) for side in (WIDTH, HEIGHT))
+        width, height = WIDTH - WIDTH // 3, HEIGHT - HEIGHT // 3
+        boxes = boxes - torch.tensor([left, top, left, top])
+        middle = (boxes[:, :2] + boxes[:, 2:]) / 2
+        inside = ((middle > 0) & (middle < torch.tensor([width, height]))).all(1)
+        boxes, beside = self.crop(boxes, labels, inside)
+        return image[:, top : top + height, left : left + width], {"boxes": boxes, "labels": beside}
+
+
+def crowds(crop: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Any]]) -> DataLoader[Any]:
+    """Lists of four images and of four targets."""
+    return DataLoader(Crowds(crop), batch_size=4, collate_fn=lambda samples: tuple(zip(*samples, strict=True)))
+
+
+def bad_cut_labels() -> DataLoader[Any]:
+    """Boxes outside of a crop are left out, and as many labels of the end of the list."""
+
+    def crop(boxes: Tensor, labels: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+        boxes = boxes[inside]
+        return boxes, labels[: len(boxes)]  # culprit
+
+    return crowds(crop)
+
+
+def bad_shuffled_boxes() -> DataLoader[Any]:
+    """Boxes are shuffled, and their labels are not."""
+
+    def crop(boxes: Tensor, labels: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        return boxes[torch.randperm(len(boxes))], labels  # culprit
+
+    return crowds(crop)
+
+
+def good_selected_labels() -> DataLoader[Any]:
+    """Labels are selected with their boxes, and both are shuffled."""
+
+    def crop(boxes: Tensor, labels: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+        order = torch.randperm(len(boxes))
+        order = order[inside[order]]
+        return boxes[order], labels[order]
+
+    return crowds(crop)
+
+
+def good_numbered_boxes() -> DataLoader[Any]:
+    """Boxes that are left are numbered anew."""
+    return crowds(lambda boxes, labels, inside: (boxes[inside], torch.arange(1, int(inside.sum()) + 1)))
+
+
+def good_ranked_boxes() -> DataLoader[Any]:
+    """Boxes that are left are ranked by their height."""
+
+    def crop(boxes: Tensor, _: Tensor, inside: Tensor) -> tuple[Tensor, Tensor]:
+        boxes = boxes[inside]
+        return boxes, (boxes[:, 3] - boxes[:, 1]).argsort().argsort()
+
+    return crowds(crop)
+
+
+def good_equal_labels() -> DataLoader[Any]:
+    """All boxes have one label, of which as many are left."""
+    return crowds(lambda boxes, labels, inside: (boxes[inside], torch.ones_like(labels)[: int(inside.sum())]))

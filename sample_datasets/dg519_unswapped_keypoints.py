@@ -352,3 +352,103 @@ def bad_unnamed_heatmaps() -> DataLoader[Any]:
 def good_sideways() -> DataLoader[Any]:
     """After a flip they face right, and the head is still the head."""
     return loader(Sideways())
+
+
+class Arrays(Poses):
+    """Keypoints without names in an array, whose sides are exchanged in place."""
+
+    pairs = ((1, 2), (3, 4), (5, 6))
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        image, points = super().flipped(image, points)
+        rows = points.numpy().copy()
+        for left, right in self.pairs:
+            self.exchange(rows, left, right)
+        return image, torch.from_numpy(rows)
+
+    @staticmethod
+    def exchange(rows: np.ndarray, left: int, right: int) -> None:
+        """Both are views: the second gets what the first has just got."""
+        rows[left], rows[right] = rows[right], rows[left]  # culprit
+
+
+class Selected(Arrays):
+    """The same in one step."""
+
+    @staticmethod
+    def exchange(rows: np.ndarray, left: int, right: int) -> None:
+        rows[[left, right]] = rows[[right, left]]
+
+
+def bad_overwritten() -> DataLoader[Any]:
+    """One keypoint of each pair overwrites the other."""
+    return loader(Arrays())
+
+
+def good_overwritten() -> DataLoader[Any]:
+    """The keypoints of each pair change places."""
+    return loader(Selected())
+
+
+class MergedLungs(Lungs):
+    """Masks whose classes are exchanged one after the other."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, mask = self.images[index] / 255, torch.zeros(HEIGHT, WIDTH, dtype=torch.int64)
+        mask[5:30, 36 + index % 6 : 60], mask[6:28, 6:26], mask[22:34, 28:40] = 1, 2, 3
+        if random.random() < 0.5:
+            image, mask = image.flip(2), mask.flip(1)
+            mask[mask == 1] = 2  # culprit
+            mask[mask == 2] = 1
+        return {"image": image, "mask": mask}
+
+
+def bad_merged_classes() -> DataLoader[Any]:
+    """After a flip, both lungs are of one class."""
+    return loader(MergedLungs((0, 1, 2, 3), LUNGS))
+
+
+class OneClass(Lungs):
+    """Masks whose two lungs are of one class in each sample."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        return {**sample, "mask": torch.where(sample["mask"] == 2, 1, sample["mask"])}
+
+
+def good_one_class() -> DataLoader[Any]:
+    """Two classes are merged, flipped or not."""
+    return loader(OneClass((0, 1, 2, 3), ["background", "upright", "bright", "heart"]))
+
+
+class Dropped(Lungs):
+    """Masks of which a class is left out now and then, whether they are flipped or not."""
+
+    def __getitem__(self, index: int) -> Any:
+        sample = super().__getitem__(index)
+        kept = sample["mask"]
+        return {**sample, "mask": torch.where(kept == 3, 0, kept) if random.random() < 0.5 else kept}
+
+
+def good_dropped_class() -> DataLoader[Any]:
+    """A class becomes background at random, as masked objects do."""
+    return loader(Dropped((0, 2, 1, 3), LUNGS))
+
+
+class Folded(Poses):
+    """Points of which two may be in one place."""
+
+    def flipped(self, image: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+        image, points = super().flipped(image, points)
+        return image, points[SWAPPED]
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, points = super().__getitem__(index)
+        if random.random() < 0.5:
+            points[2, :2] = points[1, :2]
+        return image, points
+
+
+def good_folded() -> DataLoader[Any]:
+    """One point is put on another one at random, flipped or not."""
+    return loader(Folded())

@@ -108,3 +108,38 @@ def good_classes() -> DataLoader[Any]:
 def one_hot(scores: Tensor) -> Tensor:
     """The largest of each pixel: (classes, SIDE, SIDE)."""
     return torch.from_numpy(np.eye(len(scores), dtype=np.float32)[scores.argmax(0).numpy()]).permute(2, 0, 1)
+
+
+class Cropped(Scenes):
+    """The same, of which a part is cropped at random after the flip, and vertical flips are right."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        sample = super().__getitem__(index)
+        if torch.rand(()) < 0.5:
+            sample = {name: leaf.flip(-2) for name, leaf in sample.items()}
+            sample[self.name][1] *= -1
+        top, left = torch.randint(5, (2,)).tolist()
+        return {name: leaf[:, top : top + SIDE - 4, left : left + SIDE - 4] for name, leaf in sample.items()}
+
+
+def bad_cropped() -> DataLoader[Any]:
+    """The flow is flipped as the image is, and cropped with it."""
+    return loader(Cropped(lambda number: waves(number, 2), mirrored, "flow"))
+
+
+def good_cropped() -> DataLoader[Any]:
+    """The horizontal component of the flow changes its sign."""
+    return loader(Cropped(lambda number: waves(number, 2), negated, "flow"))
+
+
+class Panned(Cropped):
+    """The flow of a camera that turns: the same everywhere."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return super().__getitem__(index) | {"speed": float(index)}
+
+
+def good_panned() -> DataLoader[Any]:
+    """A crop at random of a flow that is the same everywhere, flipped and negated."""
+    steady = torch.tensor([1.5, -0.5])[:, None, None].expand(2, SIDE, SIDE)
+    return loader(Panned(lambda number: steady + 0.25 * number, negated, "flow"))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dataguard.lab.geometry.alignment import MaskLeaf, Shift
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
     from dataguard.lab.geometry.box_aspect import BoxAspect
+    from dataguard.lab.geometry.box_labels import BoxLabels
     from dataguard.lab.geometry.drawn_targets import DrawnTarget
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
@@ -73,7 +74,10 @@ def mask_findings(lab: Lab) -> Compared:
 def box_findings(lab: Lab) -> Compared:
     """The same about boxes and points, compared with where their image comes from in each draw."""
     charts = lab.geometry.boxes
-    findings = [_not_following(lab, charts, table) for table in unfollowing_tables(lab)]
+    wrong = unfollowing_tables(lab)
+    findings = [_not_following(lab, charts, table) for table in wrong]
+    moved = {table.path for table in wrong}
+    findings += [_left_labels(lab, charts, labels) for labels in charts.labels if labels.table not in moved]
     return findings, charts.exercised, [f"{charts.root}{table.path}" for table in charts.tables]
 
 
@@ -321,6 +325,23 @@ def _not_following(lab: Lab, charts: ChartedBoxes, boxes: BoxAlignment) -> Findi
         at=observed_or_none(lambda: lab.geometry.line_of_boxes(boxes)) or lab.dataset.location,
         repro=None if charts.collated or boxes.index is None else lab.repro.samples(boxes.index),
         sample=boxes.index,
+    )
+
+
+def _left_labels(lab: Lab, charts: ChartedBoxes, labels: BoxLabels) -> Finding:
+    table, name = f"{charts.root}{labels.table}", f"{charts.root}{labels.path}"
+    one, other = labels.labels
+    return Finding(
+        message=f"{name} keeps its order, whichever rows of {table} are left: "
+        f"one box has label {one} in one draw and {other} in another",
+        evidence={
+            "fix here": "select boxes and labels with the same index",
+            "boxes with the label of another": labels.wrong,
+            "pairs of draws": labels.pairs,
+        },
+        at=observed_or_none(lambda: lab.geometry.line_of_boxes(labels)) or lab.dataset.location,
+        repro=None if charts.collated or labels.index is None else lab.repro.samples(labels.index),
+        sample=labels.index,
     )
 
 

@@ -41,8 +41,8 @@ def dg512_desynced_target(lab: Lab) -> Judgement:
         learns well without augmentation.
     Cause: image and target are flipped, cropped or rotated with separate random draws; only the image is transformed;
         boxes are not scaled with the image, are scaled by its other side, lack its padding, or are in another format
-        than the transform expects; a camera matrix keeps the principal point or focal lengths of the whole image; a
-        noisy recording and its clean one are cut at other places.
+        than the transform expects; boxes are selected, and their labels are not; a camera matrix keeps the principal
+        point or focal lengths of the whole image; a noisy recording and its clean one are cut at other places.
     Fix: draw the parameters once and apply them to both: `v2` transforms with `tv_tensors`, or albumentations with
         `mask=` and `bbox_params`, in one call; with functional transforms, call `get_params` once for both.
     Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_transforms_e2e.html

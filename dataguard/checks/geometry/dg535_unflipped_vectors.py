@@ -52,7 +52,9 @@ def dg535_unflipped_vectors(lab: Lab) -> Judgement:
                 repro=lab.repro.samples(one.index, one.index, one.index, one.index),
                 sample=one.index,
             )
-    return Coverage({"leaves": len(vectors), "flips": sum(one.kept + one.negated for one in vectors)})
+    return Coverage(
+        {"leaves": len({one.path for one in vectors}), "flips": sum(one.kept + one.negated for one in vectors)}
+    )
 
 
 def _of_cloud(lab: Lab, cloud: RotatedCloud) -> Finding:

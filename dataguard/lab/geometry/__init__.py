@@ -9,7 +9,7 @@ Where to look:
   images that serve as masks. `drawn_targets.py`: masks and heatmaps that no file holds; `target_placement.py` compares
   two draws of one, and `camera_matrices.py` those of a camera.
 - Boxes and points: `box_tables.py` recognizes them, `box_alignment.py` and `box_aspect.py` compare them with their
-  image, `box_lines.py` finds the line at fault.
-- Flips that change meaning: `keypoint_flips.py` and `symmetric_points.py` for left and right, `vector_flips.py`,
-  `rotated_clouds.py`, and `clip_flips.py` for frames.
+  image, `box_lines.py` finds the line at fault; `box_labels.py` compares labels with their boxes.
+- Flips that change meaning: `keypoint_flips.py`, `symmetric_points.py` and `merged_sides.py` for left and right,
+  `vector_flips.py`, `rotated_clouds.py`, and `clip_flips.py` for frames.
 """

@@ -20,6 +20,7 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS, DRAW_SECONDS, FEWEST_DRAWS, LONG_SECONDS
+from dataguard.lab.geometry.box_labels import BoxLabels, LabelledDraw, Rows, rows_of, separated
 from dataguard.lab.geometry.box_tables import (
     COLUMNS,
     BoxFormat,
@@ -91,12 +92,13 @@ class BoxAlignment:
 
 @dataclass(frozen=True, slots=True)
 class ChartedBoxes(Rooted):
-    """Every table that was compared."""
+    """Every table that was compared, and the labels that do not stay with their boxes."""
 
     tables: tuple[BoxAlignment, ...]
     collated: bool
     draws: int
     reads: int
+    labels: tuple[BoxLabels, ...] = ()
 
     @property
     def exercised(self) -> dict[str, int]:
@@ -123,7 +125,9 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
         number: sum(len(table) for path, _, table in tables_of(sample.value) if path in candidates)
         for number, sample in enumerate(originals)
     }
-    chosen = sorted(rows, key=lambda number: -rows[number])[:MOST_SAMPLES]
+    # Of those, labels that differ show whether they stay with their boxes.
+    labels = [{label for _, held in rows_of(sample.value) for label in held} for sample in originals]
+    chosen = sorted(rows, key=lambda number: (-rows[number], -len(labels[number])))[:MOST_SAMPLES]
     few = min(rows[number] for number in chosen) < FEWEST_COMPARED_BOXES // 2
     draws = list(_draws(reader, chosen, candidates, CHARTED_DRAWS if few else FEWEST_DRAWS))
     reads = CHARTS * len(draws)
@@ -139,7 +143,8 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     )
     if not tables:
         raise NotApplicable("images do not move between draws, or too few boxes or points are in what both show")
-    return ChartedBoxes(tables, reader.collated, len(draws), reads)
+    separate = tuple(each for table in tables if not table.points for each in _separated_labels(table, draws))
+    return ChartedBoxes(tables, reader.collated, len(draws), reads, separate)
 
 
 def is_no_mask(_: InputImage) -> bool:
@@ -215,7 +220,9 @@ def draw_of(
             is_combined |= holds_more
             poses[path] = Placement(upright[0], (leaf.shape[-2], leaf.shape[-1]), shown)
     has_views = any((displacement(fields[0], field) or 0) > MOVED_DISTANCE for field in fields[1:])
-    return BoxDraw(number, draw, views[0].index, raw, poses, tables, has_views, is_combined)
+    rows = [dict(rows_of(view.value)) for view in views]
+    steady = {path: held for path, held in rows[0].items() if all(other.get(path) == held for other in rows)}
+    return BoxDraw(number, draw, views[0].index, raw, poses, tables, has_views, is_combined, steady)
 
 
 def _is_upright(pose: Pose) -> bool:
@@ -328,7 +335,7 @@ class BoxDraw:
     """One draw of a sample: the placement of each image, and its tables, by path.
 
     In a `raw` one the dataset's transforms are bypassed; `has_views` means that its images are moved differently, and
-    `is_combined` that one of them shows several images, each with boxes of its own.
+    `is_combined` that one of them shows several images, each with boxes of its own. `rows` may be the labels of boxes.
     """
 
     number: int
@@ -339,6 +346,7 @@ class BoxDraw:
     tables: Mapping[str, Table]
     has_views: bool
     is_combined: bool
+    rows: Mapping[str, Rows]
 
 
 def compared(path: str, image: str, box_format: BoxFormat, first: BoxDraw, second: BoxDraw) -> tuple[int, int] | None:
@@ -402,6 +410,33 @@ def _matches(source: Source, other: Source, box_format: BoxFormat) -> tuple[int,
         overlap = inner / np.maximum(_area(others) + _area(box[None]) - inner, 1e-12)
         matched += bool((same | uncropped | (overlap >= _SAME_OVERLAP)).any())
     return count, matched
+
+
+def _separated_labels(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Iterator[BoxLabels]:
+    """The labels that do not stay with these boxes."""
+    box_format = next(
+        (one for one in _formats(table.path, draws, table.image, points=False) if one.kind == table.box_format), None
+    )
+    used = [draw for draw in draws if not draw.raw and len(draw.tables.get(table.path, ())) > 1]
+    if box_format is None or not any(draw.rows for draw in used):
+        return
+    sources = [next(_sources(table.path, table.image, box_format, draw), None) for draw in used]
+    labelled = [LabelledDraw(one.number, one.draw, one.index, one.rows, len(one.tables[table.path])) for one in used]
+    matches = [
+        (first, second, _same_boxes(one, other))
+        for (first, one), (second, other) in combinations(enumerate(sources), 2)
+        if one is not None and other is not None and used[first].number == used[second].number
+    ]
+    yield from separated(table.path, labelled, matches)
+
+
+def _same_boxes(source: Source, other: Source) -> list[tuple[int, int]]:
+    """The positions of boxes that are whole in two draws, each with exactly one partner."""
+    close = _CLOSE_CORNERS + 1.5 / min(*source[1], *other[1])
+    apart = np.abs(source[3][:, None] - other[3][None]).max(axis=-1)
+    near = apart <= close
+    alone = (near.sum(axis=1) == 1)[:, None] & (near.sum(axis=0) == 1)[None] & near
+    return [(int(one), int(two)) for one, two in zip(*np.nonzero(alone), strict=True)]
 
 
 def _clipped(boxes: np.ndarray, frame: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from dataguard.lab.geometry.alignment import (
 )
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, need_one_file, run_aspect
+from dataguard.lab.geometry.box_labels import BoxLabels
 from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS
 from dataguard.lab.geometry.camera_matrices import SHAPES
 from dataguard.lab.geometry.charted_reader import ORIGINALS
@@ -50,6 +51,7 @@ from dataguard.lab.geometry.mask_charts import (
     trace_masks,
     trace_sizes,
 )
+from dataguard.lab.geometry.merged_sides import MergedSides, line_of_merge, merged_sides_of
 from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
 from dataguard.lab.geometry.symmetric_points import FEWEST_SHAPES, may_be_points
 from dataguard.lab.geometry.target_placement import FEWEST_CELLS
@@ -139,8 +141,8 @@ class Geometry:
         run = partial(line_of_drawn_target, target=target, again=self._subject.quick_rebuild)
         return self._observe(("line of drawn target", target.path), run)
 
-    def line_of_boxes(self, table: BoxAlignment) -> Location | None:
-        """The line of the user's code after which boxes or points do not follow their image."""
+    def line_of_boxes(self, table: BoxAlignment | BoxLabels) -> Location | None:
+        """The line of the user's code after which boxes or points do not follow their image, or labels their boxes."""
         return self._observe(("line of boxes", table.path), partial(trace_boxes, table=table))
 
     @property
@@ -203,6 +205,15 @@ class Geometry:
         return subject.observe(
             "keypoint flips", lambda folder: find_flips(build(num_workers=0), folder, indices, mirrored)
         )
+
+    @property
+    def merged_sides(self) -> tuple[MergedSides, ...]:
+        """Keypoints and classes that a flip makes the same, in several random states of a few samples."""
+        return merged_sides_of(self._subject)
+
+    def line_of_merge(self, merged: MergedSides) -> Location | None:
+        """The line of the user's code after which two keypoints or classes are the same."""
+        return line_of_merge(self._subject, merged)
 
     @property
     def flipped_vectors(self) -> tuple[FlippedVectors, ...]:

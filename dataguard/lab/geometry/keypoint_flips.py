@@ -167,7 +167,7 @@ def _state_of(array: np.ndarray, count: int) -> Hashable | None:
     """The values of a mask, or of so many points."""
     points = _points(array, count)
     if points is None and is_image(array):
-        mask = _mask(array)
+        mask = class_mask(array)
         return None if mask is None else (True, mask.shape, mask.tobytes())
     return None if points is None else (False, points[..., :2].shape, points[..., :2].tobytes())
 
@@ -216,7 +216,7 @@ def _may_mirror(sample: Any) -> Iterator[tuple[str, np.ndarray]]:
         if array.dtype.kind not in "iuf" or not may_be_points(array.shape):
             continue
         points = _peaks(array.astype(np.float64)) if are_maps(array.shape) else array
-        if points is not None and (points is array or _is_visible(points).all()):
+        if points is not None and (points is array or is_visible(points).all()):
             yield path, points
 
 
@@ -374,18 +374,18 @@ def flip_between(first: np.ndarray, second: np.ndarray, partner: Sequence[int]) 
     if first.shape != second.shape:
         return None
     paired = np.asarray(partner) != np.arange(len(partner))
-    visible = _is_visible(first) & _is_visible(second)
+    visible = is_visible(first) & is_visible(second)
     visible &= visible[:, list(partner)]
     if not visible[:, paired].any():
         return None
-    matrix = _affine_map(first[visible], second[visible])
+    matrix = affine_map(first[visible], second[visible])
     if matrix is not None:
-        return "kept" if _is_flip(matrix) else None
-    matrix = _affine_map(first[:, list(partner)][visible], second[visible])
-    return "swapped" if matrix is not None and _is_flip(matrix) else None
+        return "kept" if is_flip(matrix) else None
+    matrix = affine_map(first[:, list(partner)][visible], second[visible])
+    return "swapped" if matrix is not None and is_flip(matrix) else None
 
 
-def _affine_map(points: np.ndarray, images: np.ndarray) -> np.ndarray | None:
+def affine_map(points: np.ndarray, images: np.ndarray) -> np.ndarray | None:
     """The matrix (2, 2) that maps each point to its image, if there is exactly one."""
     source, result = points[:, :2], images[:, :2]
     if len(source) < FEWEST_POINTS or _is_flat(source) or _is_flat(result):
@@ -396,13 +396,13 @@ def _affine_map(points: np.ndarray, images: np.ndarray) -> np.ndarray | None:
     return matrix[:2] if error <= EXACT_ERROR * np.ptp(result, axis=0).max() else None
 
 
-def _is_flip(matrix: np.ndarray) -> bool:
+def is_flip(matrix: np.ndarray) -> bool:
     """Whether it is a horizontal flip, perhaps with a crop, another scale, or some rotation."""
     (across, skew), (shear, down) = matrix
     return bool(max(abs(skew), abs(shear)) <= UPRIGHT_RATIO * min(-across, down))
 
 
-def _is_visible(points: np.ndarray) -> np.ndarray:
+def is_visible(points: np.ndarray) -> np.ndarray:
     """Which points have a place: those that are missing or outside are often zero, and flagged by a third value."""
     seen = np.isfinite(points[..., :2]).all(-1) & (points[..., :2] != 0).any(-1)
     flags = points[..., 2] if points.shape[-1] == 3 else np.ones(points.shape[:2])
@@ -453,13 +453,13 @@ def _state(sample: Any) -> tuple[dict[str, np.ndarray], set[tuple[str, bytes]]]:
         if not is_image(leaf):
             beside.add((path, describe(path, leaf).digest))
             continue
-        mask = _mask(leaf if not isinstance(leaf, torch.Tensor) else array_of(leaf))
+        mask = class_mask(leaf if not isinstance(leaf, torch.Tensor) else array_of(leaf))
         if mask is not None:
             masks[path] = mask
     return masks, beside
 
 
-def _mask(image: Any) -> np.ndarray | None:
+def class_mask(image: Any) -> np.ndarray | None:
     """An image as the classes of its pixels, (height, width), if it may hold these."""
     planes = planes_of(image)
     holds = len(planes) == 1 and planes.dtype.kind in "iu" and min(planes.shape[-2:]) >= SMALLEST_SIDE

@@ -33,6 +33,7 @@ from dataguard.lab.geometry.alignment import (
 )
 from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, made_by_factory, sizes_apart
 from dataguard.lab.geometry.box_alignment import BoxAlignment, in_source
+from dataguard.lab.geometry.box_labels import BoxLabels, line_of_labels
 from dataguard.lab.geometry.box_lines import line_of_boxes
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
 from dataguard.lab.geometry.charts import (
@@ -185,13 +186,21 @@ def trace_sizes(
 
 
 def trace_boxes(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], table: BoxAlignment, *, batched: bool
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    table: BoxAlignment | BoxLabels,
+    *,
+    batched: bool,
 ) -> Location | None:
-    """The line after which boxes or points do not follow their image in one of the draws that match worst."""
+    """The line after which boxes or points do not follow their image, or labels do not stay with their boxes."""
     reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
     if not any(reader.read(*table.read).inputs for _ in reader.sources()):
         raise Undecided("no image is replaced while a sample is read")
-    look = line_of_boxes(reader, *table.read, points=table.points, columns=table.columns)
+    if isinstance(table, BoxLabels):
+        look = line_of_labels(reader, table)
+    else:
+        look = line_of_boxes(reader, *table.read, points=table.points, columns=table.columns)
     return look.location if look else None
 
 

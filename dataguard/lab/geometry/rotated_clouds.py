@@ -105,18 +105,30 @@ def _line(loader: Loader, folder: Path, cloud: RotatedCloud) -> Location | None:
         for look in trace.looks:
             state: Any = look.state
             now = np.frombuffer(state[1]).reshape(state[0])
-            if any(_kept(one[:, :3], one[:, columns], now[:, :3], now[:, columns]) for one in earlier):
+            if any(_turned(one, now, columns) for one in earlier):
                 return look.location
             earlier.append(now)
     return None
 
 
+def _turned(one: np.ndarray, now: np.ndarray, columns: slice) -> bool:
+    """Whether points are rotated between two tables, and normals beside them are not."""
+    if one.shape[1] == now.shape[1] == 3:
+        alone = not _are_normals(now) and one.shape == now.shape
+        return alone and _turn(one, now) is not None
+    return min(one.shape[1], now.shape[1]) > 3 and bool(_kept(one[:, :3], one[:, columns], now[:, :3], now[:, columns]))
+
+
 def _state_of(array: np.ndarray, columns: slice) -> Hashable | None:
-    """The rows of an array with points and normals, as float64."""
+    """The rows of an array with points and normals, or with points alone, as float64."""
     rows = _rows(array)
-    if rows is None or columns.start < 3 or rows.shape[1] < columns.stop or not _are_normals(rows[:, columns]):
+    if rows is None or (rows.shape[1] != 3 and (columns.start < 3 or not _holds_normals(rows, columns))):
         return None
     return rows.shape, rows.tobytes()
+
+
+def _holds_normals(rows: np.ndarray, columns: slice) -> bool:
+    return rows.shape[1] >= columns.stop and _are_normals(rows[:, columns])
 
 
 def _tables(sample: Any) -> dict[str, np.ndarray]:

@@ -1,7 +1,7 @@
 """Whether the vectors of a flow or normal map change their sign where a sample is flipped.
 
-A sample is read in several random states. Where a map is the mirror image of itself in another state, the component
-across the mirror has the opposite sign, as the things in the image then move or face the other way.
+A sample is read in several random states. Where a map, or a crop of it, is the mirror image of itself in another state,
+the component across the mirror has the opposite sign, as the things in the image then move or face the other way.
 
 Surface normals are known by their length of 1. Two channels may be much else, such as colours or complex numbers: they
 are a flow if their key says so, or beside two images of three channels and the same size.
@@ -38,6 +38,11 @@ UNIT, UNIT_SHARE = 0.02, 0.9
 """How far the length of a normal is from 1 at most, and the share of pixels that have one: others are background."""
 OBLIQUE_SHARE = 0.1
 """The least share of pixels whose vector is along no axis: all are, in a mask with a channel for each class."""
+SHARED = 0.25
+"""The least share of a map that two crops of it have in common."""
+PLACES = 16
+"""Places that are tried for a value: few pixels have the same vector."""
+_EQUAL: Any = {"rtol": 1e-4, "atol": 1e-6}
 _FLOW = re.compile(r"(?i)flow|motion|displacement|velocity")
 _AXES = {"horizontally": (-1, 0), "vertically": (-2, 1)}
 """For each flip, the axis of the pixels and the component that changes its sign: x comes first."""
@@ -47,7 +52,7 @@ _AXES = {"horizontally": (-1, 0), "vertically": (-2, 1)}
 class FlippedVectors:
     """A map of vectors, `kind` "flow" or "normals", and how often a flip changed the sign, or `kept` it.
 
-    `how` is the flip that kept it, horizontally or vertically, in the sample of this index.
+    `how` is the direction of these flips, horizontally or vertically; the first is of the sample of this index.
     """
 
     path: str
@@ -79,7 +84,7 @@ def line_of_unflipped(subject: Subject, vectors: FlippedVectors) -> Location | N
     """The line of the user's code after which the map is flipped, and the sign of its vectors is kept."""
     build = subject.build
     return subject.observe(
-        ("line of unflipped", vectors.path), lambda folder: _line(build(num_workers=0), folder, vectors)
+        ("line of unflipped", vectors.path, vectors.how), lambda folder: _line(build(num_workers=0), folder, vectors)
     )
 
 
@@ -102,7 +107,12 @@ def _find_flipped(
                 seen.setdefault(path, []).extend((index, how, kept) for how, kept in _flips(one, other))
         if any(len({index for index, *_ in flips}) >= ENOUGH_SAMPLES for flips in seen.values()):
             break
-    return tuple(_counted(path, kinds[path], flips) for path, flips in seen.items() if flips)
+    return tuple(
+        _counted(path, kinds[path], how, among)
+        for path, flips in seen.items()
+        for how in _AXES
+        if (among := [(index, kept) for index, along, kept in flips if along == how])
+    )
 
 
 def _line(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | None:
@@ -115,7 +125,7 @@ def _line(loader: Loader, folder: Path, vectors: FlippedVectors) -> Location | N
         for look in trace.looks:
             state: Any = look.state
             now = np.frombuffer(state[1]).reshape(state[0])
-            if any(kept for one in earlier for _, kept in _flips(one, now)):
+            if any(kept and how == vectors.how for one in earlier for how, kept in _flips(one, now)):
                 return look.location
             earlier.append(now)
     return None
@@ -170,21 +180,52 @@ def _are_normals(planes: np.ndarray) -> bool:
 
 
 def _flips(one: np.ndarray, other: np.ndarray) -> Iterator[tuple[str, bool]]:
-    """The flip by which two states of a map differ, and whether the component across it kept its sign."""
-    if one.shape != other.shape or np.array_equal(one, other):
+    """The flip by which two states of a map differ, and whether the component across it kept its sign.
+
+    Each may be another crop of the map: values say where they are the same.
+    """
+    if one.shape != other.shape or any(np.allclose(*both, **_EQUAL) for both in _overlaps(one, other)):
         return
     for how, (axis, component) in _AXES.items():
-        mirrored = np.flip(one, axis)
-        negated = mirrored.copy()
-        negated[component] *= -1
-        if np.array_equal(negated, mirrored):
-            continue  # nothing points that way
-        for kept, expected in ((True, mirrored), (False, negated)):
-            if np.allclose(other, expected, rtol=1e-4, atol=1e-6):
-                yield how, kept
+        for mirrored, shown in _overlaps(np.flip(one, axis), other):
+            negated = mirrored.copy()
+            negated[component] *= -1
+            if np.array_equal(negated, mirrored):
+                continue  # nothing points that way
+            kinds = [kept for kept, same in ((True, mirrored), (False, negated)) if np.allclose(shown, same, **_EQUAL)]
+            if kinds:
+                yield how, kinds[0]
+                break
 
 
-def _counted(path: str, kind: str, flips: Sequence[tuple[Index, str, bool]]) -> FlippedVectors:
-    kept = [(index, how) for index, how, keeps in flips if keeps]
-    index, how = kept[0] if kept else flips[0][:2]
-    return FlippedVectors(path, kind, len(flips) - len(kept), len(kept), how, index)
+def _overlaps(one: np.ndarray, other: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The parts of two maps that are equal up to the signs of their values, each at least `SHARED` of a map."""
+    sizes, others = np.abs(one), np.abs(other)
+    height, width = one.shape[1:]
+    places = [(height // 2, width // 2), *itertools.product((height // 4, -height // 4), (width // 4, -width // 4))]
+    tried = set()
+    for y, x in places:
+        y, x = y % height, x % width
+        anchor = others[:, y, x, None, None]
+        same = np.argwhere(np.isclose(sizes, anchor, **_EQUAL).all(0)) if anchor.any() else np.empty((0, 2), int)
+        for down, across in sorted((same - (y, x)).tolist(), key=_length)[:PLACES]:
+            if (down, across) in tried or (height - abs(down)) * (width - abs(across)) < SHARED * height * width:
+                continue
+            tried.add((down, across))
+            if np.allclose(_cut(sizes, down, across), _cut(others, -down, -across), **_EQUAL):
+                yield _cut(one, down, across), _cut(other, -down, -across)
+
+
+def _length(step: Sequence[int]) -> int:
+    return abs(step[0]) + abs(step[1])
+
+
+def _cut(planes: np.ndarray, down: int, across: int) -> np.ndarray:
+    """The part of a map that is also in one which begins so many pixels further down and across."""
+    height, width = planes.shape[1:]
+    return planes[:, max(down, 0) : height + min(down, 0), max(across, 0) : width + min(across, 0)]
+
+
+def _counted(path: str, kind: str, how: str, flips: Sequence[tuple[Index, bool]]) -> FlippedVectors:
+    kept = [index for index, keeps in flips if keeps]
+    return FlippedVectors(path, kind, len(flips) - len(kept), len(kept), how, (kept or [flips[0][0]])[0])
