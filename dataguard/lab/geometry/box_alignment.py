@@ -8,7 +8,7 @@ sample as tables of numbers (`tables_of`), which are tried in each format that t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -346,7 +346,7 @@ class BoxDraw:
     tables: Mapping[str, Table]
     has_views: bool
     is_combined: bool
-    rows: Mapping[str, Rows]
+    rows: Mapping[str, Rows] = field(default_factory=dict)
 
 
 def compared(path: str, image: str, box_format: BoxFormat, first: BoxDraw, second: BoxDraw) -> tuple[int, int] | None:
