@@ -47,7 +47,7 @@ def judged(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
 
 
 def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -> Any:
-    charts = SimpleNamespace(root="sample", tables=tables, collated=collated, exercised={"draws": 4})
+    charts = SimpleNamespace(root="sample", tables=tables, labels=(), collated=collated, exercised={"draws": 4})
     return SimpleNamespace(
         geometry=SimpleNamespace(
             boxes=charts,
@@ -55,6 +55,7 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
             line_of_boxes=lambda _: None,
             line_of_sizes=lambda _: None,
         ),
+        sound=SimpleNamespace(survey=SimpleNamespace(files=())),
         facts=SimpleNamespace(role=role),
         dataset=SimpleNamespace(location=None),
         places=SimpleNamespace(value=lambda *_: None),
