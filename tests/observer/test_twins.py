@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dataguard.core.model import Result, Status
+from dataguard.checks import CATALOGUE
+from dataguard.core.model import Coverage, Judgement, Result, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.core.object_graph import structure_of
-from dataguard.observer.judge import OF_THE_CLASS
+from dataguard.observer.judge import AS_IN_TRAINING, OF_THE_CLASS
+from dataguard.observer.judge import judged as judge_all
 from dataguard.settings.settings import Settings
 from tests.loaders.twins import Volumes
 
@@ -74,3 +79,47 @@ def structure(held: Any, count: int = 4) -> object:
 )
 def test_structures_are_types_and_who_holds_them(one: Any, other: Any, equal: bool) -> None:
     assert (structure(one, 4) == structure(other, 8)) is equal
+
+
+def judged_by(code: str, undecided: str, loaders: Sequence[str] = ("train", "val")) -> dict[str, Result]:
+    """What a check says of two twins, if the budget of one runs out before it."""
+    labs: dict[str, Any] = {
+        name: SimpleNamespace(
+            facts=SimpleNamespace(name=name, role=name),
+            twins=tuple(other for other in loaders if other != name),
+            settings=Settings(),
+            cache=SimpleNamespace(allowance=lambda: None, ran_out=False),
+            repro=SimpleNamespace(scan=lambda *_: ""),
+            epoch=None,
+        )
+        for name in loaders
+    }
+
+    def judge(lab: Any) -> Judgement:
+        yield from ()
+        if lab.facts.name == undecided:
+            raise Undecided("the budget ran out")
+        return Coverage({"samples": 1})
+
+    for lab in labs.values():
+        lab.siblings = labs
+    check = replace(next(check for check in CATALOGUE if check.code == code), judge=judge)
+    return {result.loader: result for _, result in judge_all([(check, name) for name in loaders], labs)}
+
+
+@pytest.mark.parametrize("undecided", ["train", "val"])
+@pytest.mark.parametrize("code", OF_THE_CLASS)
+def test_what_is_about_the_class_is_decided_by_either_loader(code: str, undecided: str) -> None:
+    results = judged_by(code, undecided)
+    (other,) = results.keys() - {undecided}
+    assert {result.status for result in results.values()} == {Status.PASSED}
+    assert results[undecided].reason == f"seen on {other}, which has the same class and settings"
+    assert results[undecided].exercised == {"samples": 1}
+
+
+@pytest.mark.parametrize("loaders", [("train", "val"), ("val", "train")])
+@pytest.mark.parametrize("code", AS_IN_TRAINING)
+def test_evaluation_does_not_decide_what_training_uses(code: str, loaders: Sequence[str]) -> None:
+    assert judged_by(code, "val", loaders)["val"].status is Status.PASSED
+    results = judged_by(code, "train", loaders)
+    assert (results["train"].status, results["val"].status) == (Status.INCONCLUSIVE, Status.PASSED)

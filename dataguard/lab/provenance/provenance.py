@@ -355,6 +355,11 @@ def reads_anything(subject: Subject) -> bool:
     return subject.observe("any read", find)
 
 
+def is_unread(subject: Subject) -> bool:
+    """Whether all samples are known to be in memory, so that nothing is decoded while one is read."""
+    return subject.facts.kind == "map" and observed_or_none(lambda: reads_anything(subject)) is False
+
+
 def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> SampleFiles:
     """Find what samples are read from, and compare the names of their files with those of others."""
     reads = find_reads(loader, folder, indices, traced)
