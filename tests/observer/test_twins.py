@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,8 @@ from dataguard.checks import CATALOGUE
 from dataguard.core.model import Coverage, Judgement, Result, Status, Undecided
 from dataguard.engine import scan
 from dataguard.lab.core.object_graph import structure_of
+from dataguard.lab.core.observation_cache import ObservationCache
+from dataguard.lab.process.side_by_side import ConcurrencySlots
 from dataguard.observer.judge import AS_IN_TRAINING, OF_THE_CLASS
 from dataguard.observer.judge import judged as judge_all
 from dataguard.settings.settings import Settings
@@ -81,14 +84,17 @@ def test_structures_are_types_and_who_holds_them(one: Any, other: Any, equal: bo
     assert (structure(one, 4) == structure(other, 8)) is equal
 
 
-def judged_by(code: str, undecided: str, loaders: Sequence[str] = ("train", "val")) -> dict[str, Result]:
-    """What a check says of two twins, if the budget of one runs out before it."""
+def judged_by(
+    code: str, affords: Callable[[Any], None], folder: Path, loaders: Sequence[str] = ("train", "val")
+) -> dict[str, Result]:
+    """What a check says of two twins that `affords` gives time, or raises Undecided."""
+    turns = ConcurrencySlots()
     labs: dict[str, Any] = {
         name: SimpleNamespace(
             facts=SimpleNamespace(name=name, role=name),
             twins=tuple(other for other in loaders if other != name),
             settings=Settings(),
-            cache=SimpleNamespace(allowance=lambda: None, ran_out=False),
+            cache=ObservationCache(Settings(budget=BUDGET), folder, turns),
             repro=SimpleNamespace(scan=lambda *_: ""),
             epoch=None,
         )
@@ -97,8 +103,7 @@ def judged_by(code: str, undecided: str, loaders: Sequence[str] = ("train", "val
 
     def judge(lab: Any) -> Judgement:
         yield from ()
-        if lab.facts.name == undecided:
-            raise Undecided("the budget ran out")
+        affords(lab)
         return Coverage({"samples": 1})
 
     for lab in labs.values():
@@ -107,10 +112,20 @@ def judged_by(code: str, undecided: str, loaders: Sequence[str] = ("train", "val
     return {result.loader: result for _, result in judge_all([(check, name) for name in loaders], labs)}
 
 
+def only(undecided: str) -> Callable[[Any], None]:
+    """A check that one loader leaves undecided."""
+
+    def judge(lab: Any) -> None:
+        if lab.facts.name == undecided:
+            raise Undecided("not decided")
+
+    return judge
+
+
 @pytest.mark.parametrize("undecided", ["train", "val"])
 @pytest.mark.parametrize("code", OF_THE_CLASS)
-def test_what_is_about_the_class_is_decided_by_either_loader(code: str, undecided: str) -> None:
-    results = judged_by(code, undecided)
+def test_what_is_about_the_class_is_decided_by_either_loader(code: str, undecided: str, tmp_path: Path) -> None:
+    results = judged_by(code, only(undecided), tmp_path)
     (other,) = results.keys() - {undecided}
     assert {result.status for result in results.values()} == {Status.PASSED}
     assert results[undecided].reason == f"seen on {other}, which has the same class and settings"
@@ -119,7 +134,16 @@ def test_what_is_about_the_class_is_decided_by_either_loader(code: str, undecide
 
 @pytest.mark.parametrize("loaders", [("train", "val"), ("val", "train")])
 @pytest.mark.parametrize("code", AS_IN_TRAINING)
-def test_evaluation_does_not_decide_what_training_uses(code: str, loaders: Sequence[str]) -> None:
-    assert judged_by(code, "val", loaders)["val"].status is Status.PASSED
-    results = judged_by(code, "train", loaders)
+def test_evaluation_does_not_decide_what_training_uses(code: str, loaders: Sequence[str], tmp_path: Path) -> None:
+    assert judged_by(code, only("val"), tmp_path, loaders)["val"].status is Status.PASSED
+    results = judged_by(code, only("train"), tmp_path, loaders)
     assert (results["train"].status, results["val"].status) == (Status.INCONCLUSIVE, Status.PASSED)
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(1.5 * BUDGET, Status.PASSED), (3 * BUDGET, Status.INCONCLUSIVE)])
+def test_what_a_loader_leaves_of_its_budget_serves_another(seconds: float, status: Status, tmp_path: Path) -> None:
+    def afford(lab: Any) -> None:
+        lab.cache.afford("reads", seconds if lab.facts.name == "train" else 0.1)
+
+    results = judged_by("DG701", afford, tmp_path)
+    assert (results["train"].status, results["val"].status) == (status, Status.PASSED)

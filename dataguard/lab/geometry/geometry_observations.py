@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise, permutations
@@ -16,7 +17,7 @@ from dataguard.lab.geometry.alignment import (
 )
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, need_one_file, run_aspect
-from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS
+from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS, MOST_WIDE_ROWS
 from dataguard.lab.geometry.camera_matrices import SHAPES
 from dataguard.lab.geometry.charted_reader import ORIGINALS
 from dataguard.lab.geometry.charts import (
@@ -269,8 +270,11 @@ def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
     """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
     numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
     listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
-    columns = [(leaf.shape or (0,))[-1] for leaf in leaves if len(leaf.shape or ()) < 3]
-    tabled = any(2 <= (leaf.shape or (0,))[-1] <= 6 for leaf in leaves) or any(
-        2 * FEWEST_POINTS < count <= MOST_COLUMNS for count in columns
+    # A leaf of one value, such as a mask of what is valid, holds neither.
+    shapes = [leaf.shape or (0,) for leaf in leaves if not leaf.constant]
+    rows = [math.prod(shape[:-1]) if len(shape) < 3 else math.inf for shape in shapes]
+    tabled = any(
+        2 <= shape[-1] <= 6 or (2 * FEWEST_POINTS < shape[-1] <= MOST_COLUMNS and count <= MOST_WIDE_ROWS)
+        for shape, count in zip(shapes, rows, strict=True)
     )
     return tabled or any(f"{path}[{column}]" in numbers for path in listed for column in (0, 2))

@@ -64,7 +64,7 @@ TRACED_READS = 12
 """About how many reads that takes."""
 ROW_SAMPLES = 6
 """Samples whose rows are found."""
-FEWEST_READS = 5
+FEWEST_READS = 6
 """Reads that show what a slow loader holds, if no sample is read from a file."""
 ROW_READS = 100
 """About how many reads that takes for each: 2 log2(n) for each array that matters, and one for each column."""
