@@ -55,13 +55,11 @@ def test_loaders_use_what_others_left_of_their_budgets(tmp_path: Path) -> None:
     first = ObservationCache(Settings(budget=10), tmp_path)
     second = first.beside(20)
     first.afford("reads", 9)
-    assert not first.ran_out
     with pytest.raises(Undecided, match="ran out before this check"):
         first.afford("more", 25)
-    assert first.ran_out
-    assert not second.ran_out
+    assert [cache.ran_out for cache in (first, second)] == [True, False]
     assert first.share([second]).left == pytest.approx(30)
-    assert not first.ran_out
+    assert [cache.ran_out for cache in (first, second)] == [False, False]
     first.afford("more", 25)
     for cache in (first, second):
         with pytest.raises(Undecided, match="ran out before this check"):
