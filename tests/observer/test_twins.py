@@ -147,3 +147,12 @@ def test_what_a_loader_leaves_of_its_budget_serves_another(seconds: float, statu
 
     results = judged_by("DG701", afford, tmp_path)
     assert (results["train"].status, results["val"].status) == (status, Status.PASSED)
+
+
+@pytest.mark.scan
+def test_slow_evaluation_is_drawn_in_workers_only_if_it_varies() -> None:
+    results = scan("tests.loaders.twins:evaluation", Settings(budget=30, select=("DG101",))).results
+    found = {result.loader: result for result in results}
+    assert found["val"].status is Status.FAILED
+    assert found["test"].status is Status.PASSED
+    assert found["test"].exercised == {"samples": 2, "reads": 8}
