@@ -30,11 +30,12 @@ from dataguard.core.model import (
     Undecided,
     UsageError,
 )
-from dataguard.lab.core.observation_cache import recalling
+from dataguard.lab.core.observation_cache import SHORT_SECONDS, recalling
 from dataguard.lab.lab import Lab
 from dataguard.lab.process.side_by_side import TookTooLong, charged, seconds_waited, side_by_side, wait_until
 from dataguard.machine.units import counted
 from dataguard.process.originals import time
+from dataguard.settings.parsers import EVALUATION
 from dataguard.settings.settings import Settings
 
 
@@ -154,14 +155,16 @@ def _options(settings: Settings) -> str:
 URGENT = (
     *("DG001", "DG002", "DG003", "DG101", "DG102", "DG307", "DG502", "DG505", "DG506", "DG507", "DG512", "DG514"),
     *("DG402", "DG301", "DG305", "DG306", "DG201", "DG204", "DG206", "DG401", "DG501", "DG511", "DG515"),
-    *("DG421", "DG422", "DG303", "DG304", "DG311", "DG309", "DG104", "DG701", "DG524", "DG525", "DG526", "DG528"),
-    *("DG212", "DG312"),
+    *("DG421", "DG422", "DG202", "DG303", "DG304", "DG311", "DG309", "DG104", "DG524", "DG525", "DG526", "DG528"),
+    *("DG212", "DG312", "DG701"),
 )
 """The defects that are looked for first if samples are slow: the likely ones that ruin a training, then those
 that take the fewest reads."""
 OF_THE_CLASS = ("DG104", "DG105", "DG303", "DG304", "DG311")
 """Checks of what the classes of a dataset do and not the values that it holds: if samples are slow, what was seen on a
 loader holds for another one of the same classes, and the budget of that one serves other checks."""
+AS_IN_TRAINING = ("DG602", "DG604")
+"""Checks of which the same holds, but only for evaluation, and what was seen in training, which does more."""
 MEASURING = ("DG6", "DG8")
 """Families of checks that run alone, and come last."""
 
@@ -169,7 +172,8 @@ MEASURING = ("DG6", "DG8")
 def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iterator[tuple[int, Result]]:
     """Judge side by side; yields the number of each with its result as it is made.
 
-    The ordinary epochs come first, since nearly all else needs them.
+    The ordinary epochs come first, since nearly all else needs them. What is undecided as the budget of its loader ran
+    out is judged again within what other loaders left of theirs.
     """
     loaders = dict.fromkeys(loader for _, loader in wanted)
     if len(wanted) > len(loaders):
@@ -185,21 +189,35 @@ def judged(wanted: Sequence[tuple[Check, str]], labs: Mapping[str, Lab]) -> Iter
         made[check.code, loader] = result
         return result
 
-    jobs = [partial(judge_once, *wanted[number]) for number in order]
     ran: list[int] = []
-    undecided: list[tuple[int, Result]] = []
-    for number, result in side_by_side(jobs):
+    undecided: dict[int, Result] = {}
+    for position, result in side_by_side([partial(judge_once, *wanted[number]) for number in order]):
+        number = order[position]
         if result.code == "DG001" and result.status is Status.PASSED:
-            ran.append(order[number])  # a later observation may still meet an exception
-        elif result.code in OF_THE_CLASS and result.status is Status.INCONCLUSIVE:
-            undecided.append((order[number], result))  # a later loader may decide it
+            ran.append(number)  # a later observation may still meet an exception
+        elif result.status is Status.INCONCLUSIVE:
+            undecided[number] = result  # a later loader may decide it, or leave some of its budget
         else:
-            yield order[number], result
-    for number, result in undecided:
-        yield number, _of_twin(result.code, labs[result.loader], result.loader, names, made) or result
+            yield number, result
+    for number, result in list(undecided.items()):
+        if twin := _of_twin(result.code, labs[result.loader], result.loader, names, made):
+            del undecided[number]
+            yield number, twin
+    again = [number for number in order if number in undecided and labs[wanted[number][1]].cache.ran_out]
+    if again and _share_budgets([labs[name] for name in names]):
+        made |= {(check.code, loader): None for check, loader in map(wanted.__getitem__, again)}
+        for position, result in side_by_side([partial(judge_once, *wanted[number]) for number in again]):
+            undecided[again[position]] = result
+    yield from undecided.items()
     for number in ran:
         check, loader = wanted[number]
         yield number, judge(check, labs[loader], loader)
+
+
+def _share_budgets(labs: Sequence[Lab]) -> bool:
+    """Let loaders use what others left of their budgets; returns whether that may decide anything."""
+    first, *others = (lab.cache for lab in labs)
+    return bool(others) and first.share(others).left > SHORT_SECONDS
 
 
 def _of_twin(
@@ -209,9 +227,13 @@ def _of_twin(
 
     What it finds is looked for in each loader, where its place and evidence are.
     """
-    twins = observed_or_none(lambda: lab.twins) if code in OF_THE_CLASS and others else None
+    evaluates = code in AS_IN_TRAINING and observed_or_none(lambda: lab.facts.role) in EVALUATION
+    shared = evaluates or code in OF_THE_CLASS
+    twins = observed_or_none(lambda: lab.twins) if shared and others else None
     for twin in twins or ():
         if twin not in others or (code, twin) not in made:
+            continue
+        if code in AS_IN_TRAINING and lab.siblings[twin].facts.role != "train":
             continue
         wait_until(lambda: made[code, twin] is not None)  # noqa: B023 - called at once
         result = made[code, twin]

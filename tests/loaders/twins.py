@@ -65,3 +65,23 @@ def broken() -> dict[str, DataLoader[Any]]:
         "train": DataLoader(Looked(20, train=True), batch_size=2, num_workers=2, shuffle=True),
         "val": DataLoader(Looked(16, train=False), num_workers=2),
     }
+
+
+class Noisy(Volumes):
+    """Adds noise of a generator of its own, if it has one; workers start with copies of that."""
+
+    def __init__(self, rng: torch.Generator | None = None) -> None:
+        super().__init__(16, train=False)
+        self.rng = rng
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        sample = super().__getitem__(index)
+        return sample if self.rng is None else sample + torch.rand(1, generator=self.rng)
+
+
+def evaluation() -> dict[str, DataLoader[Any]]:
+    """Slow evaluation: one whose workers draw the same noise, and one that draws none."""
+    return {
+        "val": DataLoader(Noisy(torch.Generator().manual_seed(3)), batch_size=2, num_workers=2),
+        "test": DataLoader(Noisy(), batch_size=2, num_workers=2),
+    }

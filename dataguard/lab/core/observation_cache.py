@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -57,6 +57,23 @@ class ObservationCache:
         self._afforded: set[object] = set()
         self._refused: dict[object, float] = {}
         self._budget = Budget(settings.budget, self._turns.time)
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether an observation was refused or cut short because too little of the budget was left."""
+        return bool(self._refused) or any(isinstance(made, _CutShort) for made in self._made.values())
+
+    def share(self, others: Sequence[ObservationCache]) -> Budget:
+        """Put what is left of this budget and of those of other loaders into one, from which all take from now on.
+
+        What was cut short can be observed again.
+        """
+        pool = Budget(sum(max(cache.left, 0) for cache in (self, *others)), self._turns.time)
+        for cache in (self, *others):
+            cache._budget = pool
+            cache._refused.clear()
+            cache._made = {key: made for key, made in cache._made.items() if not isinstance(made, _CutShort)}
+        return pool
 
     def beside(self, budget: float) -> ObservationCache:
         """A cache with a budget of its own, whose observations take turns with those of this one."""
@@ -190,7 +207,7 @@ class ObservationCache:
                 raise Undecided(f"the budget of {self.settings.budget:g} s ran out")
             return made
         except Undecided as outcome:
-            return Undecided(f"{outcome}: use --budget {2 * self.settings.budget:g}") if cut else outcome
+            return _CutShort(f"{outcome}: use --budget {2 * self.settings.budget:g}") if cut else outcome
         except (LoaderFailed, NotApplicable) as outcome:
             return outcome
         except TookTooLong:
@@ -212,6 +229,10 @@ class ObservationCache:
 
 
 _UNFINISHED = object()
+
+
+class _CutShort(Undecided):
+    """The budget ended an observation before there was anything to read."""
 
 
 @dataclass(frozen=True, slots=True)

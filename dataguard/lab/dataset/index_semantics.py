@@ -443,11 +443,13 @@ def _find_period(reader: Reader, where: str, dataset: Any, hints: Hints, ends: E
         return all(_equal(paths, ask(start), ask(start + period)) for start in starts)
 
     sizes = _sizes(dataset, length)
+    candidates = _candidates(sizes, length, hints.distances if dataset is reader.dataset else ())
     computed: list[int] = []
-    for candidate in _candidates(sizes, length, hints.distances if dataset is reader.dataset else ()):
+    for candidate in candidates:
         if candidate not in sizes and any(candidate % few == 0 for few in computed):
             continue
-        if not again(candidate, leaves):
+        # What does not repeat at a multiple of a distance does not repeat at that distance: one read for several.
+        if not all(again(multiple, leaves) for multiple in reversed(candidates) if multiple % candidate == 0):
             continue
         period = _smallest(candidate, lambda distance: again(distance, leaves))
         if period < SHORTEST_COMPUTED and period not in sizes:

@@ -62,8 +62,9 @@ class Amount:
         return self.again + 1 + self.items
 
 
-SETTLED_PASSES = 4
-"""Passes after which what every state leaves the same is read no more; evaluation is, as more states may change it."""
+SETTLED_PASSES, FEW_SETTLED_PASSES = 4, 3
+"""Passes after which what every state leaves the same is read no more, and of samples that take long: the run backward
+is a third read in one state. Evaluation is read on if that is quick, as more states may change it."""
 USUAL_AMOUNT, SMALL_AMOUNT = Amount(6, 8, 3), Amount(2, 4, 2)
 """What is read, and what of samples that take long; three reads with one state show what changes."""
 
@@ -104,6 +105,11 @@ class Readings:
     backward: Run
 
     @property
+    def are_equal(self) -> bool:
+        """Whether each sample is the same in every read, whatever the states of the generators."""
+        return len({*self.forward.passes, *self.backward.passes}) == 1
+
+    @property
     def exercised(self) -> dict[str, int]:
         """How much was read."""
         passes = len(self.forward.passes) + len(self.backward.passes)
@@ -128,9 +134,10 @@ def read_again(subject: Subject, requested: Sequence[Index], number: int) -> Run
     """The run in the first order, repeated for each number."""
     amount, evaluates = amount_for(subject), subject.facts.role in EVALUATION
     first, _, items = chosen(requested, amount.items)
+    settled = FEW_SETTLED_PASSES if amount is SMALL_AMOUNT else amount.passes if evaluates else SETTLED_PASSES
     return subject.observe(
         ("readings", number),
-        partial(run_passes, subject.build, first, items, PASS_STATES[: amount.passes], settles=not evaluates),
+        partial(run_passes, subject.build, first, items, PASS_STATES[: amount.passes], settled=settled),
     )
 
 
@@ -152,12 +159,12 @@ def run_passes(
     *,
     backward: bool = False,
     steady: tuple[Answer, ...] | None = None,
-    settles: bool = False,
+    settled: int = len(PASS_STATES),
 ) -> Run:
     """Read the items once for each state in `draws`; if `backward`, from the last one to the first.
 
-    A first pass with the `steady` results of another run is the only one. If it `settles`, few passes are enough in
-    which each state gives the same.
+    A first pass with the `steady` results of another run is the only one; so many passes are enough if they are
+    `settled`, each state giving the same.
     """
     reader = Reader(build(), folder)
     reader.read(first)
@@ -179,7 +186,7 @@ def run_passes(
         run = Run(tuple(passes), overwritten)
         if passes[0] == steady and not overwritten:
             break
-        if settles and len(passes) == SETTLED_PASSES and len(set(run.same_state)) == 1:
+        if len(passes) == settled and len(set(run.same_state)) == 1:
             break
     return run
 

@@ -68,7 +68,7 @@ class ChartedSample:
 class ChartedReader:
     """Reads samples of one loader while a chart painter replaces their images, those that these `decoders` decode.
 
-    With `bypass`, the dataset's transforms return their arguments.
+    With `bypass`, the dataset's transforms return their arguments. `unread` samples are made without a decoder.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class ChartedReader:
         *,
         batched: bool,
         decoders: Sequence[Decoder] = IMAGES_AND_ARRAYS,
+        unread: bool = False,
     ) -> None:
         self.painter = ChartPainter()
         self.bypass = False
@@ -88,6 +89,7 @@ class ChartedReader:
         self._build = build
         self._folder = folder
         self._draws = draws
+        self._unread = unread
         self._indices = indices
         self._source = "decoders"
         self._in_callable = self._rebuilds = self._charted = False
@@ -116,7 +118,8 @@ class ChartedReader:
         """
         self._read(-1, 0)  # triggers late imports
         self._patches.install()
-        yield self._source
+        if not self._unread:
+            yield self._source
         self._patches.replace = _unchanged
         self._source = "arrays"
         self._patches.patch_fromarray(self._paint_array)

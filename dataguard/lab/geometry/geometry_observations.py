@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import TypeVar
 
 from dataguard.core.model import Location, NotApplicable
@@ -17,7 +18,7 @@ from dataguard.lab.geometry.alignment import (
 from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, run_boxes
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, need_one_file, run_aspect
 from dataguard.lab.geometry.box_labels import BoxLabels
-from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS
+from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS, MOST_WIDE_ROWS
 from dataguard.lab.geometry.camera_matrices import SHAPES
 from dataguard.lab.geometry.charted_reader import ORIGINALS
 from dataguard.lab.geometry.charts import (
@@ -45,6 +46,7 @@ from dataguard.lab.geometry.keypoint_flips import (
 from dataguard.lab.geometry.mask_charts import (
     ChartedMasks,
     SizedPair,
+    is_larger,
     run_masks,
     run_sized_pairs,
     trace_boxes,
@@ -58,6 +60,7 @@ from dataguard.lab.geometry.target_placement import FEWEST_CELLS
 from dataguard.lab.geometry.vector_flips import FlippedVectors, flipped_vectors_of, line_of_unflipped
 from dataguard.lab.images.clips import FEWEST_FRAMES
 from dataguard.lab.images.painter import SMALLEST_SIDE, planes_last
+from dataguard.lab.provenance.provenance import is_unread
 from dataguard.lab.subject import Subject
 from dataguard.settings.parsers import EVALUATION
 
@@ -81,7 +84,7 @@ class Geometry:
         subject, most = self._subject, self._most_draws
         # What evaluation does to one sample, it does to all: of slow ones, the first that is aligned is enough.
         least = subject.affordable_reads(most, 1, CHARTS) if subject.facts.role in EVALUATION else most
-        return self._observe("masks", partial(run_masks, least=least, most=most))
+        return self._observe("masks", partial(run_masks, least=least, most=most, unread=is_unread(subject)))
 
     def line_apart(self, draw: int) -> Location | None:
         """The line of the user's code after which image and mask disagree in this draw."""
@@ -148,8 +151,8 @@ class Geometry:
     @property
     def sized_pairs(self) -> tuple[SizedPair, ...]:
         """Pairs of leaves that show one part of one image in two sizes, and how they are aligned."""
-        sizes = [{leaf.shape for leaf in sample.leaves if _is_image(leaf)} for sample in self._subject.epoch.samples]
-        if not any(len(shapes) > 1 for shapes in sizes):
+        sizes = ([_sides(leaf) for leaf in leaves if _is_image(leaf)] for leaves in self._leaves)
+        if not any(is_larger(*pair) for sides in sizes for pair in permutations(set(sides), 2)):
             raise NotApplicable("no sample holds images of two sizes")
         return self._observe("sized pairs", run_sized_pairs)
 
@@ -158,7 +161,7 @@ class Geometry:
         """Leaves of frames, and which of them are flipped in several random states."""
         if not any(may_hold_clip([(leaf.path, leaf.shape or ()) for leaf in leaves]) for leaves in self._leaves):
             raise NotApplicable("no sample holds the frames of a clip")
-        if self._observe("frames", count_frames, 1) < FEWEST_FRAMES:
+        if is_unread(self._subject) or self._observe("frames", count_frames, 1) < FEWEST_FRAMES:
             raise NotApplicable("no frames are decoded while a sample is read")
         return self._observe("clips", run_clips, CLIP_READS)
 
@@ -253,6 +256,12 @@ def _is_image(leaf: LeafRecord) -> bool:
     return leaf.kind == "PIL.Image" or (len(shape) > 1 and (planes_last(shape) or min(shape[-2:]) >= SMALLEST_SIDE))
 
 
+def _sides(leaf: LeafRecord) -> tuple[int, ...]:
+    """The shorter and the longer side of an image."""
+    shape = leaf.shape or ()
+    return tuple(sorted(shape[-3:-1] if leaf.kind != "PIL.Image" and planes_last(shape) else shape[-2:]))
+
+
 def _may_be_camera(leaf: LeafRecord) -> bool:
     return (leaf.shape or ())[-2:] in SHAPES and (leaf.dtype or "").startswith("float")
 
@@ -265,15 +274,18 @@ def _has_cells(leaf: LeafRecord) -> bool:
 
 def _holds_points(leaf: LeafRecord) -> bool:
     """Whether a leaf may be points that are seen from the front, and mirror each other."""
-    return may_be_points(leaf.shape or ())
+    return may_be_points(leaf.shape or (), leaf.dtype or "")
 
 
 def _holds_table(leaves: Sequence[LeafRecord]) -> bool:
     """Whether a leaf may be a table of boxes or points, or leaves are the numbers of a list of them."""
     numbers = {leaf.path for leaf in leaves if leaf.kind in ("int", "float")}
     listed = {path.removesuffix("[1]") for path in numbers if path.endswith("[1]")}
-    columns = [(leaf.shape or (0,))[-1] for leaf in leaves if len(leaf.shape or ()) < 3]
-    tabled = any(2 <= (leaf.shape or (0,))[-1] <= 6 for leaf in leaves) or any(
-        2 * FEWEST_POINTS < count <= MOST_COLUMNS for count in columns
+    # A leaf of one value, such as a mask of what is valid, holds neither.
+    shapes = [leaf.shape or (0,) for leaf in leaves if not leaf.constant]
+    rows = [math.prod(shape[:-1]) if len(shape) < 3 else math.inf for shape in shapes]
+    tabled = any(
+        2 <= shape[-1] <= 6 or (2 * FEWEST_POINTS < shape[-1] <= MOST_COLUMNS and count <= MOST_WIDE_ROWS)
+        for shape, count in zip(shapes, rows, strict=True)
     )
     return tabled or any(f"{path}[{column}]" in numbers for path in listed for column in (0, 2))

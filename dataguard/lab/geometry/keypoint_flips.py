@@ -213,9 +213,10 @@ def _agreed(by_count: Mapping[int, Sequence[Sides]]) -> tuple[Sides, ...]:
 def _may_mirror(sample: Any) -> Iterator[tuple[str, np.ndarray]]:
     """The leaves that may be points which mirror each other, and the peaks of heatmaps that have one each."""
     for path, array in _arrays(sample):
-        if array.dtype.kind not in "iuf" or not may_be_points(array.shape):
+        dtype = str(array.dtype)
+        if array.dtype.kind not in "iuf" or not may_be_points(array.shape, dtype):
             continue
-        points = _peaks(array.astype(np.float64)) if are_maps(array.shape) else array
+        points = _peaks(array.astype(np.float64)) if are_maps(array.shape, dtype) else array
         if points is not None and (points is array or is_visible(points).all()):
             yield path, points
 

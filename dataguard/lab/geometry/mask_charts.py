@@ -11,7 +11,8 @@ such as a pair for super-resolution, are compared with each other (`run_sized_pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -102,10 +103,20 @@ class ChartedMasks(Rooted):
 
 
 def run_masks(
-    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, least: int, most: int
+    build: Callable[..., Loader],
+    folder: Path,
+    indices: Sequence[Index],
+    *,
+    batched: bool,
+    least: int,
+    most: int,
+    unread: bool = False,
 ) -> ChartedMasks:
-    """Read samples with charts for images and masks: in `least` draws and, unless all are aligned, in `most`."""
-    reader = ChartedReader(build, folder, indices, max(CHARTED_DRAWS, PAIR_DRAWS), batched=batched)
+    """Read samples with charts for images and masks: in `least` draws and, unless all are aligned, in `most`.
+
+    `unread`: samples are known to be made without a decoder.
+    """
+    reader = ChartedReader(build, folder, indices, max(CHARTED_DRAWS, PAIR_DRAWS), batched=batched, unread=unread)
     originals, rule = _originals_with_masks(reader)
     if rule is None:
         raise NotApplicable("no mask, other dense target or second image that resembles it is read with an image")
@@ -325,10 +336,15 @@ def _original(reader: ChartedReader) -> ChartedSample:
 
 def _of_two_sizes(sample: ChartedSample) -> list[tuple[str, str]]:
     """The pairs of leaves of which one is larger along both sides."""
-    sizes = {path: np.array(leaf.shape[-2:]) for path, leaf in sample.leaves.items()}
-    ordered = sorted(sizes, key=lambda path: -int(sizes[path].prod()))
+    sizes = {path: leaf.shape[-2:] for path, leaf in sample.leaves.items()}
+    ordered = sorted(sizes, key=lambda path: -math.prod(sizes[path]))
     pairs = combinations(ordered if len(ordered) <= MOST_LEAVES else [], 2)
-    return [(large, small) for large, small in pairs if (sizes[large] >= SIDE_RATIO * sizes[small]).all()]
+    return [(large, small) for large, small in pairs if is_larger(sizes[large], sizes[small])]
+
+
+def is_larger(sides: Iterable[int], others: Iterable[int]) -> bool:
+    """Whether an image is larger along both sides than another one."""
+    return all(side >= SIDE_RATIO * other for side, other in zip(sides, others, strict=True))
 
 
 def _views(reader: ChartedReader, draw: int) -> Mapping[str, View]:

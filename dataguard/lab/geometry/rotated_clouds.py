@@ -66,7 +66,7 @@ def line_of_turn(subject: Subject, cloud: RotatedCloud) -> Location | None:
 
 def _may_be_cloud(leaf: LeafRecord) -> bool:
     """Whether a leaf is a table of floats, with points and normals or one of these."""
-    return _holds_points(leaf.shape or ()) and (leaf.dtype or "").startswith("float")
+    return _holds_points(leaf.shape or ()) and (leaf.dtype or "").startswith("float") and not leaf.constant
 
 
 def _holds_points(shape: Sequence[int]) -> bool:
@@ -78,8 +78,10 @@ def _find(reader: Reader, indices: Sequence[Index]) -> tuple[RotatedCloud, ...]:
     """Read samples in several random states, and compare their points and normals."""
     seen: dict[tuple[str, int], list[tuple[bool, Index]]] = {}
     for index in indices[:SAMPLES]:
-        states = [_tables(reader.read(index, draw)) for draw in range(DRAWS)]
-        for points, path, first in _normals(states[0]):
+        states = [_tables(reader.read(index, 0))]
+        clouds_in = list(_normals(states[0]))
+        states += [_tables(reader.read(index, draw)) for draw in range(1, DRAWS)] if clouds_in else []
+        for points, path, first in clouds_in:
             found = seen.setdefault((path, first), [])
             for one, other in itertools.combinations(states, 2):
                 if points in one and points in other and path in one and path in other:

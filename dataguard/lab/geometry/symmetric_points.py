@@ -71,13 +71,14 @@ def candidates(samples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, tuple[i
     return {path: partners for path, partners in found.items() if partners is not None}
 
 
-def may_be_points(shape: Sequence[int]) -> bool:
-    """Whether an array of this shape may hold such points, those of one body or face, or a heatmap for each."""
+def may_be_points(shape: Sequence[int], dtype: str) -> bool:
+    """Whether an array may hold such points, those of one body or face, or a heatmap for each."""
     rows = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
     listed = len(rows) == 2 and rows[1] in (2, 3) and FEWEST_POINTS <= rows[0] <= MOST_POINTS
-    return listed or are_maps(shape)
+    return listed or are_maps(shape, dtype)
 
 
-def are_maps(shape: Sequence[int]) -> bool:
-    """Whether an array of this shape may hold a heatmap for each point."""
-    return len(shape) == 3 and FEWEST_POINTS <= shape[0] <= MOST_POINTS and min(shape[1:]) >= SMALLEST_SIDE
+def are_maps(shape: Sequence[int], dtype: str) -> bool:
+    """Whether an array may hold a heatmap for each point: one of int64, as losses require of labels, holds none."""
+    sized = len(shape) == 3 and FEWEST_POINTS <= shape[0] <= MOST_POINTS and min(shape[1:]) >= SMALLEST_SIDE
+    return sized and dtype not in ("bool", "int64")

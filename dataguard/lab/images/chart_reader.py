@@ -111,35 +111,38 @@ class ColourChartReader:
         self._decoded_in_build = frozenset(self.painter.sources)
         return loader
 
-    def require_an_image(self, *, decoded_before: bool) -> None:
+    def require_an_image(self, *, decoded_before: bool, unread: bool = False) -> None:
         """Raise NotApplicable if there is none that can be replaced; see `finds_an_image`."""
-        if not self.finds_an_image(decoded_before=decoded_before):
+        if not self.finds_an_image(decoded_before=decoded_before, unread=unread):
             raise NotApplicable("no colour or grey image is decoded or passed to a transform while a sample is read")
 
-    def finds_an_image(self, *, decoded_before: bool) -> bool:
+    def finds_an_image(self, *, decoded_before: bool, unread: bool = False) -> bool:
         """Whether a sample has an image that can be replaced; tries one source after the other.
 
-        If images were `decoded_before` the first loader was given, another one is built to replace them.
+        If images were `decoded_before` the first loader was given, another one is built to replace them. `unread`:
+        samples are known to be read from no file, and made without a decoder.
 
         Images without colours are last, because they may be the masks of others.
         """
         self._read(0)  # triggers late imports
         self.painter.install()
-        if self._paints(self._tries):
+        if not unread and self._paints(self._tries):
             return True
         if decoded_before and not self._decoded_in_build:
             self._measured_build()
         if self._paints_while_built():
             return True
-        self.painter.patch_fromarray()
-        if self._paints(1):
+        converted = self.painter.patch_fromarray()
+        if converted and self._paints(1):
             return True
-        self.painter.patch_transforms(self._reader.dataset)
-        if self._paints(1):
+        transformed = self.painter.patch_transforms(self._reader.dataset)
+        if transformed and self._paints(1):
             return True
         self.painter.patch_arrays()
-        if self._paints(1) or self._paints_in_memory():
+        if (not unread and self._paints(1)) or self._paints_in_memory():
             return True
+        if unread and not (converted or transformed):
+            return False
         self.painter.grey = True
         try:
             return self._paints(1, WHITE) and self._paints(1, MIDDLE)

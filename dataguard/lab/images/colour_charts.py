@@ -31,6 +31,7 @@ from dataguard.lab.images.grey_curves import (
     wrapping_line,
 )
 from dataguard.lab.images.painter import IMAGE_DECODERS, Painter
+from dataguard.lab.provenance.provenance import is_unread
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
 from dataguard.settings.parsers import EVALUATION
@@ -142,7 +143,8 @@ class Images:
         tries = subject.affordable_reads(IMAGE_TRIES, SLOW_TRIES, 4)
         subject.afford_reads("colours", tries)
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
-        run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before)
+        unread = is_unread(subject)
+        run = partial(run_charts, batched=batched, tries=tries, decoded_before=subject.decoded_before, unread=unread)
         return subject.observe("colours", lambda folder: run(subject.build, folder, indices))
 
     @property
@@ -158,7 +160,8 @@ class Images:
         subject.afford_reads("grey curves", FEWEST_READS)
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         most = FEWEST_DRAWS if subject.facts.role in EVALUATION else MOST_DRAWS
-        run = partial(read_curves, batched=batched, decoded_before=subject.decoded_before, most=most)
+        unread = is_unread(subject)
+        run = partial(read_curves, batched=batched, decoded_before=subject.decoded_before, unread=unread, most=most)
         return subject.observe("grey curves", lambda folder: run(subject.build, folder, indices))
 
     def wrapping_line(self, curves: GreyCurves) -> Location | None:
@@ -186,10 +189,11 @@ def run_charts(
     batched: bool,
     tries: int = IMAGE_TRIES,
     decoded_before: bool = False,
+    unread: bool = False,
 ) -> Charted:
     """Read samples with their images replaced by charts, in this disposable process."""
     reader = ColourChartReader(build, folder, indices, batched=batched, tries=tries)
-    reader.require_an_image(decoded_before=decoded_before)
+    reader.require_an_image(decoded_before=decoded_before, unread=unread)
     responses = reader.responses()
     fits = fits_of(responses)
     if fits and not any(fits.values()):

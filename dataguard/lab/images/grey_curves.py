@@ -140,11 +140,12 @@ def read_curves(
     *,
     batched: bool,
     decoded_before: bool,
+    unread: bool = False,
     most: int = MOST_DRAWS,
 ) -> GreyCurves:
     """Read one sample with grey charts, in this disposable process, in at most so many draws."""
     reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
-    reader.require_an_image(decoded_before=decoded_before)
+    reader.require_an_image(decoded_before=decoded_before, unread=unread)
     reader.keep_sample()
     curves, started = [], undisturbed_seconds()
     for draw in range(most):

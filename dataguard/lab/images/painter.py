@@ -244,11 +244,14 @@ class Painter:
             self._watch_pillow(sys.modules["PIL.ImageFile"].ImageFile)
             self._pillow = True
 
-    def patch_fromarray(self, replace: Callable[[Any, str], Any] | None = None) -> None:
-        """Also replace the arrays passed to `Image.fromarray`, or call `replace` for them."""
+    def patch_fromarray(self, replace: Callable[[Any, str], Any] | None = None) -> bool:
+        """Also replace the arrays passed to `Image.fromarray`, or call `replace` for them.
+
+        Returns whether Pillow is imported.
+        """
         module = sys.modules.get("PIL.Image")
         if module is None:
-            return
+            return False
 
         def around(original: Callable[..., Any]) -> Callable[..., Any]:
             def fromarray(obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -257,6 +260,7 @@ class Painter:
             return fromarray
 
         redirect(module.fromarray, around)
+        return True
 
     def patch_arrays(self) -> None:
         """Also replace what is read from arrays in files, where it has the shape and the values of a colour image."""
@@ -284,11 +288,16 @@ class Painter:
         self._note(name)
         return as_given(chart, image)
 
-    def patch_transforms(self, dataset: Any) -> None:
-        """Also replace the images that callables of a dataset, and of those that it wraps, are called with."""
-        for state, name, original in callables_of(dataset, by_name):
+    def patch_transforms(self, dataset: Any) -> bool:
+        """Also replace the images that callables of a dataset, and of those that it wraps, are called with.
+
+        Returns whether there are any.
+        """
+        found = list(callables_of(dataset, by_name))
+        for state, name, original in found:
             self.undecoded.add(name)
             state[name] = standing_in(original, self._painting_input(original, name))
+        return bool(found)
 
     def _painting_input(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:

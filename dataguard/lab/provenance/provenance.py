@@ -66,7 +66,7 @@ TRACED_READS = 12
 """About how many reads that takes."""
 ROW_SAMPLES = 6
 """Samples whose rows are found."""
-FEWEST_READS = 5
+FEWEST_READS = 6
 """Reads that show what a slow loader holds, if no sample is read from a file."""
 ROW_READS = 100
 """About how many reads that takes for each: 2 log2(n) for each array that matters, and one for each column."""
@@ -370,6 +370,11 @@ def reads_anything(subject: Subject) -> bool:
         return False
 
     return subject.observe("any read", find)
+
+
+def is_unread(subject: Subject) -> bool:
+    """Whether all samples are known to be in memory, so that nothing is decoded while one is read."""
+    return subject.facts.kind == "map" and observed_or_none(lambda: reads_anything(subject)) is False
 
 
 def find_files(loader: Loader, folder: Path, indices: Sequence[Index], traced: int) -> SampleFiles:

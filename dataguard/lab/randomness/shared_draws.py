@@ -17,10 +17,12 @@ from functools import partial
 from itertools import combinations, groupby, islice
 from typing import Literal
 
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Location, Undecided
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.records import GeneratorState, WorkerEpoch
-from dataguard.lab.dataset.dataset_observations import find_changed
+from dataguard.lab.dataset.dataset_observations import DatasetObservations, find_changed
+from dataguard.lab.dataset.repeated_reads import Readings
 from dataguard.lab.randomness.generator_lines import with_lines
 from dataguard.lab.randomness.rng_dependence import Dependence, RngDependence, StreamDependence
 from dataguard.lab.randomness.worker_draws import (
@@ -34,6 +36,7 @@ from dataguard.lab.randomness.worker_draws import (
     compare_draws,
     differing_leaves,
     draws_often,
+    draws_take_little,
     find_same_items,
 )
 from dataguard.lab.reading.experiment import FORKED, Experiment, Script, perform
@@ -42,6 +45,7 @@ from dataguard.lab.rng.rng_discovery import SEED, Pair, cloned_generators, overl
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import StreamTrace
 from dataguard.lab.subject import Subject
+from dataguard.settings.parsers import EVALUATION
 
 MOST_SUSPECTS = 4
 """Most generators that are tested for each pair, one observation each."""
@@ -69,6 +73,8 @@ def find_shared_draws(subject: Subject, between: Between) -> SharedDraws:
 
 
 def _search_items(subject: Subject, between: Between) -> SharedDraws:
+    if (readings := _equal_readings(subject)) is not None:
+        return SharedDraws(readings.exercised, None)
     draw, pairs = partial(find_same_items, subject), _PAIRS[between]
     comparison = compare_draws(draw, pairs, often=draws_often(subject))
     draws = comparison.draws
@@ -81,6 +87,18 @@ def _search_items(subject: Subject, between: Between) -> SharedDraws:
     if between == "epochs":
         exercised |= {"draws": 2 * draws.draws, "epochs": 2}
     return SharedDraws(exercised, repeat, draws.shown)
+
+
+def _equal_readings(subject: Subject) -> Readings | None:
+    """Repeated reads of slow samples for evaluation, if none varies in any state: then workers draw nothing.
+
+    A collate_fn of the user might draw beside them.
+    """
+    facts = subject.facts
+    if facts.role not in EVALUATION or not facts.default_collate or draws_take_little(subject):
+        return None
+    readings = observed_or_none(lambda: DatasetObservations(subject).readings)
+    return readings if readings is not None and readings.are_equal else None
 
 
 def _search_stream(subject: Subject, between: Between) -> SharedDraws:

@@ -233,9 +233,12 @@ def draws_often(subject: Subject) -> bool:
 
     What is rarely random in evaluation does little harm: a glance that finds nothing suspicious is enough.
     """
+    return subject.facts.role not in EVALUATION and draws_take_little(subject)
+
+
+def draws_take_little(subject: Subject) -> bool:
+    """Whether the usual draws take little of the budget."""
     facts = subject.facts
-    if facts.role in EVALUATION:
-        return False
     workers = max(1, min(facts.num_workers, MOST_WORKERS.get(facts.start_method, 2)))
     plan = DrawPlan(Request(), workers, batch_size(facts))
     return subject.cache.takes_little(seconds_of(subject, plan.experiment))

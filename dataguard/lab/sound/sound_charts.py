@@ -36,6 +36,7 @@ from dataguard.lab.files.file_survey import (
     survey_build,
     survey_files,
 )
+from dataguard.lab.provenance.provenance import is_unread
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.sound.padded_frames import Output, PaddedFrames, SoundReader, padded_frames
 from dataguard.lab.sound.paired_offsets import PairedOffsets, paired_offsets
@@ -79,6 +80,8 @@ class Sound:
     def survey(self) -> FileSurvey[SoundHeader]:
         """The sound files of samples; none if no known decoder gets one while a sample is read."""
         subject = self._subject
+        if is_unread(subject):
+            return FileSurvey((), (), 0)
         indices = subject.epoch.asked(MOST_SURVEYED) if subject.facts.kind == "map" else ()
         subject.afford_reads("sound files", FULLY_READ + 1)
         seconds = BUDGET_SHARE * subject.settings.budget

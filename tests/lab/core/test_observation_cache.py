@@ -51,6 +51,21 @@ def test_a_cache_beside_another_has_its_own_budget_and_observations(tmp_path: Pa
     assert cache.left == pytest.approx(10, abs=5)
 
 
+def test_loaders_use_what_others_left_of_their_budgets(tmp_path: Path) -> None:
+    first = ObservationCache(Settings(budget=10), tmp_path)
+    second = first.beside(20)
+    first.afford("reads", 9)
+    with pytest.raises(Undecided, match="ran out before this check"):
+        first.afford("more", 25)
+    assert [cache.ran_out for cache in (first, second)] == [True, False]
+    assert first.share([second]).left == pytest.approx(30)
+    assert [cache.ran_out for cache in (first, second)] == [False, False]
+    first.afford("more", 25)
+    for cache in (first, second):
+        with pytest.raises(Undecided, match="ran out before this check"):
+            cache.afford("too much", 31)
+
+
 def endless(*_: object) -> None:
     while True:
         sum(range(1000))

@@ -167,3 +167,19 @@ def test_large_values_are_compared_in_all_places(place: int) -> None:
     two[place] = 1
     assert not _is_close(one, two)
     assert not _is_close(one, one[:VALUES_AT_ONCE])
+
+
+def test_of_distances_that_divide_another_only_that_one_is_read(tmp_path: Path) -> None:
+    """None of 60, 40 and 30 is a period if samples 0 and 120 differ."""
+    read: list[int] = []
+
+    def value(index: int) -> Any:
+        read.append(index)
+        return picture(index)
+
+    loader: DataLoader[Any] = DataLoader(Items(240, value))
+    ends = probe_ends(loader, tmp_path)
+    read.clear()
+    assert probe_semantics(loader, tmp_path, Hints(), ends).repeats == ()
+    assert {120, 80, 48} <= {*read}
+    assert not {60, 40, 30} & {*read}

@@ -92,3 +92,15 @@ def coloured(cloud: Cloud) -> Tensor:
 def test_clouds(tmp_path: Path, change: Callable[[Cloud], Any], most: int, found: list[bool]) -> None:
     clouds = _find(Reader(DataLoader(Shapes(change, most)), tmp_path, DRAWS), [0, 3])
     assert [one.kept > 0 and not one.rotated for one in clouds] == found
+
+
+def test_samples_without_normals_are_read_once(tmp_path: Path) -> None:
+    read: list[int] = []
+
+    def points_alone(cloud: Cloud) -> Tensor:
+        read.append(1)
+        return cloud[0]
+
+    reader = Reader(DataLoader(Shapes(points_alone)), tmp_path, DRAWS)
+    assert _find(reader, (0, 1)) == ()
+    assert len(read) == 2

@@ -32,15 +32,17 @@ def test_what_has_no_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "may_be"),
+    ("shape", "dtype", "may_be"),
     [
-        ((5, 2), True),
-        ((1, 17, 3), True),
-        ((17, 64, 48), True),
-        ((4, 2), False),
-        ((1024, 3), False),
-        ((3, 64, 48), False),
+        ((5, 2), "int64", True),
+        ((1, 17, 3), "float32", True),
+        ((17, 64, 48), "float32", True),
+        ((17, 64, 48), "uint8", True),
+        ((17, 64, 48), "int64", False),  # the slices of a label map
+        ((4, 2), "float32", False),
+        ((1024, 3), "float32", False),
+        ((3, 64, 48), "float32", False),
     ],
 )
-def test_shapes_of_points(shape: tuple[int, ...], may_be: bool) -> None:
-    assert may_be_points(shape) is may_be
+def test_shapes_of_points(shape: tuple[int, ...], dtype: str, may_be: bool) -> None:
+    assert may_be_points(shape, dtype) is may_be
