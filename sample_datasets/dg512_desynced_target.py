@@ -1507,12 +1507,14 @@ def good_windows() -> DataLoader[Any]:
     return DataLoader(Recordings(each_by_itself, [(clean, clean) for _, clean in noisy_and_clean()]), batch_size=4)
 
 
-class Crowds(Boxed):
+class Crowds(Dataset[Any]):
     """Five boxes a scene, of classes in an order of its own, cropped at random."""
 
     def __init__(self, crop: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Any]]) -> None:
-        super().__init__(lambda image, target: (image, target))
         self.crop = crop
+
+    def __len__(self) -> int:
+        return len(scenes())
 
     def __getitem__(self, index: int) -> tuple[Tensor, dict[str, Any]]:
         image = F.to_tensor(Image.open(scenes()[index][0]).convert("RGB"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,7 +71,8 @@ def line_of_merge(subject: Subject, merged: MergedSides) -> Location | None:
 
 def _may_have_sides(leaf: LeafRecord) -> bool:
     shape, dtype = leaf.shape or (), leaf.dtype or ""
-    is_mask = len(shape) > 1 and min(shape[-2:]) >= SMALLEST_SIDE and dtype.startswith(("int", "uint"))
+    is_mask = len(shape) > 1 and math.prod(shape[:-2]) == 1 and min(shape[-2:]) >= SMALLEST_SIDE
+    is_mask = is_mask and dtype.startswith(("int", "uint"))
     return is_mask or leaf.kind == "PIL.Image" or _holds_points(shape)
 
 
@@ -87,6 +88,8 @@ def find_merged(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple
     others: set[str] = set()
     for index in indices[:SAMPLES]:
         states = [_states(reader.read(index, draw)) for draw in range(DRAWS)]
+        if not any(_is_varied(path, states) for path in states[0]):
+            break  # nothing is drawn, as a flip would be
         for one, other in itertools.permutations(states, 2):
             for path in one.keys() & other.keys():
                 found = compared(one[path], other[path])
@@ -99,6 +102,10 @@ def find_merged(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple
         for path, found in merges.items()
         if path not in others and path in states[0] and len({index for index, _ in found}) >= ENOUGH_SAMPLES
     )
+
+
+def _is_varied(path: str, states: Sequence[Mapping[str, np.ndarray]]) -> bool:
+    return any(not np.array_equal(states[0][path], state.get(path, ())) for state in states[1:])
 
 
 def trace_merge(loader: Loader, folder: Path, merged: MergedSides) -> Location | None:
