@@ -317,7 +317,7 @@ class Amid(Growth):
     """The growth of seven days, of which that in the middle is hidden, and is the target."""
 
     def __getitem__(self, index: int) -> Any:
-        first = range(len(self) - 7)[index]
+        first = range(len(self))[index]
         window = self.growth[first : first + 7].copy()
         return np.delete(window, 3), window[3]
 

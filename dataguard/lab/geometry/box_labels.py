@@ -2,7 +2,7 @@
 
 Two draws of one sample keep different boxes, such as those in a crop. Charts show which box of one draw is which of the
 other, and so which label it should have. Labels that are the first of one list in every draw, whichever boxes are left,
-were cut to the number of boxes, and not selected with them. Sorting or shuffling boxes alone looks the same.
+were shortened to the number of boxes, and not selected with them. Sorting or shuffling boxes alone looks the same.
 """
 
 from __future__ import annotations
