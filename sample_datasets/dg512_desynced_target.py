@@ -1461,7 +1461,9 @@ class Recordings(Dataset[Any]):
 
 def each_by_itself(noisy: Path, clean: Path) -> Any:
     """A window of each, from a start of its own."""
-    return heard(noisy, a_start(), WINDOW), heard(clean, a_start(), WINDOW)  # culprit
+    start, other = a_start(), a_start()
+    first = heard(noisy)[start : start + WINDOW]
+    return first, heard(clean)[other : other + WINDOW]  # culprit
 
 
 def bad_sound() -> DataLoader[Any]:

@@ -28,12 +28,12 @@ Held = tuple[Any, Size]
 
 
 def state_with_tables(array: np.ndarray, columns: str = "") -> Hashable | None:
-    """The state of an image, or the values of a table; or of these columns of wider rows."""
+    """The state of an image, or the values of a table; or of these columns of wider rows, and of no other table."""
     wide = wide_of(array) if columns else None
     state = state_of(array) if wide is None else None
     if state is not None:
         return state
-    table = table_of(array) if wide is None else part_named(wide, columns)
+    table = table_of(array) if not columns else None if wide is None else part_named(wide, columns)
     return None if table is None else (table.shape, table.tobytes(), "table")
 
 

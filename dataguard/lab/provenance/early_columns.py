@@ -46,8 +46,11 @@ def find_early_column(
     """
     loaded = Loaded(ReadLog(), lambda _: (loader := build(), loader))
     started = time.monotonic()
-    base = samples_of(loaded.built()[0], folder, indices)
-    if (time.monotonic() - started) * (1 + len(PLACES)) > seconds or not loaded.tables:
+    loader, _ = loaded.built()
+    if not loaded.tables:
+        return None
+    base = samples_of(loader, folder, indices)
+    if (time.monotonic() - started) * (1 + len(PLACES)) > seconds:
         return None
     source = next(iter(loaded.tables.values())).source
     forbid_writes()
