@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from inspect import Parameter, getattr_static, isfunction, isgenerator, signature
 from types import CodeType, GeneratorType
 from typing import Any
@@ -369,7 +370,10 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
     if _is_batch(product):
         return {} if again is None else {"": _loader(lambda: _endless(again))}
     if isinstance(product, Mapping):
-        nested = {str(key): streams_of(*_made(value)) for key, value in product.items()}
+        nested = {
+            str(key): streams_of(*_made(value, None if again is None else partial(_entry, again, key)))
+            for key, value in product.items()
+        }
         return {name: streams[""] for name, streams in nested.items() if "" in streams}
     if isinstance(product, type) or (is_container(product) and not isgenerator(product)):
         return {}
@@ -378,8 +382,17 @@ def streams_of(product: Any, again: Callable[[], Any] | None) -> dict[str, Loade
     return {"": _loader(lambda: product, product)} if hasattr(type(product), "__iter__") else {}
 
 
-def _made(value: Any) -> tuple[Any, Callable[[], Any] | None]:
-    """What an entry of a dict makes, and the function that makes it: one without arguments; else the entry itself."""
+def _entry(again: Callable[[], Any], key: Any) -> Any:
+    return again()[key]
+
+
+def _made(value: Any, again: Callable[[], Any] | None) -> tuple[Any, Callable[[], Any] | None]:
+    """What an entry of a dict makes, and the function that makes it: one without arguments; else the entry itself.
+
+    An iterator is made `again` by the factory that returned the dict.
+    """
+    if isinstance(value, Iterator):
+        return value, again
     if not isfunction(value) or not _needs_nothing(value):
         return value, None
     made = value()

@@ -230,7 +230,7 @@ def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dic
     before = f"{target.name}." if target.branch else ""
     parts = {f"{before}{name}" if name else target.name: unguarded(part) for name, part in named}
     if isinstance(product, Mapping):
-        _require_loaders(target, product)
+        _require_loaders(target, product, again)
     if len(parts) < len(named):
         names = [name for name, _ in named]
         double = next(name for name in names if names.count(name) > 1)
@@ -238,12 +238,12 @@ def _parts(target: Target, product: Any, again: Callable[[], Any] | None) -> dic
     return parts
 
 
-def _require_loaders(target: Target, product: Mapping[Any, Any]) -> None:
+def _require_loaders(target: Target, product: Mapping[Any, Any], again: Callable[[], Any] | None) -> None:
     """Raise UsageError for an entry whose key is the role of a loader, and whose value holds none."""
     for key, value in product.items():
         name = str(key)
         expected = value is None or is_product(value) or not spelled_role(name)  # a data module would be set up again
-        if not expected and not parts_of(value) and not streams_of({name: value}, None):
+        if not expected and not parts_of(value) and not streams_of({key: value}, again):
             raise UsageError(f"{target.spelling}: {name!r} is {_described(value)}, not {_KINDS}")
 
 

@@ -56,6 +56,9 @@ def test_streams_have_the_names_of_their_keys() -> None:
         loaders = Target("name", "pkg.mod:name", source).build_all()
         assert [len(list(islice(loader, 12))) for loader in loaders.values()] == [12, 12]
         assert list(loaders) == ["train", "val"]
+    for loader in Target("name", "pkg.mod:name", lambda: {"train": generated(), 1: generated()}).build_all().values():
+        first, second = (len(list(islice(loader, 12))) for _ in range(2))  # each epoch has a generator of its own
+        assert first == second == 12
 
 
 def loader() -> torch.utils.data.DataLoader[Any]:
