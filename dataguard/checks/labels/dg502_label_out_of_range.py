@@ -22,6 +22,7 @@ from dataguard.checks.common.labels import (
     of_all_samples,
     out_of_range,
 )
+from dataguard.checks.splits.split_mismatch import splits_of
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
 
@@ -79,8 +80,9 @@ def _inferred(lab: Lab, label_leaves: Sequence[Labels]) -> Iterator[Finding]:
 
 
 def _has_all_classes(lab: Lab, labels: Labels) -> bool:
-    """Whether other loaders have the classes that are missing here, as training has those that are rare."""
-    others = [observed_or_none(partial(candidates, other)) or [] for other in lab.siblings.values()]
+    """Whether other splits have the classes that are missing here, as training has those that are rare."""
+    splits = [split for part in splits_of(lab) for split in part]
+    others = [observed_or_none(partial(candidates, other)) or [] for other in splits]
     seen = {value for leaves in others for one in leaves if one.path == labels.path for value in one.values}
     seen |= labels.values.keys()
     return seen == set(range(max(seen) + 1))
