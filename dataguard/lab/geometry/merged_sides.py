@@ -22,7 +22,7 @@ from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.records import Index, LeafRecord
 from dataguard.lab.culprit.line_trace import LineTrace
 from dataguard.lab.geometry.keypoint_flips import affine_map, class_mask, is_flip, is_visible
-from dataguard.lab.geometry.symmetric_points import FEWEST_POINTS, MOST_POINTS
+from dataguard.lab.geometry.symmetric_points import are_listed
 from dataguard.lab.images.painter import SMALLEST_SIDE
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.subject import Subject
@@ -73,12 +73,7 @@ def _may_have_sides(leaf: LeafRecord) -> bool:
     shape, dtype = leaf.shape or (), leaf.dtype or ""
     is_mask = len(shape) > 1 and math.prod(shape[:-2]) == 1 and min(shape[-2:]) >= SMALLEST_SIDE
     is_mask = is_mask and dtype.startswith(("int", "uint"))
-    return is_mask or leaf.kind == "PIL.Image" or _holds_points(shape)
-
-
-def _holds_points(shape: Sequence[int]) -> bool:
-    rows = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
-    return len(rows) == 2 and rows[1] in (2, 3) and FEWEST_POINTS <= rows[0] <= MOST_POINTS
+    return is_mask or leaf.kind == "PIL.Image" or are_listed(shape)
 
 
 def find_merged(loader: Loader, folder: Path, indices: Sequence[Index]) -> tuple[MergedSides, ...]:
@@ -139,7 +134,7 @@ def sides_of(leaf: Any) -> np.ndarray | None:
     array = array_of(leaf)
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf" or array.ndim < 2:
         return None
-    if _holds_points(array.shape):
+    if are_listed(array.shape):
         return array.reshape(-1, array.shape[-1]).astype(np.float64)
     if array.dtype.kind == "f" or min(array.shape[-2:]) < SMALLEST_SIDE or array.size != math.prod(array.shape[-2:]):
         return None

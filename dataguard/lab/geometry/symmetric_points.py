@@ -73,9 +73,13 @@ def candidates(samples: Sequence[Mapping[str, np.ndarray]]) -> dict[str, tuple[i
 
 def may_be_points(shape: Sequence[int], dtype: str) -> bool:
     """Whether an array may hold such points, those of one body or face, or a heatmap for each."""
+    return are_listed(shape) or are_maps(shape, dtype)
+
+
+def are_listed(shape: Sequence[int]) -> bool:
+    """Whether an array of this shape may hold a row for each point, (points, 2 or 3), maybe in a batch of one."""
     rows = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
-    listed = len(rows) == 2 and rows[1] in (2, 3) and FEWEST_POINTS <= rows[0] <= MOST_POINTS
-    return listed or are_maps(shape, dtype)
+    return len(rows) == 2 and rows[1] in (2, 3) and FEWEST_POINTS <= rows[0] <= MOST_POINTS
 
 
 def are_maps(shape: Sequence[int], dtype: str) -> bool:

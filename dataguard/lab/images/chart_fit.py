@@ -266,11 +266,10 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
         )
     if not settled:
         return None
-    orders = _orders_seen(values, low, span)
-    order = _order(orders, values, low, span)
+    order, others = _usual_order(values, low, span)
     gained, offset = (tuple(map(float, part)) for part in (gains, low))
     dtype, residual = responses[0].dtypes[path], float(np.median(off))
-    return Fit(path, dtype, order, gained, offset, residual, exact, _others(orders, order))
+    return Fit(path, dtype, order, gained, offset, residual, exact, others)
 
 
 def channel_order(responses: Sequence[ChartResponse], path: str) -> ChannelOrder | None:
@@ -286,13 +285,15 @@ def channel_order(responses: Sequence[ChartResponse], path: str) -> ChannelOrder
     span = np.median(white, axis=0) - low
     if (np.abs(span) < 1e-12).any():  # it is divided by below
         return None
+    usual, others = _usual_order(values, low, span)
+    return ChannelOrder(usual, others) if usual else None
+
+
+def _usual_order(values: Sequence[_Value], low: np.ndarray, span: np.ndarray) -> tuple[str | None, tuple[str, ...]]:
+    """The order that most draws have, and those that others show."""
     orders = _orders_seen(values, low, span)
     usual = _order(orders, values, low, span)
-    return ChannelOrder(usual, _others(orders, usual)) if usual else None
-
-
-def _others(orders: Counter[str], usual: str | None) -> tuple[str, ...]:
-    return tuple(order for order in orders if order not in (usual, ""))
+    return usual, tuple(order for order in orders if order not in (usual, ""))
 
 
 def _is_separated(black: np.ndarray, white: np.ndarray) -> bool:

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -177,6 +178,7 @@ class _GroupSearcher:
         self._store = GroupStore(groups)
         self._tracer = RowTracer(reader.read, [self._store])
         self._rows = RowTracer(reader.read, groups.stores)
+        self._flags = cache(self._flags_of)  # each takes two reads, and is asked for twice
 
     def search(self, order: Sequence[Index]) -> GroupSearch:
         """Find samples of two groups, and rows that a mask hides near the ends of groups."""
@@ -267,7 +269,7 @@ class _GroupSearcher:
         stores = self._groups.stores
         return any(one.any() for store in stores for one in self._rows.changes(index, store, np.array([row])).values())
 
-    def _flags(self, index: Index) -> tuple[str, ...]:
+    def _flags_of(self, index: Index) -> tuple[str, ...]:
         """Single values that are named after the end of a group, and differ from those of the sample before."""
         values = self._values(index) or {}
         before = self._values(index - 1 if isinstance(index, int) and index else index) or {}

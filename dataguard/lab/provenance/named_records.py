@@ -228,10 +228,9 @@ def find_named_records(
                 continue
             search = _Search(call, folder, opened, table, column, {index: rows[file] for index, file in single.items()})
             base = {index: first.read(index) for index in search.rows}
-            calls = FACTORY_CALLS + len(table.records).bit_length()
-            if (time.monotonic() - started) * calls > seconds:
-                return ()
-            if (records := search.compare(base, single)) is not None:
+            if time.monotonic() - started > seconds / 2:
+                return ()  # the next call would take the other half
+            if (records := search.compare(base, single, seconds)) is not None:
                 found.append(records)
             started = time.monotonic()
     return tuple(found)
@@ -276,14 +275,20 @@ class _Search:
         usual = Counter(empty.values()).most_common(1)  # others may be left out by the factory
         self._texts = {row: repr(own) for row, own in records.items() if empty[row] == usual[0][0]}
 
-    def compare(self, base: Mapping[Index, Seen], files: Mapping[Index, str]) -> NamedRecords | None:
-        """Which samples have the contents of the rows that name their files; None if that cannot be seen."""
+    def compare(self, base: Mapping[Index, Seen], files: Mapping[Index, str], seconds: float) -> NamedRecords | None:
+        """Which samples have the contents of the rows that name their files; None if that cannot be seen.
+
+        None, too, if all calls of the factory take longer than `seconds`, by one that finds modules imported.
+        """
         own = sorted(set(self.rows.values()) & self._texts.keys())
         others = [row for row in self._texts if row not in own]
         if len(own) < FEWEST_COMPARED or len(others) < FEWEST_COMPARED:
             return None
+        started, calls = time.monotonic(), FACTORY_CALLS + len(self.table.records).bit_length()
         if self._changed(base, []):
             return None  # the factory returns other samples when it is called again
+        if (time.monotonic() - started) * calls > seconds:
+            return None
         forbid_writes()
         try:
             by_own, by_others = self._changed(base, own), self._changed(base, others)

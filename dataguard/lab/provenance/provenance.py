@@ -77,7 +77,7 @@ TARGET_SAMPLES = 256
 """Consecutive samples whose targets are looked for in what the factory loads."""
 REFIT_SHARE = 0.1
 """The share of the budget that the calls of the factory may take to see what a scaler was fitted on."""
-TABLE_SHARE = 0.4
+TABLE_SHARE = 0.2
 """The same to see which row of a table a sample has."""
 
 
