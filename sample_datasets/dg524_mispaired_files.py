@@ -302,8 +302,9 @@ def entries(images: Sequence[int], masks: Sequence[int]) -> DataLoader[Any]:
     from sample_datasets._parts import stored
 
     path = stored(FOLDER / ROOT / "entries.lmdb", write_entries)
-    one, other = ([Entry(path, f"{part}-{n}") for n in own] for part, own in (("image", images), ("mask", masks)))
-    return loader(one, other, lambda entry: entry(pixels), lambda entry: entry(classes))  # culprit
+    listed = (("image", images), ("mask", masks))
+    one, other = ([Entry(path, f"{part}-{n}") for n in numbers] for part, numbers in listed)  # culprit
+    return loader(one, other, lambda entry: entry(pixels), lambda entry: entry(classes))
 
 
 def bad_entries() -> DataLoader[Any]:
