@@ -47,12 +47,15 @@ def dg528_look_ahead(lab: Lab) -> Judgement:
     if copied is not None:
         yield copied
         return Coverage({"samples": len(lab.epoch.samples)}, f"sample{seen.target} was taken for the target")
-    cells = observed_or_none(lambda: lab.provenance.target_cells(seen.target or "")) if not seen.windows else None
+    may_load = lab.dataset.may_load
+    of_cells = may_load and not seen.windows
+    cells = observed_or_none(lambda: lab.provenance.target_cells(seen.target or "")) if of_cells else None
     if cells is not None and cells.paths:
         yield _dependent(lab, seen.target, cells)
         return Coverage({"samples": cells.of}, f"sample{seen.target} was taken for the target")
     is_planned = bool(lab.settings.contract.get("known_future"))
-    early = None if is_planned else observed_or_none(lambda: lab.provenance.early_column(seen.target or ""))
+    of_columns = may_load and not is_planned
+    early = observed_or_none(lambda: lab.provenance.early_column(seen.target or "")) if of_columns else None
     if early is not None:
         yield _early(lab, seen.target, early)
         return Coverage({"samples": len(lab.epoch.samples)}, f"sample{seen.target} was taken for the target")

@@ -47,9 +47,7 @@ def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
     training = next((one for one in earlier if one.facts.role == "train"), None)
     if training is None:
         raise NotApplicable("no loader for training to compare with")
-    rebuilt = observed_or_none(lambda: lab.dataset.rebuilt())
-    loads = rebuilt is None or rebuilt.loads
-    refit = observed_or_none(lambda: lab.provenance.refitted(training)) if loads else None
+    refit = observed_or_none(lambda: lab.provenance.refitted(training)) if lab.dataset.may_load else None
     if refit is not None and refit.of:
         if refit.changed:
             yield _refitted(lab, training, refit)

@@ -20,6 +20,7 @@ from typing import Any
 
 from torch.utils.data import IterableDataset
 
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Location, NotApplicable, Undecided
 from dataguard.lab.batches.mixtures import DRAWING_READS, find_drawn_generators, find_masked_tokens
 from dataguard.lab.core.index_schedules import evenly, flat
@@ -195,6 +196,12 @@ class DatasetObservations:
         return self._subject.observe_each(
             key, asked, lambda wanted, folder: read_rebuilt(partial(rebuild, wanted), folder, wanted, under, ReadLog())
         )
+
+    @property
+    def may_load(self) -> bool:
+        """Whether the factory reads a table or another file, or that is unknown."""
+        seen = observed_or_none(self.rebuilt)
+        return seen is None or seen.loads
 
     @property
     def sample_sources(self) -> SampleSources:
