@@ -23,7 +23,7 @@ from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.provenance.refitting import Loaded, samples_of, shape_of, with_columns
 from dataguard.lab.rows.origins import EarlyColumn, Read
 from dataguard.lab.rows.rows_changed import Values
-from dataguard.process.originals import time
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.variants import Loader
 
 REVERSED_ROWS = 16
@@ -45,12 +45,12 @@ def find_early_column(
     those of consecutive indices.
     """
     loaded = Loaded(ReadLog(), lambda _: (loader := build(), loader))
-    started = time.monotonic()
+    started = undisturbed_seconds()
     loader, _ = loaded.built()
     if not loaded.tables:
         return None
     base = samples_of(loader, folder, indices)
-    if (time.monotonic() - started) * (1 + len(PLACES)) > seconds:
+    if (undisturbed_seconds() - started) * (1 + len(PLACES)) > seconds:
         return None
     source = next(iter(loaded.tables.values())).source
     forbid_writes()

@@ -30,7 +30,7 @@ from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.rows_changed import Values, values_of
-from dataguard.process.originals import time
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.variants import Loader
 
 MOST_BYTES, MOST_TABLES = 1 << 24, 2
@@ -214,7 +214,7 @@ def find_named_records(
 
     `files` are those of each sample. All calls of the factory take so many `seconds` at most.
     """
-    opened, started = _OpenedTables(folder), time.monotonic()
+    opened, started = _OpenedTables(folder), undisturbed_seconds()
     with opened.watched():
         first = _Samples(call(), folder)
         first.read(next(iter(files)))  # what is loaded at the first read is a table as well
@@ -228,11 +228,11 @@ def find_named_records(
                 continue
             search = _Search(call, folder, opened, table, column, {index: rows[file] for index, file in single.items()})
             base = {index: first.read(index) for index in search.rows}
-            if time.monotonic() - started > seconds / 2:
+            if undisturbed_seconds() - started > seconds / 2:
                 return ()  # the next call would take the other half
             if (records := search.compare(base, single, seconds)) is not None:
                 found.append(records)
-            started = time.monotonic()
+            started = undisturbed_seconds()
     return tuple(found)
 
 
@@ -284,10 +284,10 @@ class _Search:
         others = [row for row in self._texts if row not in own]
         if len(own) < FEWEST_COMPARED or len(others) < FEWEST_COMPARED:
             return None
-        started, calls = time.monotonic(), FACTORY_CALLS + len(self.table.records).bit_length()
+        started, calls = undisturbed_seconds(), FACTORY_CALLS + len(self.table.records).bit_length()
         if self._changed(base, []):
             return None  # the factory returns other samples when it is called again
-        if (time.monotonic() - started) * calls > seconds:
+        if (undisturbed_seconds() - started) * calls > seconds:
             return None
         forbid_writes()
         try:

@@ -35,7 +35,7 @@ from dataguard.lab.rows.origins import Read, Refit, TargetCells
 from dataguard.lab.rows.row_changes import Store
 from dataguard.lab.rows.rows_changed import RowTracer, Values, inner_index, values_of
 from dataguard.lab.rows.stores import held_stores, is_data_frame
-from dataguard.process.originals import time
+from dataguard.process.process_tree import undisturbed_seconds
 from dataguard.targets.variants import Loader
 
 MOST_POSITIONS = 0.9
@@ -82,7 +82,7 @@ def find_refit(
     log, first = ReadLog(), indices[0][:: max(len(indices[0]) // COMPARED_SAMPLES, 1)]
     compared = first[:COMPARED_SAMPLES]
     loaded = Loaded(log, build)
-    started = time.monotonic()
+    started = undisturbed_seconds()
     train = loaded.built()[0]
     if not loaded.reads and not loaded.tables:  # modules may have loaded it at import
         loaded.imports = True
@@ -91,7 +91,7 @@ def find_refit(
     if not own and not loaded.tables:
         return unknown("the factory loads no table, and reads no file of an evaluation sample")
     base = samples_of(train, folder, compared)
-    if (time.monotonic() - started) * FACTORY_CALLS > seconds:
+    if (undisturbed_seconds() - started) * FACTORY_CALLS > seconds:
         return unknown("the factory takes too long to be called four times")
     read = samples_of
     if _changed_leaves(samples_of(train, folder, compared[:1]), base):  # reading changes the rows
@@ -211,7 +211,7 @@ def find_target_cells(
         loader = build()
         return loader, loader
 
-    started = time.monotonic()
+    started = undisturbed_seconds()
     loaded = Loaded(ReadLog(), loaders)
     base = samples_of(loaded.built(keep)[0], folder, indices)
     targets = np.array([leaves[target].ravel() for leaves in base.values()], np.float64)[:, 0]
@@ -221,7 +221,7 @@ def find_target_cells(
         for at, column in enumerate(arrays)
         if (first := _place_in(column, targets)) is not None
     }
-    if not held or (time.monotonic() - started) * 2 > seconds:
+    if not held or (undisturbed_seconds() - started) * 2 > seconds:
         return None
     number, (at, first) = next(iter(held.items()))
     chosen = [len(indices) * part // 4 for part in (1, 2, 3)]
