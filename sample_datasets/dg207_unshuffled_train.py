@@ -27,7 +27,7 @@ Loaders = dict[str, DataLoader[Any]]
 def train(dataset: Any = None, **settings: Any) -> Loaders:
     """A loader for training of two workers."""
     own = {"batch_size": 1 if "batch_sampler" in settings else 4, "num_workers": 2, **settings}
-    return {"train": DataLoader(Pictures(32) if dataset is None else dataset, **own)}
+    return {"train": DataLoader(Pictures(32) if dataset is None else dataset, **own)}  # culprit
 
 
 def bad() -> Loaders:
@@ -37,12 +37,12 @@ def bad() -> Loaders:
 
 def bad_batches() -> Loaders:
     """A batch sampler over a sequential one."""
-    return train(batch_sampler=BatchSampler(SequentialSampler(range(32)), 4, drop_last=False))
+    return train(batch_sampler=BatchSampler(SequentialSampler(range(32)), 4, drop_last=False))  # culprit
 
 
 def bad_distributed() -> Loaders:
     """A DistributedSampler that is told not to shuffle."""
-    return train(sampler=DistributedSampler(range(32), num_replicas=1, rank=0, shuffle=False))  # type: ignore[arg-type]
+    return train(sampler=DistributedSampler(Pictures(32), num_replicas=1, rank=0, shuffle=False))  # culprit
 
 
 def good() -> Loaders:
@@ -161,7 +161,7 @@ def good_sorted() -> Loaders:
 def repeated(*, shuffle: bool, rank: int, world_size: int) -> Loaders:
     """A share of the pictures for each rank."""
     dataset = Pictures(32)
-    sampler: DistributedSampler[Any] = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=shuffle)
+    sampler: Any = DistributedSampler(dataset, num_replicas=world_size, rank=rank, shuffle=shuffle)  # culprit
     return {"train": Lasting(dataset, batch_size=4, num_workers=2, sampler=sampler)}
 
 
@@ -195,3 +195,9 @@ class Reindexed(Dataset[tuple[Tensor, int]]):
 def good_reindexed() -> Loaders:
     """The dataset shuffles itself, if the trainer asks for it."""
     return train(Reindexed())
+
+
+def bad_lasting() -> Loaders:
+    """A loader of the project that repeats the batches of its sampler."""
+    dataset = Pictures(32)
+    return {"train": Lasting(dataset, batch_size=4, num_workers=2)}  # culprit

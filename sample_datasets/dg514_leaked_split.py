@@ -631,9 +631,9 @@ def customers() -> pd.DataFrame:
 
 def bad_drawn_twice() -> Loaders:
     """The customers for validation are drawn with another seed than those who are left for training."""
-    val = customers().sample(frac=0.1, random_state=0)
+    val = customers().sample(frac=0.1, random_state=0)  # culprit
     train = customers().sample(frac=0.9, random_state=1)
-    return pair(Customers(train), Customers(val))  # culprit
+    return pair(Customers(train), Customers(val))
 
 
 def good_drawn_once() -> Loaders:

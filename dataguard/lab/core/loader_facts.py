@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import ConcatDataset, Dataset, IterableDataset, Subset, WeightedRandomSampler
+from torch.utils.data import BatchSampler, ConcatDataset, Dataset, IterableDataset, Subset, WeightedRandomSampler
 from torch.utils.data.dataloader import default_collate
 
 from dataguard.core.model import Location, NotApplicable, NotTested
@@ -129,6 +129,8 @@ def facts_of(
 ) -> LoaderFacts:
     """Read one loader, made at that line; of the user's code it calls only `len` of the dataset and the loader."""
     index_sampler = unwrapped(loader.sampler if loader.batch_sampler is None else loader.batch_sampler)
+    if isinstance(inner := unwrapped(getattr(index_sampler, "sampler", None)), BatchSampler):
+        index_sampler = inner  # in one that repeats its batches
     order = unwrapped(getattr(index_sampler, "sampler", index_sampler))
     shuffled = is_shuffler(order) or getattr(order, "shuffle", False) is True
     stream = isinstance(loader.dataset, IterableDataset)

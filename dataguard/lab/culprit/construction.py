@@ -105,9 +105,20 @@ class Constructions:
             return
         made = frame.f_locals[code.co_varnames[0]]
         if _kind(made) in self._kinds and id(made) not in self._made:  # the outermost `__init__` comes first
+            if isinstance(made, Sampler) and _is_made_by_loader(frame.f_back):
+                return
             given = dict(arguments_of(frame))
             given.pop(code.co_varnames[0], None)
             self._made[id(made)] = (made, list(_calls(frame.f_back)), given)
+
+
+def _is_made_by_loader(frame: FrameType | None) -> bool:
+    """Whether the constructor of torch's loader made this: then the line to change is that of the loader."""
+    while frame is not None and is_library(frame.f_code.co_filename):
+        if frame.f_code.co_name == "__init__" and isinstance(frame.f_locals.get("self"), DataLoader):
+            return True
+        frame = frame.f_back
+    return False
 
 
 _UNSEEN: tuple[Any, list[_Call], Mapping[str, Any]] = (None, [], {})

@@ -369,8 +369,12 @@ def _values(array: np.ndarray) -> Hashable:
 
 
 def _sampling(parts: Parts) -> Iterable[str]:
-    """The sampler of indices or, if it is not torch's, of batches; and the loader, with which torch makes one."""
-    own = [] if type(parts.get("batch_sampler")) in (BatchSampler, type(None)) else ["batch_sampler"]
+    """The sampler of indices or, if it is not torch's, of batches; and the loader, with which torch makes one.
+
+    One that repeats the batches of torch's decides nothing.
+    """
+    batches, inner = parts.get("batch_sampler"), parts.get("batch_sampler.sampler")
+    own = [] if batches is None or BatchSampler in (type(batches), type(inner)) else ["batch_sampler"]
     return [*own, "batch_sampler.sampler", "sampler", "loader"]
 
 
