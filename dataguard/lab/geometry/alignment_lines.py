@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -222,6 +223,22 @@ def last_move(lines: ChartedSampleLines, axis: int | None = None) -> Look | None
             held = place
     kept = {id(one.look) for one in lines.looks if not np.ptp(one.views, axis=0).any()}
     return found and _beside(found, kept, lines.traced)
+
+
+def last_resize(lines: ChartedSampleLines) -> Look | None:
+    """The last line after which an image has another size."""
+    sizes = [(look.look, look.size) for look in lines.looks if _fields(look.image)]
+    resized = [look for (_, held), (look, size) in pairwise(sizes) if size != held]
+    return resized[-1] if resized else None
+
+
+def first_flip(lines: ChartedSampleLines) -> Look | None:
+    """The first line after which an image is the mirror image of its file."""
+    for look, follows, place in _placed(lines.looks):
+        pose = pose_of(place.fields[0]) if follows == "image" else None
+        if pose is not None and is_flipped(pose, 0):
+            return look
+    return None
 
 
 def _are_flipped(one: Placed, other: Placed, axis: int) -> bool:

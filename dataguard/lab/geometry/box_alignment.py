@@ -20,7 +20,15 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS, DRAW_SECONDS, FEWEST_DRAWS, LONG_SECONDS
-from dataguard.lab.geometry.box_labels import BoxLabels, LabelledDraw, Rows, rows_of, separated
+from dataguard.lab.geometry.box_labels import (
+    BoxLabels,
+    LabelledDraw,
+    Matches,
+    Rows,
+    are_undecided,
+    rows_of,
+    separated,
+)
 from dataguard.lab.geometry.box_tables import (
     COLUMNS,
     BoxFormat,
@@ -28,7 +36,9 @@ from dataguard.lab.geometry.box_tables import (
     candidates_of,
     fits,
     formats_of,
+    are_moved_as_one,
     tables_of,
+    unnamed_points,
     wide_of,
 )
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
@@ -51,6 +61,12 @@ from dataguard.targets.variants import Loader
 MOST_SAMPLES = 2
 """Samples that are read repeatedly: those with the most boxes. More take longer, and are seldom needed beside many
 draws."""
+UNNAMED_DRAWS = 4
+"""Draws of a sample that show whether a table that nothing names is moved as points are."""
+MORE_DRAWS, MOST_SHORTER = 24, 8
+"""More draws in which few boxes may be left, and how many of those are charted: of two boxes in four, the first ones
+are left in one of six cases."""
+MOST_DRAWS = CHARTED_DRAWS + MORE_DRAWS
 FEWEST_COMPARED_BOXES = 6
 """The smallest number of expected boxes for which a table is judged: fewer may miss their places by chance."""
 
@@ -108,7 +124,7 @@ class ChartedBoxes(Rooted):
 
 def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedBoxes:
     """Read samples with their images replaced by charts, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, MOST_DRAWS, batched=batched)
     originals = charted_originals(reader)
     if not originals:
         raise NotApplicable("no image is found while a sample is read")
@@ -118,6 +134,7 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
             break
         # Of a box and its points, one may be moved alone: another draw may move none.
         candidates = candidates_of([reader.read(number, draw) for number in range(len(originals))])
+    candidates |= dict.fromkeys(_moved_points(reader, originals) - candidates.keys(), True)
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
@@ -143,8 +160,23 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     )
     if not tables:
         raise NotApplicable("images do not move between draws, or too few boxes or points are in what both show")
-    separate = tuple(each for table in tables if not table.points for each in _separated_labels(table, draws))
+    for table in tables:
+        if not table.points and are_undecided(*_labelled(table, draws)):
+            draws += _shorter_draws(reader, chosen, table, candidates, draws)
+    separate = tuple(each for table in tables if not table.points for each in separated(*_labelled(table, draws)))
     return ChartedBoxes(tables, reader.collated, len(draws), reads, separate)
+
+
+def _moved_points(reader: ChartedReader, originals: Sequence[ChartedSample]) -> frozenset[str]:
+    """The tables that nothing names, and that an affine map moves in each draw, as it moves points."""
+    paths = unnamed_points(originals)
+    if not paths:
+        return paths
+    draws = [originals[0], *(reader.read(0, draw) for draw in range(1, UNNAMED_DRAWS))]
+    held = [{path: table for path, _, table in tables_of(draw.value)} for draw in draws]
+    return frozenset(
+        path for path in paths if all(path in one for one in held) and are_moved_as_one([one[path] for one in held])
+    )
 
 
 def is_no_mask(_: InputImage) -> bool:
@@ -190,13 +222,20 @@ def _draw(
     """One draw with all charts; None if no image was replaced."""
     reads = [reader.read_charted(number, draw, chart) for chart in range(CHARTS)]
     views = [view for view in reads if view is not None]
-    return None if len(views) < CHARTS else draw_of(views, number, draw, candidates, raw=raw)
+    tilted = any(candidates.values())  # boxes are upright, and points are wherever they are
+    return None if len(views) < CHARTS else draw_of(views, number, draw, candidates, raw=raw, tilted=tilted)
 
 
 def draw_of(
-    views: Sequence[ChartedSample], number: int, draw: int, candidates: Mapping[str, bool], *, raw: bool = False
+    views: Sequence[ChartedSample],
+    number: int,
+    draw: int,
+    candidates: Mapping[str, bool],
+    *,
+    raw: bool = False,
+    tilted: bool = False,
 ) -> BoxDraw:
-    """Where the images of a sample with each chart come from, and its tables."""
+    """Where the images of a sample with each chart come from, and its tables; maybe those of `tilted` images, too."""
     in_views = [{path: table for path, _, table in tables_of(view.value) if path in candidates} for view in views]
     tables = {
         path: table
@@ -214,11 +253,11 @@ def draw_of(
             field for negative in (False, True) if (field := located(planes, negative=negative)) is not None
         ]
         fields += found_fields[:1]
-        upright = [pose for field in found_fields if (pose := pose_of(field)) and _is_upright(pose)]
-        if upright:
+        found = [pose for field in found_fields if (pose := pose_of(field)) and (tilted or _is_upright(pose))]
+        if found:
             shown, holds_more = extent(planes)
-            is_combined |= holds_more
-            poses[path] = Placement(upright[0], (leaf.shape[-2], leaf.shape[-1]), shown)
+            is_combined |= holds_more and _is_upright(found[0])
+            poses[path] = Placement(found[0], (leaf.shape[-2], leaf.shape[-1]), shown)
     has_views = any((displacement(fields[0], field) or 0) > MOVED_DISTANCE for field in fields[1:])
     rows = [dict(rows_of(view.value)) for view in views]
     steady = {path: held for path, held in rows[0].items() if all(other.get(path) == held for other in rows)}
@@ -371,12 +410,22 @@ def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Ite
     names = [image] if image in draw.poses else list(draw.poses) if draw.raw else []
     for name in names:
         pose, size = draw.poses[name].pose, draw.poses[name].size
+        if box_format.kind != "xy" and not _is_upright(pose):
+            continue
         table = draw.tables[path]
         formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
         for candidate in formats:
             if len(table) and (candidate == box_format or fits(candidate, [(table, size)], strictly=True)):
-                shown = in_source(pose, draw.poses[name].shown)[0]
+                shown = _frame_of(draw.poses[name])
                 yield pose, size, shown, in_source(pose, candidate.corners(table, size))
+
+
+def _frame_of(place: Placement) -> np.ndarray:
+    """The part of the source image that a leaf shows: x and y of two corners; all around it where it is tilted."""
+    left, top, right, bottom = place.shown[0]
+    corners = np.array([[left, top] * 2, [right, bottom] * 2, [left, bottom] * 2, [right, top] * 2])
+    found = in_source(place.pose, corners)
+    return np.concatenate([found[:, :2].min(axis=0), found[:, :2].max(axis=0)])
 
 
 def in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
@@ -398,6 +447,7 @@ def _matches(source: Source, other: Source, box_format: BoxFormat) -> tuple[int,
     if box_format.kind == "xy":
         expected = source[3].any(axis=1) & (source[3][:, :2] >= other[2][:2] + _CLOSE_CORNERS).all(axis=1)
         expected &= (source[3][:, :2] <= other[2][2:] - _CLOSE_CORNERS).all(axis=1)
+        expected &= _is_inside(other[0], source[3][:, :2])
     else:
         expected = _area(_clipped(boxes, source[2])) >= _EXPECTED_SHARE * _area(source[3])
     close = _CLOSE_CORNERS + 1.5 / min(*source[1], *other[1])
@@ -412,14 +462,46 @@ def _matches(source: Source, other: Source, box_format: BoxFormat) -> tuple[int,
     return count, matched
 
 
-def _separated_labels(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Iterator[BoxLabels]:
-    """The labels that do not stay with these boxes."""
+def _shorter_draws(
+    reader: ChartedReader,
+    chosen: Sequence[int],
+    table: BoxAlignment,
+    candidates: Mapping[str, bool],
+    draws: Sequence[BoxDraw],
+) -> list[BoxDraw]:
+    """More draws in which some boxes are left out, until they show whether labels stay with their boxes."""
+    longest = {number: max(len(draw.tables[table.path]) for draw in draws if draw.number == number) for number in chosen}
+    started, more = undisturbed_seconds(), list[BoxDraw]()
+    for draw in range(CHARTED_DRAWS, MOST_DRAWS):
+        for number in chosen:
+            held = {path: rows for path, _, rows in tables_of(reader.read(number, draw).value)}.get(table.path, ())
+            shorter = 0 < len(held) < longest[number]
+            box_draw = _draw(reader, number, draw, candidates, raw=False) if shorter else None
+            more += [box_draw] if box_draw else []
+            if box_draw and not are_undecided(*_labelled(table, [*draws, *more])):
+                return more
+            if len(more) >= MOST_SHORTER or undisturbed_seconds() - started > DRAW_SECONDS:
+                return more
+    return more
+
+
+def _is_inside(pose: Pose, points: np.ndarray) -> np.ndarray:
+    """Which points of the source image are inside a leaf that shows it like this, and not at its border."""
+    matrix = np.array([pose.across, pose.down, (0.0, 0.0, 1.0)])
+    if abs(np.linalg.det(matrix)) < _CLOSE_CORNERS**2:
+        return np.zeros(len(points), bool)
+    shares = (np.concatenate([points, np.ones((len(points), 1))], axis=1) @ np.linalg.inv(matrix).T)[:, :2]
+    return ((shares >= _CLOSE_CORNERS) & (shares <= 1 - _CLOSE_CORNERS)).all(axis=1)
+
+
+def _labelled(table: BoxAlignment, draws: Sequence[BoxDraw]) -> tuple[str, list[LabelledDraw], list[tuple[int, int, Matches]]]:
+    """The labels of draws, and which of these boxes are the same in two of them."""
     box_format = next(
         (one for one in _formats(table.path, draws, table.image, points=False) if one.kind == table.box_format), None
     )
-    used = [draw for draw in draws if not draw.raw and len(draw.tables.get(table.path, ())) > 1]
+    used = [draw for draw in draws if not draw.raw and len(draw.tables.get(table.path, ()))]
     if box_format is None or not any(draw.rows for draw in used):
-        return
+        return table.path, [], []
     sources = [next(_sources(table.path, table.image, box_format, draw), None) for draw in used]
     labelled = [LabelledDraw(one.number, one.draw, one.index, one.rows, len(one.tables[table.path])) for one in used]
     matches = [
@@ -427,14 +509,15 @@ def _separated_labels(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Iterator
         for (first, one), (second, other) in combinations(enumerate(sources), 2)
         if one is not None and other is not None and used[first].number == used[second].number
     ]
-    yield from separated(table.path, labelled, matches)
+    return table.path, labelled, matches
 
 
 def _same_boxes(source: Source, other: Source) -> list[tuple[int, int]]:
-    """The positions of boxes that are whole in two draws, each with exactly one partner."""
+    """The positions of boxes that agree in what two draws show, each with exactly one partner."""
     close = _CLOSE_CORNERS + 1.5 / min(*source[1], *other[1])
-    apart = np.abs(source[3][:, None] - other[3][None]).max(axis=-1)
-    near = apart <= close
+    boxes, others = _clipped(source[3], other[2]), _clipped(other[3], source[2])
+    apart = np.abs(boxes[:, None] - others[None]).max(axis=-1)
+    near = (apart <= close) & (_area(boxes) >= _EXPECTED_SHARE * _area(source[3]))[:, None]
     alone = (near.sum(axis=1) == 1)[:, None] & (near.sum(axis=0) == 1)[None] & near
     return [(int(one), int(two)) for one, two in zip(*np.nonzero(alone), strict=True)]
 

@@ -66,13 +66,13 @@ def rows_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, R
     """The leaves of a sample that hold an integer or a string for each of several things."""
     if isinstance(value, torch.Tensor | np.ndarray):
         array = array_of(value)
-        if array.ndim == 1 and array.dtype.kind in "iuU" and len(array) > 1:
+        if array.ndim == 1 and array.dtype.kind in "iuU" and len(array):
             yield path, tuple(array.tolist())
     elif isinstance(value, Mapping) and depth < _MOST_DEPTH:
         for key, item in value.items():
             yield from rows_of(item, f"{path}[{key!r}]", depth + 1)
     elif isinstance(value, list | tuple) and depth < _MOST_DEPTH:
-        if len(value) > 1 and all(isinstance(item, _SCALARS) and not isinstance(item, bool) for item in value):
+        if value and all(isinstance(item, _SCALARS) and not isinstance(item, bool) for item in value):
             yield path, tuple(value)
         else:
             for position, item in enumerate(value):
@@ -87,25 +87,49 @@ def separated(
     table: str, draws: Sequence[LabelledDraw], matches: Sequence[tuple[int, int, Matches]]
 ) -> Iterator[BoxLabels]:
     """The labels that do not stay with their boxes; `matches` are those of pairs of these draws, by position."""
-    for path in dict.fromkeys(path for draw in draws for path in draw.rows):
-        held = [draw.rows.get(path, ()) for draw in draws]
-        if any(len(rows) != draw.boxes for rows, draw in zip(held, draws, strict=True) if draw.boxes > 1):
-            continue
-        if not _are_cut(draws, held) or _are_numbered(held):
-            continue
-        wrong = [
-            (first, second, one, other)
-            for first, second, same in matches
-            for one, other in same
-            if held[first][one] != held[second][other]
-        ]
+    for path, held, wrong in _cut_labels(draws, matches):
         pairs = {(first, second) for first, second, *_ in wrong}
-        if len(wrong) >= FEWEST_WRONG and len(pairs) >= FEWEST_PAIRS:
+        if _is_enough(wrong):
             first, second, one, other = wrong[0]
             fewer = min(draws[first], draws[second], key=lambda draw: draw.boxes)
             labels = str(held[first][one]), str(held[second][other])
             read, kept = (fewer.number, fewer.draw), fewer.rows[path]
             yield BoxLabels(path, table, len(wrong), len(pairs), fewer.index, labels, read, kept)
+
+
+def are_undecided(_: str, draws: Sequence[LabelledDraw], matches: Sequence[tuple[int, int, Matches]]) -> bool:
+    """Whether labels may be those of other boxes in draws with fewer boxes, and too few draws show it."""
+    undecided = (
+        len({(draw.number, draw.boxes) for draw in draws}) > len({draw.number for draw in draws})
+        and not _is_enough(wrong)
+        for _, _, wrong in _cut_labels(draws, matches)
+    )
+    return any(undecided)
+
+
+Wrong = list[tuple[int, int, int, int]]
+"""Two draws, and the positions in them of one box that has two labels."""
+
+
+def _cut_labels(
+    draws: Sequence[LabelledDraw], matches: Sequence[tuple[int, int, Matches]]
+) -> Iterator[tuple[str, list[Rows], Wrong]]:
+    """The lists of labels that are the first ones of one list in all draws, and the boxes with two labels."""
+    for path in dict.fromkeys(path for draw in draws for path in draw.rows):
+        held = [draw.rows.get(path, ()) for draw in draws]
+        if any(len(rows) != draw.boxes for rows, draw in zip(held, draws, strict=True)):
+            continue
+        if _are_cut(draws, held) and not _are_numbered(held):
+            yield path, held, [
+                (first, second, one, other)
+                for first, second, same in matches
+                for one, other in same
+                if held[first][one] != held[second][other]
+            ]
+
+
+def _is_enough(wrong: Wrong) -> bool:
+    return len(wrong) >= FEWEST_WRONG and len({(first, second) for first, second, *_ in wrong}) >= FEWEST_PAIRS
 
 
 def _are_cut(draws: Sequence[LabelledDraw], held: Sequence[Rows]) -> bool:

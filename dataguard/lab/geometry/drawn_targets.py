@@ -22,7 +22,7 @@ from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import line_only_in
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS
-from dataguard.lab.geometry.alignment_lines import followed, last_move, made_by_factory
+from dataguard.lab.geometry.alignment_lines import followed, last_move, last_resize, made_by_factory
 from dataguard.lab.geometry.box_alignment import (
     MOVED_DISTANCE,
     BoxDraw,
@@ -32,7 +32,14 @@ from dataguard.lab.geometry.box_alignment import (
     draw_of,
     is_no_mask,
 )
-from dataguard.lab.geometry.camera_matrices import camera_of, is_in_pixels, judged_pairs, numbers_of
+from dataguard.lab.geometry.camera_matrices import (
+    ScaledCamera,
+    camera_of,
+    is_in_pixels,
+    judged_pairs,
+    numbers_of,
+    scaled_camera,
+)
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
 from dataguard.lab.geometry.target_placement import (
@@ -97,20 +104,25 @@ class DrawnTarget:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Where the images of a draw come from, the arrays that may be targets, and leaves of a few numbers, by path."""
+    """Where the images of a draw come from, the arrays that may be targets, and leaves of a few numbers, by path.
+
+    `file` is the height and width of its image files, if all are of one size.
+    """
 
     placed: BoxDraw
     kept: Mapping[str, np.ndarray]
     numbers: Mapping[str, np.ndarray]
+    file: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTargets(Rooted):
-    """The targets of a loader beside each image that moves."""
+    """The targets of a loader beside each image that moves, and cameras that are scaled by wrong factors."""
 
     targets: tuple[DrawnTarget, ...]
     collated: bool
     draws: int
+    scaled: tuple[ScaledCamera, ...] = ()
 
 
 def run_drawn_targets(
@@ -133,7 +145,7 @@ def run_drawn_targets(
         targets = tuple(_compared(draws))
         if not any(target.unclear for target in targets):
             break
-    return DrawnTargets((*targets, *_cameras(draws)), reader.collated, len(draws))
+    return DrawnTargets((*targets, *_cameras(draws)), reader.collated, len(draws), tuple(_scaled(draws)))
 
 
 def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int]) -> Iterator[Draw]:
@@ -144,7 +156,33 @@ def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int])
         if len(views) == CHARTS:
             placed = draw_of(views, number, draw, {})
             if not (placed.is_combined or placed.has_views):
-                yield Draw(placed, _kept(views), numbers_of(views[0].value))
+                yield Draw(placed, _kept(views), numbers_of(views[0].value), _file_size(views[0]))
+
+
+def _file_size(view: ChartedSample) -> tuple[int, int] | None:
+    sizes = {image.size for image in view.inputs}
+    return next(iter(sizes)) if len(sizes) == 1 else None
+
+
+def _scaled(draws: Sequence[Draw]) -> Iterator[ScaledCamera]:
+    """The cameras that are scaled by wrong factors; those that follow one image of several are right."""
+    sized = [(draw.placed, draw.numbers, draw.file) for draw in draws if draw.file is not None]
+    images = sorted({name for placed, *_ in sized for name in placed.poses})
+    for path in sorted({path for _, numbers, _ in sized for path, held in numbers.items() if camera_of(held) is not None}):
+        beside = [scaled_camera(path, image, sized) for image in images]
+        if beside and None not in beside:
+            yield from (camera for camera in beside[:1] if camera is not None)
+
+
+def line_of_scaled_camera(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], camera: ScaledCamera, *, batched: bool
+) -> Location | None:
+    """The last line that resizes the image of a camera."""
+    reader = ChartedReader(build, folder, indices, ROUNDS * CHARTED_DRAWS, batched=batched)
+    originals = charted_originals(reader)
+    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
+    look = last_resize(followed(reader, *camera.read))
+    return look.location if look else None
 
 
 def line_of_drawn_target(
