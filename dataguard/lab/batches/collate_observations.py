@@ -210,9 +210,7 @@ class Batches:
     def line_of_target(self, mixture: SampleMixture) -> Traced | None:
         """The line of the dataset that makes the target of a mixed sample."""
         subject = self._subject
-        return subject.observe(
-            "line of mixed target", lambda folder: line_of_target(subject.build(), folder, mixture)
-        )
+        return subject.observe("line of mixed target", lambda folder: line_of_target(subject.build(), folder, mixture))
 
     @property
     def random_leaves(self) -> RandomLeaves:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -225,11 +224,13 @@ def last_move(lines: ChartedSampleLines, axis: int | None = None) -> Look | None
     return found and _beside(found, kept, lines.traced)
 
 
-def last_resize(lines: ChartedSampleLines) -> Look | None:
-    """The last line after which an image has another size."""
-    sizes = [(look.look, look.size) for look in lines.looks if _fields(look.image)]
-    resized = [look for (_, held), (look, size) in pairwise(sizes) if size != held]
-    return resized[-1] if resized else None
+def last_resize(lines: ChartedSampleLines, size: Size) -> Look | None:
+    """The last line after which an image has another size; its file has this one."""
+    found: Look | None = None
+    for look in lines.looks:
+        if look.size != size and _fields(look.image):
+            found, size = look.look, look.size
+    return found
 
 
 def first_flip(lines: ChartedSampleLines) -> Look | None:

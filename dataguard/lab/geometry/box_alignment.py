@@ -22,8 +22,8 @@ from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS, DRAW_SECONDS, FEWEST_DRAWS, LONG_SECONDS
 from dataguard.lab.geometry.box_labels import (
     BoxLabels,
+    Labelled,
     LabelledDraw,
-    Matches,
     Rows,
     are_undecided,
     rows_of,
@@ -33,10 +33,10 @@ from dataguard.lab.geometry.box_tables import (
     COLUMNS,
     BoxFormat,
     Table,
+    are_moved_as_one,
     candidates_of,
     fits,
     formats_of,
-    are_moved_as_one,
     tables_of,
     unnamed_points,
     wide_of,
@@ -163,8 +163,10 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     for table in tables:
         if not table.points and are_undecided(*_labelled(table, draws)):
             draws += _shorter_draws(reader, chosen, table, candidates, draws)
-    separate = tuple(each for table in tables if not table.points for each in separated(*_labelled(table, draws)))
-    return ChartedBoxes(tables, reader.collated, len(draws), reads, separate)
+    separate = tuple(
+        each for table in tables if not table.points for each in separated(table.path, *_labelled(table, draws))
+    )
+    return ChartedBoxes(tables, reader.collated, len(draws), max(reads, CHARTS * len(draws)), separate)
 
 
 def _moved_points(reader: ChartedReader, originals: Sequence[ChartedSample]) -> frozenset[str]:
@@ -470,12 +472,14 @@ def _shorter_draws(
     draws: Sequence[BoxDraw],
 ) -> list[BoxDraw]:
     """More draws in which some boxes are left out, until they show whether labels stay with their boxes."""
-    longest = {number: max(len(draw.tables[table.path]) for draw in draws if draw.number == number) for number in chosen}
+    longest: dict[int, int] = {}
+    for held in draws:
+        longest[held.number] = max(longest.get(held.number, 0), len(held.tables.get(table.path, ())))
     started, more = undisturbed_seconds(), list[BoxDraw]()
     for draw in range(CHARTED_DRAWS, MOST_DRAWS):
         for number in chosen:
-            held = {path: rows for path, _, rows in tables_of(reader.read(number, draw).value)}.get(table.path, ())
-            shorter = 0 < len(held) < longest[number]
+            tables = {path: rows for path, _, rows in tables_of(reader.read(number, draw).value)}
+            shorter = 0 < len(tables.get(table.path, ())) < longest.get(number, 0)
             box_draw = _draw(reader, number, draw, candidates, raw=False) if shorter else None
             more += [box_draw] if box_draw else []
             if box_draw and not are_undecided(*_labelled(table, [*draws, *more])):
@@ -494,14 +498,14 @@ def _is_inside(pose: Pose, points: np.ndarray) -> np.ndarray:
     return ((shares >= _CLOSE_CORNERS) & (shares <= 1 - _CLOSE_CORNERS)).all(axis=1)
 
 
-def _labelled(table: BoxAlignment, draws: Sequence[BoxDraw]) -> tuple[str, list[LabelledDraw], list[tuple[int, int, Matches]]]:
+def _labelled(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Labelled:
     """The labels of draws, and which of these boxes are the same in two of them."""
     box_format = next(
         (one for one in _formats(table.path, draws, table.image, points=False) if one.kind == table.box_format), None
     )
     used = [draw for draw in draws if not draw.raw and len(draw.tables.get(table.path, ()))]
     if box_format is None or not any(draw.rows for draw in used):
-        return table.path, [], []
+        return [], []
     sources = [next(_sources(table.path, table.image, box_format, draw), None) for draw in used]
     labelled = [LabelledDraw(one.number, one.draw, one.index, one.rows, len(one.tables[table.path])) for one in used]
     matches = [
@@ -509,7 +513,7 @@ def _labelled(table: BoxAlignment, draws: Sequence[BoxDraw]) -> tuple[str, list[
         for (first, one), (second, other) in combinations(enumerate(sources), 2)
         if one is not None and other is not None and used[first].number == used[second].number
     ]
-    return table.path, labelled, matches
+    return labelled, matches
 
 
 def _same_boxes(source: Source, other: Source) -> list[tuple[int, int]]:

@@ -172,9 +172,7 @@ def scaled_camera(
     )
 
 
-def _knows_size(
-    path: str, numbers: Mapping[str, np.ndarray], size: tuple[int, int], file: tuple[int, int]
-) -> bool:
+def _knows_size(path: str, numbers: Mapping[str, np.ndarray], size: tuple[int, int], file: tuple[int, int]) -> bool:
     """Whether another leaf says how the image was resized, or holds a camera that fits it."""
     for other, values in numbers.items():
         if other == path:

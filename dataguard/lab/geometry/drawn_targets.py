@@ -168,7 +168,8 @@ def _scaled(draws: Sequence[Draw]) -> Iterator[ScaledCamera]:
     """The cameras that are scaled by wrong factors; those that follow one image of several are right."""
     sized = [(draw.placed, draw.numbers, draw.file) for draw in draws if draw.file is not None]
     images = sorted({name for placed, *_ in sized for name in placed.poses})
-    for path in sorted({path for _, numbers, _ in sized for path, held in numbers.items() if camera_of(held) is not None}):
+    cameras = {path for _, numbers, _ in sized for path, held in numbers.items() if camera_of(held) is not None}
+    for path in sorted(cameras):
         beside = [scaled_camera(path, image, sized) for image in images]
         if beside and None not in beside:
             yield from (camera for camera in beside[:1] if camera is not None)
@@ -181,7 +182,7 @@ def line_of_scaled_camera(
     reader = ChartedReader(build, folder, indices, ROUNDS * CHARTED_DRAWS, batched=batched)
     originals = charted_originals(reader)
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
-    look = last_resize(followed(reader, *camera.read))
+    look = last_resize(followed(reader, *camera.read), camera.file)
     return look.location if look else None
 
 

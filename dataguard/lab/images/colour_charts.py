@@ -19,7 +19,7 @@ from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.construction import place_of_part, places_of_construction
-from dataguard.lab.images.chart_fit import BLACK, WHITE, ChannelOrder, Fit, channel_order, statistics_of
+from dataguard.lab.images.chart_fit import BLACK, PURE, WHITE, ChannelOrder, Fit, channel_order, statistics_of
 from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.colour_lines import ColourStep, steps_of
 from dataguard.lab.images.grey_curves import (
@@ -31,6 +31,7 @@ from dataguard.lab.images.grey_curves import (
     wrapping_line,
 )
 from dataguard.lab.images.painter import IMAGE_DECODERS, Painter
+from dataguard.lab.images.scrambled import first_scrambled, scrambled_paths, shares_of
 from dataguard.lab.provenance.provenance import is_unread
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -89,11 +90,12 @@ class Charted(NamedTuple):
     """How leaves follow the charts, or why no measurement of one is given, and their orders of channels by path.
 
     The orders are those of leaves with a fit or without; none where no decoder was replaced, as stored arrays have
-    unknown ones.
+    unknown ones. `scrambled` are the paths of leaves whose pixels were reshaped to another layout.
     """
 
     colours: Colours | Undecided
     orders: Mapping[str, ChannelOrder]
+    scrambled: tuple[str, ...] = ()
 
 
 class Images:
@@ -135,6 +137,22 @@ class Images:
         Raises NotApplicable if no image is decoded, or nothing in a sample follows its colour.
         """
         return self._charted.orders
+
+    @property
+    def scrambled(self) -> tuple[str, ...]:
+        """The paths of image leaves of which each channel holds pixels of all three colours.
+
+        Raises NotApplicable if no image is decoded, or nothing in a sample follows its colour.
+        """
+        return self._charted.scrambled
+
+    @property
+    def scrambling_line(self) -> Location | None:
+        """The line of the user's code after which pixels are in another layout; None if no line is seen to."""
+        subject = self._subject
+        indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
+        run = partial(find_scrambling_line, batched=batched, decoded_before=subject.decoded_before)
+        return subject.line_of("scrambles", lambda folder: run(subject.build, folder, indices))
 
     @property
     def _charted(self) -> Charted:
@@ -213,11 +231,24 @@ def run_charts(
     root = "batch" if reader.collated else "sample"
     orders = {f"{root}{path}": _order(one) if one else channel_order(responses, path) for path, one in fits.items()}
     known = {path: order for path, order in orders.items() if order}
-    return Charted(colours, known if reader.decoded else {})
+    pure = [response.bright.items() for response in responses if response.chart in PURE]
+    scrambled = tuple(f"{root}{path}" for path in scrambled_paths(pure))
+    return Charted(colours, known if reader.decoded else {}, scrambled)
 
 
 def _order(fit: Fit) -> ChannelOrder | None:
     return ChannelOrder(fit.order, fit.other_orders) if fit.order else None
+
+
+def find_scrambling_line(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, decoded_before: bool
+) -> Location | None:
+    """The line after which the pixels of one sample are in another layout, in this disposable process."""
+    reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
+    if not reader.finds_an_image(decoded_before=decoded_before):
+        raise Undecided("no image is replaced while a sample is read")
+    look = first_scrambled(reader.followed(RED, measure=shares_of).looks)
+    return look.location if look else None
 
 
 def trace_colours(
