@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import soundfile
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms, tv_tensors
@@ -1684,3 +1684,57 @@ def good_camera_scaled() -> DataLoader[Any]:
 def good_camera_with_size() -> DataLoader[Any]:
     """The size of the file says what the camera is that of."""
     return DataLoader(Mounted(lambda camera: {"K": camera, "size": torch.tensor([HEIGHT, WIDTH])}), batch_size=4)
+
+
+class Peaks(Dataset[Any]):
+    """Square crops of photographs, and a heatmap of each of two points, of which the first index is `row_of` it."""
+
+    def __init__(self, row_of: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.row_of = row_of
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        number = range(len(self))[index]
+        points = np.random.default_rng(number).uniform((22, 16), (40, 30), (2, 2))
+        left, top = random.randrange(20), random.randrange(14)
+        image = F.to_tensor(Image.open(scenes()[number][0]).convert("RGB"))[:, top : top + 34, left : left + 34]
+        maps = torch.zeros(2, 34, 34)
+        for plane, point in zip(maps, points - [left, top], strict=True):
+            first, second = self.row_of(point).round().astype(int).clip(0, 33)
+            plane[max(first - 1, 0) : first + 2, max(second - 1, 0) : second + 2] = 1  # culprit
+        return image, maps
+
+
+def bad_peaks() -> DataLoader[Any]:
+    """Points are x and y, and indices of arrays are rows and columns: a warning."""
+    return DataLoader(Peaks(lambda point: point), batch_size=4)
+
+
+def good_peaks() -> DataLoader[Any]:
+    """Row and column are y and x."""
+    return DataLoader(Peaks(lambda point: point[::-1]), batch_size=4)
+
+
+class CameraRoll(Scenes):
+    """Photographs whose files are upside down, as their EXIF orientation says, and masks of what one sees."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda *both: both)
+        tags = Image.Exif()
+        tags[0x112] = 3
+        for number, (image, _) in enumerate(scenes()):
+            written(f"dg512/roll/{number}.jpg", Image.open(image).convert("RGB").rotate(180), exif=tags, quality=95)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        number = range(len(self))[index]
+        image = ImageOps.exif_transpose(Image.open(FOLDER / f"dg512/roll/{number}.jpg"))
+        mask = torch.from_numpy(np.array(Image.open(scenes()[number][1]), np.int64))
+        pair = F.to_tensor(image), mask
+        return (pair[0].flip(-1), pair[1].flip(-1)) if random.random() < 0.5 else pair
+
+
+def good_camera_roll() -> DataLoader[Any]:
+    """Image and mask are both upright, though they are not in their files."""
+    return DataLoader(CameraRoll(), batch_size=4)

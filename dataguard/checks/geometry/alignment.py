@@ -190,17 +190,26 @@ def _unmoved_finding(lab: Lab, target: DrawnTarget) -> Finding:
             "image": target.moved,
             f"same {'camera' if target.camera else 'target'} in": f"{target.stayed} of {target.pairs} pairs of draws",
         },
-        at=observed_or_none(partial(lab.geometry.line_of_drawn_target, target)) or lab.dataset.location,
+        at=_place_of_target(lab, target) or lab.dataset.location,
         repro=None if charts.collated or target.index is None else lab.repro.samples(target.index),
         sample=target.index,
-        ambiguous=target.constant,  # it may be the camera of the file on purpose
+        # It may be the camera of the file, or a grid of x and y, on purpose.
+        ambiguous=target.constant or target.exchanged,
     )
+
+
+def _place_of_target(lab: Lab, target: DrawnTarget) -> Location | None:
+    if target.exchanged and target.index is not None:
+        return lab.places.value(target.index, target.path)
+    return observed_or_none(partial(lab.geometry.line_of_drawn_target, target))
 
 
 def _left_behind(root: str, target: DrawnTarget) -> str:
     if target.camera:
         how = "cropped or resized" if target.axis is None else f"flipped {('horizontally', 'vertically')[target.axis]}"
         return f"{root}{target.path}, a camera matrix, is not adjusted when {root}{target.image} is {how}"
+    if target.exchanged:
+        return f"{root}{target.path} has x and y exchanged: it moves down where {root}{target.image} moves to the side"
     if target.axis is None:
         return f"{root}{target.path} stays where it is when {root}{target.image} moves"
     how = ("horizontally", "vertically")[target.axis]

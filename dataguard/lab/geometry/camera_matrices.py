@@ -129,7 +129,7 @@ class ScaledCamera:
 
     @property
     def is_unscaled(self) -> bool:
-        """Whether a row is as it was in the file, and not scaled by the other side."""
+        """Whether a row is that of the file, and not scaled by the other side."""
         return any(
             factor != 1 and abs(factor * whole / side - 1) <= SAME_NUMBER + 2 / side
             for factor, whole, side in zip(self.factors, self.file[::-1], self.size[::-1], strict=True)

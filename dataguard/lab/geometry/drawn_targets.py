@@ -44,6 +44,7 @@ from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
 from dataguard.lab.geometry.target_placement import (
     CLOSE,
+    EXCHANGED,
     MISSED,
     Missed,
     Shown,
@@ -71,6 +72,8 @@ COMPUTED_DRAWS = 8
 SAME_IMAGE, CLEARLY = 0.8, 4.0
 """The correlation of two draws of one image, one of them flipped or rotated, and how many times as far from 1 that of
 any other flip must be. Chosen, not derived."""
+MOSTLY_EXCHANGED = 0.7
+"""The share of pairs of draws in which the axes of a target are exchanged: objects that a crop cuts off differ."""
 SHOWS, MOST_LABELS = 0.3, 8
 """The correlation from which on an image shows its target, and how many labels that has at most, which are whole
 numbers. Chosen, not derived."""
@@ -83,8 +86,9 @@ class DrawnTarget:
     It `followed` in some of them. In others it `stayed` the same array or, if there is an `axis`, where it would be if
     its image were not flipped along that, x or y. `moved` says what happened to the image, most of all in the `read` of
     a sample, by its number and draw. An image that is not `charted` is computed. It is `unclear` whether the target
-    misses a flip where too few draws show it: its objects may be cut off, or look the same in both places. A `camera`
-    is a matrix of one; a `constant` one may be that of the file on purpose.
+    misses a flip where too few draws show it: its objects may be cut off, or look the same in both places. Rows and
+    columns of an `exchanged` one are those of its columns and rows. A `camera` is a matrix of one; a `constant` one may
+    be that of the file on purpose.
     """
 
     path: str
@@ -100,6 +104,7 @@ class DrawnTarget:
     unclear: bool = False
     camera: bool = False
     constant: bool = False
+    exchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,6 +428,10 @@ def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np
         if one[0].number == other[0].number and not (one[1].is_symmetric and other[1].is_symmetric)
         if distance(one[0].poses[image].pose, other[0].poses[image].pose) > MOVED_DISTANCE
     ]
+    exchanged = _missing(path, image, pairs, EXCHANGED) if pairs else None
+    least = MOSTLY_EXCHANGED * max(exchanged.pairs, FEWEST_PAIRS) if exchanged else 0.0
+    if exchanged and exchanged.stayed >= least and not exchanged.followed:
+        return replace(exchanged, exchanged=True, unclear=False)
     tried = [_missing(path, image, pairs, missed) for missed in MISSED] if pairs else []
     poses = [one.poses[image].pose for one, _ in held]
     flipped = [axis for axis in (0, 1) if len({is_flipped(pose, axis) for pose in poses}) > 1]
@@ -444,7 +453,7 @@ def _missing(
         agreement = compared(mine, theirs, poses, missed) if mine.grid.shape == theirs.grid.shape else None
         if agreement is None:
             continue
-        stays = np.array_equal(mine.grid, theirs.grid) if missed.axis is None else agreement.misses
+        stays = np.array_equal(mine.grid, theirs.grid) if missed == Missed() else agreement.misses
         if stays and agreement.follows:
             continue
         count += 1

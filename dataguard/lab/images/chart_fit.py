@@ -14,6 +14,7 @@ import importlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,6 +165,11 @@ _EQUAL_SHARE = 1e-4
 _AGREEING_DRAWS = 3
 """The smallest number of draws that must agree on an end of the range: a single extreme may be one that jitter only
 came close to, and no two such are equal."""
+FULL_RANGES = (255.0, 65535.0)
+"""By what values are divided that were integers of 8 or 16 bits."""
+_LEAST_GAP, _JITTERED, _EACH_SCALE = 50.0, 1.6, 2
+"""By how much the ranges of two scales differ at least, by how much jitter of the brightness may change their ratio,
+and in how many draws each occurs."""
 _BELOW_SHARE = 0.75
 """The share of pairs of draws in which black is below white, where some draws may invert the colours. It is about half
 in a leaf that has nothing to do with them."""
@@ -282,6 +288,38 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     gained, offset = (tuple(map(float, part)) for part in (gains, low))
     dtype, residual = responses[0].dtypes[path], float(np.median(off))
     return Fit(path, dtype, order, gained, offset, residual, exact, others)
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A leaf whose range is so much wider in some draws than in others; `draw` is one of the wider ones."""
+
+    path: str
+    factor: float
+    narrow: float
+    wide: float
+    draw: int
+
+
+def uneven(responses: Sequence[ChartResponse], path: str) -> Uneven | None:
+    """How the range from black to white differs between draws by a factor that only a wrong scale has."""
+    values = _values(responses, path)
+    shades = {(value.chart, value.draw): value.shade for value in values}
+    spans = sorted(
+        (float(np.median(np.abs(shades[WHITE, draw] - black))), draw)
+        for (chart, draw), black in shades.items()
+        if chart == BLACK and (WHITE, draw) in shades
+    )
+    spans = [(span, draw) for span, draw in spans if span > 0]
+    gaps = [other / one for (one, _), (other, _) in pairwise(spans)]
+    if not gaps or max(gaps) < _LEAST_GAP:
+        return None
+    cut = gaps.index(max(gaps)) + 1
+    narrow, wide = (float(np.median([span for span, _ in part])) for part in (spans[:cut], spans[cut:]))
+    is_known = any(1 / _JITTERED < wide / narrow / factor < _JITTERED for factor in FULL_RANGES)
+    if min(cut, len(spans) - cut) < _EACH_SCALE or not is_known:
+        return None
+    return Uneven(path, wide / narrow, narrow, wide, spans[-1][1])
 
 
 def channel_order(responses: Sequence[ChartResponse], path: str) -> ChannelOrder | None:

@@ -19,7 +19,17 @@ from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.construction import place_of_part, places_of_construction
-from dataguard.lab.images.chart_fit import BLACK, PURE, WHITE, ChannelOrder, Fit, channel_order, statistics_of
+from dataguard.lab.images.chart_fit import (
+    BLACK,
+    PURE,
+    WHITE,
+    ChannelOrder,
+    Fit,
+    Uneven,
+    channel_order,
+    statistics_of,
+    uneven,
+)
 from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.colour_lines import ColourStep, steps_of
 from dataguard.lab.images.grey_curves import (
@@ -90,12 +100,14 @@ class Charted(NamedTuple):
     """How leaves follow the charts, or why no measurement of one is given, and their orders of channels by path.
 
     The orders are those of leaves with a fit or without; none where no decoder was replaced, as stored arrays have
-    unknown ones. `scrambled` are the paths of leaves whose pixels were reshaped to another layout.
+    unknown ones. `scrambled` are the paths of leaves whose pixels were reshaped to another layout, `uneven` are those
+    that are not scaled in all draws.
     """
 
     colours: Colours | Undecided
     orders: Mapping[str, ChannelOrder]
     scrambled: tuple[str, ...] = ()
+    uneven: tuple[Uneven, ...] = ()
 
 
 class Images:
@@ -147,6 +159,11 @@ class Images:
         return self._charted.scrambled
 
     @property
+    def uneven(self) -> tuple[Uneven, ...]:
+        """Image leaves whose range differs between draws by the factor of a scale."""
+        return self._charted.uneven
+
+    @property
     def scrambling_line(self) -> Location | None:
         """The line of the user's code after which pixels are in another layout; None if no line is seen to."""
         subject = self._subject
@@ -191,12 +208,20 @@ class Images:
     @property
     def steps(self) -> tuple[ColourStep, ...]:
         """The lines of the user's code after which black, white or red of a sample change, and what they are then."""
+        return self.steps_in(0)
+
+    def steps_in(self, draw: int) -> tuple[ColourStep, ...]:
+        """The same in another draw."""
         subject = self._subject
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(
-            trace_colours, batched=batched, decoded_before=subject.decoded_before, again=subject.quick_rebuild
+            trace_colours,
+            batched=batched,
+            decoded_before=subject.decoded_before,
+            again=subject.quick_rebuild,
+            draw=draw,
         )
-        return subject.observe("colour lines", lambda folder: run(subject.build, folder, indices))
+        return subject.observe(("colour lines", draw), lambda folder: run(subject.build, folder, indices))
 
 
 def run_charts(
@@ -233,7 +258,8 @@ def run_charts(
     known = {path: order for path, order in orders.items() if order}
     pure = [response.bright.items() for response in responses if response.chart in PURE]
     scrambled = tuple(f"{root}{path}" for path in scrambled_paths(pure))
-    return Charted(colours, known if reader.decoded else {}, scrambled)
+    scales = tuple(found for path in fits if (found := uneven(responses, path)))
+    return Charted(colours, known if reader.decoded else {}, scrambled, scales)
 
 
 def _order(fit: Fit) -> ChannelOrder | None:
@@ -259,15 +285,16 @@ def trace_colours(
     batched: bool,
     decoded_before: bool,
     again: Callable[[], Loader] | None,
+    draw: int = 0,
 ) -> tuple[ColourStep, ...]:
-    """The steps of one sample, in this disposable process. Raises Undecided if no image is replaced in it.
+    """The steps of one sample in this draw, in this disposable process. Raises Undecided if no image is replaced in it.
 
     `again` builds the loader from newly imported modules, to see where they make the transforms.
     """
     reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
     if not reader.finds_an_image(decoded_before=decoded_before):
         raise Undecided("no image is replaced while a sample is read")
-    traces = [reader.followed(chart) for chart in (BLACK, WHITE, RED)]
+    traces = [reader.followed(chart, draw) for chart in (BLACK, WHITE, RED)]
     steps = tuple(steps_of(*(trace.looks for trace in traces)))
     unknown = {step.name: traces[0].kinds[step.name] for step in steps if not step.exact}
     places = places_of_construction(again, unknown) if unknown else {}
