@@ -416,7 +416,8 @@ def bad_reshaped() -> DataLoader[Any]:
 
 def in_patches(image: Image.Image) -> Tensor:
     """Sixteen parts of an image, (16, 3, 12, 12), by the right axes."""
-    return transforms.ToTensor()(image).reshape(3, 4, 12, 4, 12).permute(1, 3, 0, 2, 4).flatten(0, 1)
+    planes: Tensor = transforms.ToTensor()(image)
+    return planes.reshape(3, 4, 12, 4, 12).permute(1, 3, 0, 2, 4).flatten(0, 1)
 
 
 def good_patches() -> DataLoader[Any]:

@@ -1637,7 +1637,8 @@ class Posed(Dataset[Any]):
 def turned_back(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """Points that are rotated the other way round, about the same centre."""
     centre = np.array([WIDTH / 2, HEIGHT / 2])
-    return (points - centre) @ matrix[:, :2] + centre  # culprit
+    turned: np.ndarray = (points - centre) @ matrix[:, :2] + centre  # culprit
+    return turned
 
 
 def bad_turned_points() -> DataLoader[Any]:

@@ -149,10 +149,10 @@ def camera_findings(lab: Lab) -> Compared:
     except NotApplicable:
         return [], {}, []
     scaled = lab.geometry.scaled_cameras
-    findings = [_unmoved_finding(lab, camera) for camera in cameras if _is_left_behind(camera)]
-    found = {camera.path for camera in cameras if _is_left_behind(camera)}
-    findings += [_scaled_finding(lab, camera) for camera in scaled if camera.path not in found]
-    paths = dict.fromkeys(camera.path for camera in (*cameras, *scaled))
+    left = {camera.path: camera for camera in cameras if _is_left_behind(camera)}
+    findings = [_unmoved_finding(lab, camera) for camera in left.values()]
+    findings += [_scaled_finding(lab, camera) for camera in scaled if camera.path not in left]
+    paths = dict.fromkeys([*(camera.path for camera in cameras), *(camera.path for camera in scaled)])
     root = lab.geometry.drawn_targets.root if paths else ""
     return findings, {"leaves": len(paths)} if paths else {}, [f"{root}{path}" for path in paths]
 

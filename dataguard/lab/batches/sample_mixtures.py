@@ -65,7 +65,7 @@ class _Mixer:
     def replace(self, image: Any, *_: object) -> Any:
         if not is_image(image):
             return image
-        digest = xxh3_64_digest(np.ascontiguousarray(array_of(image)))
+        digest = xxh3_64_digest(array_of(image).tobytes())
         self.decoded.append(digest)
         if self.hues is None:
             return image

@@ -8,7 +8,7 @@ sample as tables of numbers (`tables_of`), which are tried in each format that t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from dataguard.lab.geometry.box_labels import (
     BoxLabels,
     Labelled,
     LabelledDraw,
+    Matches,
     Rows,
     are_undecided,
     rows_of,
@@ -134,7 +135,8 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
             break
         # Of a box and its points, one may be moved alone: another draw may move none.
         candidates = candidates_of([reader.read(number, draw) for number in range(len(originals))])
-    candidates |= dict.fromkeys(_moved_points(reader, originals) - candidates.keys(), True)
+    unnamed = _moved_points(reader, originals) - candidates.keys()
+    candidates |= dict.fromkeys(unnamed, True)
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
@@ -155,9 +157,13 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
         raise NotApplicable("each sample combines several images, so boxes cannot be traced to one of them")
     if any(draw.has_views for draw in draws):
         raise NotApplicable("boxes cannot follow several views of one image that are transformed differently")
-    tables = tuple(
-        alignment for path, points in candidates.items() if (alignment := _best_alignment(path, draws, points=points))
-    )
+    aligned = [_best_alignment(path, draws, points=points) for path, points in candidates.items()]
+    turned = [_best_alignment(path, [_with_rows_first(draw, path) for draw in draws], points=True) for path in unnamed]
+    best: dict[str, BoxAlignment] = {}
+    for one in filter(None, (*aligned, *turned)):
+        held = best.setdefault(one.path, one)
+        best[one.path] = max(held, one, key=lambda table: table.found / table.comparable)
+    tables = tuple(best.values())
     if not tables:
         raise NotApplicable("images do not move between draws, or too few boxes or points are in what both show")
     for table in tables:
@@ -167,6 +173,12 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
         each for table in tables if not table.points for each in separated(table.path, *_labelled(table, draws))
     )
     return ChartedBoxes(tables, reader.collated, len(draws), max(reads, CHARTS * len(draws)), separate)
+
+
+def _with_rows_first(draw: BoxDraw, path: str) -> BoxDraw:
+    """A draw in which the points of a table are row and column."""
+    table = draw.tables.get(path)
+    return draw if table is None else replace(draw, tables={**draw.tables, path: table[:, ::-1]})
 
 
 def _moved_points(reader: ChartedReader, originals: Sequence[ChartedSample]) -> frozenset[str]:
@@ -495,7 +507,7 @@ def _is_inside(pose: Pose, points: np.ndarray) -> np.ndarray:
     if abs(np.linalg.det(matrix)) < _CLOSE_CORNERS**2:
         return np.zeros(len(points), bool)
     shares = (np.concatenate([points, np.ones((len(points), 1))], axis=1) @ np.linalg.inv(matrix).T)[:, :2]
-    return ((shares >= _CLOSE_CORNERS) & (shares <= 1 - _CLOSE_CORNERS)).all(axis=1)
+    return np.asarray(((shares >= _CLOSE_CORNERS) & (shares <= 1 - _CLOSE_CORNERS)).all(axis=1))
 
 
 def _labelled(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Labelled:
@@ -516,7 +528,7 @@ def _labelled(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Labelled:
     return labelled, matches
 
 
-def _same_boxes(source: Source, other: Source) -> list[tuple[int, int]]:
+def _same_boxes(source: Source, other: Source) -> Matches:
     """The positions of boxes that agree in what two draws show, each with exactly one partner."""
     close = _CLOSE_CORNERS + 1.5 / min(*source[1], *other[1])
     boxes, others = _clipped(source[3], other[2]), _clipped(other[3], source[2])

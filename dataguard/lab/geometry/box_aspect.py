@@ -7,7 +7,7 @@ with the other side, nor by the same distance as all others, as if the padding o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -87,7 +87,8 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     reader, substitution, originals = _originals(build(), folder, indices[:ASPECT_SAMPLES])
     samples = [sample for _, sample, *_ in originals]
     named = candidates_of(samples, INSIDE_SHARE)
-    unnamed = unnamed_points(samples) - named.keys()
+    # Where all are inside, they may as well be rows and columns, each divided by its own side.
+    unnamed = unnamed_points(samples, INSIDE_SHARE) - unnamed_points(samples) - named.keys()
     candidates = named | dict.fromkeys(_changing(reader, substitution, originals[0], unnamed), True)
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
@@ -149,9 +150,7 @@ def _read(
     return ChartedSample(index, (), leaves, value), list(substitution.files), list(substitution.contents)
 
 
-def _changing(
-    reader: Reader, substitution: FileSubstitution[Header], original: Original, paths: Collection[str]
-) -> set[str]:
+def _changing(reader: Reader, substitution: FileSubstitution[Header], original: Original, paths: Set[str]) -> set[str]:
     """Those of these tables that change with the shape of the image file, as nothing else of a sample does."""
     if not paths:
         return set()
@@ -160,7 +159,8 @@ def _changing(
     if len(held) < len(SHAPE_FACTORS):
         return set()
     usual, *others = held
-    return {path for path in paths if any(not np.array_equal(usual.get(path), other.get(path)) for other in others)}
+    seen = paths & usual.keys()
+    return {path for path in seen if any(not np.array_equal(usual[path], one[path]) for one in others if path in one)}
 
 
 def _read_chart(

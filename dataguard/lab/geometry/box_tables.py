@@ -129,8 +129,8 @@ def candidates_of(originals: Sequence[ChartedSample], share: float = 1.0) -> dic
     return are_points
 
 
-def unnamed_points(samples: Sequence[ChartedSample]) -> frozenset[str]:
-    """The paths of tables of two columns that may be points though nothing says so: all are inside their image."""
+def unnamed_points(samples: Sequence[ChartedSample], share: float = 1.0) -> frozenset[str]:
+    """The paths of tables of two columns that may be points though nothing says so: this share is in their image."""
     held: dict[str, list[tuple[Table, tuple[int, int]]]] = defaultdict(list)
     for sample in samples:
         size = next(iter(sample.leaves.values())).shape[-2:]
@@ -143,7 +143,7 @@ def unnamed_points(samples: Sequence[ChartedSample]) -> frozenset[str]:
         for path, tables in held.items()
         if len(tables) == len(samples)
         and len({table.tobytes() for table, _ in tables}) > 1
-        and any(fits(box_format, tables, strictly=True) for box_format in formats_of(2, points=True))
+        and any(fits(box_format, tables, strictly=True, share=share) for box_format in formats_of(2, points=True))
     )
 
 
