@@ -29,7 +29,7 @@ from dataguard.targets.variants import Loader
 
 FIRST_DRAWS, MOST_DRAWS, MEASURED_DRAWS = 6, 16, 10
 """Random states in which a sample is read as it is, of which the first must show two images and two targets, and how
-many are measured, with three charts each: of ten boxes of CutMix, more than half are clipped in 99 of 100 cases."""
+many are measured, with three charts each: five of six boxes that CutMix draws are clipped."""
 FIRST_READS, MIXTURE_READS = 1 + FIRST_DRAWS, 1 + MOST_DRAWS + 3 * MEASURED_DRAWS
 FEWEST_ROWS = 4
 """The fewest measured draws for a verdict."""
@@ -63,6 +63,7 @@ class _Mixer:
         self.decoded: list[bytes] = []
 
     def replace(self, image: Any, *_: object) -> Any:
+        """A decoded image, or what replaces it."""
         if not is_image(image):
             return image
         digest = xxh3_64_digest(array_of(image).tobytes())

@@ -34,6 +34,8 @@ MIDDLE = 0.12
 moves the middle by twice as much."""
 FEWEST_SCALED = 4
 """The fewest draws in which a camera does not fit its image, for a verdict."""
+LEAST_SHOWN = 0.05
+"""The share of each side of its file that an image shows at least; less of its own side, one that is rotated."""
 SAME_NUMBER = 0.01
 """How much two numbers that mean the same may differ, as rounding of sizes does."""
 
@@ -150,7 +152,7 @@ def scaled_camera(
         if camera is None or image not in draw.poses or _knows_size(path, numbers, draw.poses[image].size, file):
             return None
         place = draw.poses[image]
-        if place.pose.across[0] == 0:
+        if min(abs(place.pose.across[0]), abs(place.pose.down[1])) < LEAST_SHOWN:
             return None
         # The sides of the image in pixels, by those of the part of the file that it shows.
         across, down = abs(place.pose.across[0]) * file[1], abs(place.pose.down[1]) * file[0]
