@@ -30,7 +30,7 @@ def dg412_wrong_mixture_weight(lab: Lab) -> Judgement:
     """
     if not lab.facts.batched:
         raise NotApplicable("automatic batching is off (batch_size=None): nothing is mixed with its targets")
-    collated, own = lab.batches.mixture, lab.batches.sample_mixture
+    collated, own = lab.batches.mixture, lab.transforms.sample_mixture
     if collated is None and own is None:
         raise NotApplicable("no inputs are mixed together with their targets")
     if collated is not None and collated.error > TOLERANCE + collated.pixel:
@@ -47,7 +47,7 @@ def dg412_wrong_mixture_weight(lab: Lab) -> Judgement:
             message=f"{own.mixture.targets} gives an image the weight {weight:.2f} in a sample that holds {share:.0%} "
             "of it",
             evidence=_evidence(own.mixture, "a white image that is mixed with black ones by the dataset"),
-            at=line_at(lab.batches.line_of_target, own),
+            at=line_at(lab.transforms.line_of_target, own),
             repro=lab.repro.scan("DG412", ""),
         )
     return Coverage({"rows": sum(len(mixture.rows) for mixture in (collated, own and own.mixture) if mixture)})

@@ -44,18 +44,9 @@ from dataguard.lab.batches.mixtures import (
     contrasted,
     find_mixture,
     find_random_leaves,
-    may_be_mixed,
 )
 from dataguard.lab.batches.neighbours import COLLATED_BESIDE, NeighbourEffect, find_neighbour_effects
 from dataguard.lab.batches.padding import Padding, find_padding
-from dataguard.lab.batches.sample_mixtures import (
-    FIRST_READS,
-    MIXTURE_READS,
-    SampleMixture,
-    find_sample_mixture,
-    line_of_target,
-    mixes_images,
-)
 from dataguard.lab.batches.settings_trials import (
     SETTINGS_READS,
     TRIED_SAMPLES,
@@ -70,7 +61,6 @@ from dataguard.lab.batches.settings_trials import (
 from dataguard.lab.core.index_schedules import evenly
 from dataguard.lab.core.leaves import iter_leaves, leaves_of
 from dataguard.lab.core.records import Index, SampleRecord
-from dataguard.lab.culprit.line_trace import Traced
 from dataguard.lab.process.accelerators import accelerator, pins
 from dataguard.lab.reading.epoch_trace import (
     EpochTrace,
@@ -189,28 +179,6 @@ class Batches:
             BATCH_ROWS * subject.epoch.seconds_per_sample + MIXED_BATCHES * collate_seconds(subject.epoch.batches),
         )
         return subject.observe("mixture", lambda folder: find_mixture(subject.build(), folder, chosen))
-
-    @property
-    def sample_mixture(self) -> SampleMixture | None:
-        """How much of its own image the dataset mixes into a sample, and how much the target says; None without both.
-
-        Nothing is read unless batches have soft targets, or two labels and a weight.
-        """
-        subject = self._subject
-        batches = [summary.numbers for summary in subject.epoch.value_summaries if summary.position is None]
-        if subject.facts.kind != "map" or not may_be_mixed(batches):
-            return None
-        indices = subject.epoch.asked(1)
-        subject.afford_reads("mixes images", FIRST_READS)
-        if not subject.observe("mixes images", lambda folder: mixes_images(subject.build(), folder, indices)):
-            return None
-        subject.afford_reads("sample mixture", MIXTURE_READS)
-        return subject.observe("sample mixture", lambda folder: find_sample_mixture(subject.build(), folder, indices))
-
-    def line_of_target(self, mixture: SampleMixture) -> Traced | None:
-        """The line of the dataset that makes the target of a mixed sample."""
-        subject = self._subject
-        return subject.observe("line of mixed target", lambda folder: line_of_target(subject.build(), folder, mixture))
 
     @property
     def random_leaves(self) -> RandomLeaves:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from xxhash import xxh3_64_digest
 
-from dataguard.lab.batches.mixtures import LEAST_MIXED, MOST_UNEVEN, Mixture
+from dataguard.lab.batches.mixtures import LEAST_MIXED, MOST_UNEVEN, Mixture, may_be_mixed
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import Traced, placed
@@ -25,6 +25,7 @@ from dataguard.lab.images.painter import Painter, as_given, in_container_of, is_
 from dataguard.lab.process.write_protection import forbid_writes
 from dataguard.lab.reading.followed_batch import follow_sample
 from dataguard.lab.reading.sample_reader import Reader
+from dataguard.lab.subject import Subject
 from dataguard.targets.variants import Loader
 
 FIRST_DRAWS, MOST_DRAWS, MEASURED_DRAWS = 6, 16, 10
@@ -49,6 +50,22 @@ class SampleMixture:
     mixture: Mixture
     index: Index
     draw: int
+
+
+def sample_mixture_of(subject: Subject) -> SampleMixture | None:
+    """How the dataset mixes a sample; None if it does not.
+
+    Nothing is read unless batches have soft targets, or two labels and a weight.
+    """
+    batches = [summary.numbers for summary in subject.epoch.value_summaries if summary.position is None]
+    if subject.facts.kind != "map" or not may_be_mixed(batches):
+        return None
+    indices = subject.epoch.asked(1)
+    subject.afford_reads("mixes images", FIRST_READS)
+    if not subject.observe("mixes images", lambda folder: mixes_images(subject.build(), folder, indices)):
+        return None
+    subject.afford_reads("sample mixture", MIXTURE_READS)
+    return subject.observe("sample mixture", lambda folder: find_sample_mixture(subject.build(), folder, indices))
 
 
 class _Mixer:
