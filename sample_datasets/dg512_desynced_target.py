@@ -1739,3 +1739,31 @@ class CameraRoll(Scenes):
 def good_camera_roll() -> DataLoader[Any]:
     """Image and mask are both upright, though they are not in their files."""
     return DataLoader(CameraRoll(), batch_size=4)
+
+
+class Opened:
+    """The photographs, each opened when it is asked for."""
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        return np.array(Image.open(scenes()[number][0]))
+
+
+class Tiles(Cached):
+    """The same mosaics of photographs that are read from their files."""
+
+    def __init__(self, *, mirrors_boxes: bool = True) -> None:
+        super().__init__(mirrors_boxes=mirrors_boxes)
+        self.images: Any = Opened()
+
+
+def bad_tiles() -> DataLoader[Any]:
+    """A mosaic of files is mirrored without its boxes."""
+    return DataLoader(Tiles(mirrors_boxes=False), batch_size=4, collate_fn=lambda samples: samples)
+
+
+def good_tiles() -> DataLoader[Any]:
+    """A mosaic of files, of which boxes come and go."""
+    return DataLoader(Tiles(), batch_size=4, collate_fn=lambda samples: samples)

@@ -62,6 +62,8 @@ from dataguard.targets.variants import Loader
 MOST_SAMPLES = 2
 """Samples that are read repeatedly: those with the most boxes. More take longer, and are seldom needed beside many
 draws."""
+OWN_DRAWS = (1, 2)
+"""More draws of a sample of several images, which show whose image is its own."""
 UNNAMED_DRAWS = 4
 """Draws of a sample that show whether a table that nothing names is moved as points are."""
 MORE_DRAWS, MOST_SHORTER = 24, 8
@@ -148,8 +150,14 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     labels = [{label for _, held in rows_of(sample.value) for label in held} for sample in originals]
     chosen = sorted(rows, key=lambda number: (-rows[number], -len(labels[number])))[:MOST_SAMPLES]
     few = min(rows[number] for number in chosen) < FEWEST_COMPARED_BOXES // 2
-    draws = list(_draws(reader, chosen, candidates, CHARTED_DRAWS if few else FEWEST_DRAWS))
+    fewest = CHARTED_DRAWS if few else FEWEST_DRAWS
+    draws = list(_draws(reader, chosen, candidates, fewest))
     reads = CHARTS * len(draws)
+    if draws and all(draw.is_combined or not draw.poses for draw in draws):
+        chosen = chosen[:1]  # of one tile, all draws can be compared with each other, and few show much of it
+        reader.painter.only = _own_image(reader, chosen[0], originals)
+        draws = list(_draws(reader, chosen, candidates, CHARTED_DRAWS)) if reader.painter.only else draws
+        reads += CHARTS * len(draws)
     if not draws:
         raise Undecided("images are cached, so charts could not be injected")
     draws = [draw for draw in draws if not draw.is_combined]
@@ -173,6 +181,17 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
         each for table in tables if not table.points for each in separated(table.path, *_labelled(table, draws))
     )
     return ChartedBoxes(tables, reader.collated, len(draws), max(reads, CHARTS * len(draws)), separate)
+
+
+def _own_image(reader: ChartedReader, number: int, originals: Sequence[ChartedSample]) -> frozenset[bytes]:
+    """The thumbnail of the first image that is in all draws of a sample of several: the other tiles of a mosaic change.
+
+    Empty if there is none.
+    """
+    others = [{image.thumbnail.tobytes() for image in reader.read(number, draw).inputs} for draw in OWN_DRAWS]
+    images = [image for image in originals[number].inputs if not reader.painter.is_mask(image)]
+    names = [image.thumbnail.tobytes() for image in images if len(images) > len(originals[number].leaves)]
+    return frozenset([name for name in names if all(name in other for other in others)][:1])
 
 
 def _with_rows_first(draw: BoxDraw, path: str) -> BoxDraw:

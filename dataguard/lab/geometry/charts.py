@@ -444,11 +444,13 @@ MASK_RULES: tuple[IsMask, ...] = (_is_declared_mask, _has_one_plane, _has_labels
 class ChartPainter:
     """Records every input image, and replaces it by a `chart` if one is set.
 
-    `is_mask` distinguishes masks from images; `label_pair` holds the values for dark and light in a label mask.
+    `is_mask` distinguishes masks from images; `label_pair` holds the values for dark and light in a label mask. With
+    `only`, images of other thumbnails are neither recorded nor replaced, as the other tiles of a mosaic.
     """
 
     def __init__(self) -> None:
         self.is_mask: IsMask = lambda _: False
+        self.only: frozenset[bytes] | None = None
         self.label_pair: tuple[Value, Value] | None = None
         self.chart: int | None = None
         self.negative_image = self.negative_mask = False
@@ -465,6 +467,8 @@ class ChartPainter:
         if not is_image(image) or array_of(image).size > _MOST_PIXELS:
             return image
         described = input_image(image, source, lossy=lossy, position=len(self.inputs))
+        if self.only is not None and described.thumbnail.tobytes() not in self.only:
+            return image
         self.inputs.append(described)
         if self.chart is None:
             return image
