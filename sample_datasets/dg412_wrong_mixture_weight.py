@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.nn.functional import one_hot
-from torch.utils.data import DataLoader, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate
 from torchvision.transforms import v2
 
-from sample_datasets._parts import Pictures
+from sample_datasets._files import Images
+from sample_datasets._parts import PHOTOGRAPHS, Pictures
 
 CLASSES, SIDE = 4, 32
 Sample = tuple[Tensor, int]
@@ -166,3 +168,37 @@ def background(samples: list[Sample]) -> Any:
 def good_background() -> DataLoader[Any]:
     """Images are disturbed by others, and keep their labels."""
     return loader(background)
+
+
+class Mixed(Dataset[Any]):
+    """CutMix in a dataset: a box of another photograph, and the labels of both, weighted by what is `left`."""
+
+    def __init__(self, left: Callable[[float, float], float]) -> None:
+        resized = v2.Compose([v2.Resize((SIDE, SIDE)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+        self.images = Images(PHOTOGRAPHS[:24], lambda path: resized(Image.open(path).convert("RGB")))
+        self.left = left
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image, label = self.images[index]
+        targets = one_hot(torch.tensor(label), CLASSES).float()
+        if torch.rand(()) < 0.8:
+            other, second = self.images[int(torch.randint(len(self), ()))]
+            share = drawn()
+            both, exact = cut(torch.stack([image, other]), share, torch.tensor([1, 0]))
+            share = self.left(share, exact)
+            targets = share * targets + (1 - share) * one_hot(torch.tensor(second), CLASSES)  # culprit
+            image = both[0]
+        return image, targets
+
+
+def bad_inside() -> DataLoader[Any]:
+    """The dataset itself mixes, and does not correct the weight."""
+    return DataLoader(Mixed(lambda share, _: share), batch_size=8, shuffle=True, num_workers=2)
+
+
+def good_inside() -> DataLoader[Any]:
+    """The dataset itself mixes, by the box that was really cut."""
+    return DataLoader(Mixed(lambda _, exact: exact), batch_size=8, shuffle=True, num_workers=2)

@@ -401,3 +401,25 @@ def bad_rays() -> DataLoader[Any]:
 def good_rays() -> DataLoader[Any]:
     """Colours stand in rows, beside directions that follow none."""
     return DataLoader(Rays(read_rgb), batch_size=2, shuffle=True)
+
+
+def reshaped(image: Image.Image) -> Tensor:
+    """Pixels in rows of three, read as three planes."""
+    pixels = torch.from_numpy(np.array(image))
+    return pixels.view(3, *pixels.shape[:2]).float() / 255  # culprit
+
+
+def bad_reshaped() -> DataLoader[Any]:
+    """The shape is right, and each channel holds pixels of all three colours."""
+    return loader(read_pil, reshaped, shuffle=True)
+
+
+def in_patches(image: Image.Image) -> Tensor:
+    """Sixteen parts of an image, (16, 3, 12, 12), by the right axes."""
+    planes: Tensor = transforms.ToTensor()(image)
+    return planes.reshape(3, 4, 12, 4, 12).permute(1, 3, 0, 2, 4).flatten(0, 1)
+
+
+def good_patches() -> DataLoader[Any]:
+    """A reshape that splits axes."""
+    return loader(read_pil, in_patches, shuffle=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,23 @@ def bad_records() -> DataLoader[Any]:
 def good_records() -> DataLoader[Any]:
     """The same bytes are divided once."""
     return DataLoader(Raw(1), batch_size=4)
+
+
+def of_either(first: Callable[[np.ndarray], Tensor], second: Callable[[np.ndarray], Tensor]) -> DataLoader[Any]:
+    """Bytes become floats in one of two ways, by a coin."""
+    return loader(read_rgb, lambda image: (first if torch.rand(()) < 0.5 else second)(image), shuffle=True)
+
+
+def blurred(image: np.ndarray) -> Tensor:
+    """A blurred image, from 0 to 255."""
+    return torch.from_numpy(cv2.GaussianBlur(image, (3, 3), 0).transpose(2, 0, 1)).float()  # culprit
+
+
+def bad_branch() -> DataLoader[Any]:
+    """One branch divides by 255, and the other one does not."""
+    return of_either(blurred, transforms.functional.to_tensor)
+
+
+def good_branches() -> DataLoader[Any]:
+    """Both branches divide, and one is half as bright."""
+    return of_either(lambda image: blurred(image) / 510, transforms.functional.to_tensor)

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import soundfile
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms, tv_tensors
@@ -1277,8 +1277,9 @@ class Frames(Dataset):
         start = random.randrange(len(paths) - 5)
         flips = [random.random() < 0.5 for _ in range(6)]
         frames = [F.to_tensor(Image.open(path)) for path in paths[start : start + 6]]
-        frames = [frame.flip(-1) if flips[number * self.each] else frame for number, frame in enumerate(frames)]
-        return torch.stack(frames, 1), range(len(self))[index] % 2  # culprit
+        flips = flips if self.each else flips[:1] * 6
+        frames = [frame.flip(-1) if flip else frame for frame, flip in zip(frames, flips, strict=True)]  # culprit
+        return torch.stack(frames, 1), range(len(self))[index] % 2
 
 
 def bad_frames() -> DataLoader[Any]:
@@ -1322,12 +1323,12 @@ class Segmented(Frames):
         for number in range(6):
             frame, mask = (Image.open(files[index][start + number]) for files in (self.paths, self.masks))
             if flips[number * self.each]:
-                frame, mask = F.hflip(frame), F.hflip(mask)
+                frame, mask = F.hflip(frame), F.hflip(mask)  # culprit
             frames.append(F.to_tensor(frame))
             masks.append(torch.from_numpy(np.array(mask, np.int64)))
         if not self.stacked:
             return {"images": frames, "masks": masks}
-        return {"rgb": torch.stack(frames, 1), "masks": torch.stack(masks)}  # culprit
+        return {"rgb": torch.stack(frames, 1), "masks": torch.stack(masks)}
 
 
 def bad_segmented_frames() -> DataLoader[Any]:
@@ -1586,3 +1587,183 @@ def good_ranked_boxes() -> DataLoader[Any]:
 def good_equal_labels() -> DataLoader[Any]:
     """All boxes have one label, of which as many are left."""
     return crowds(lambda boxes, labels, inside: (boxes[inside], torch.ones_like(labels)[: int(inside.sum())]))
+
+
+class Segments(Frames):
+    """Six frames of 24, `chosen` at random, from an image file each, whose names say nothing of time."""
+
+    def __init__(self, name: str, chosen: Callable[[], list[int]]) -> None:
+        super().__init__(name, 24, each=True)
+        self.chosen = chosen
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        frames = []
+        for number in self.chosen():
+            frame = Image.open(self.paths[index][number])
+            if random.random() < 0.5:
+                frame = F.hflip(frame)  # culprit
+            frames.append(F.to_tensor(frame))
+        return torch.stack(frames), range(len(self))[index] % 2
+
+
+def bad_segments() -> DataLoader[Any]:
+    """A frame of each sixth of a clip, each with a flip of its own: a warning."""
+    return DataLoader(Segments("shots", lambda: [4 * part + random.randrange(4) for part in range(6)]), batch_size=2)
+
+
+def good_some_of_bags() -> DataLoader[Any]:
+    """Any six of a bag's patches, in the order of their numbers, draw their own flips."""
+    return DataLoader(Segments("tissues", lambda: sorted(random.sample(range(24), 6))), batch_size=2)
+
+
+class Posed(Dataset[Any]):
+    """Photographs and six points that nothing names, through one function of both and of an angle."""
+
+    def __init__(self, turn: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> None:
+        self.turn = turn
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        image = cv2.cvtColor(cv2.imread(str(scenes()[index][0])), cv2.COLOR_BGR2RGB)
+        points = np.random.default_rng(range(len(self))[index]).uniform((16, 12), (48, 36), (6, 2))
+        matrix = cv2.getRotationMatrix2D((WIDTH / 2, HEIGHT / 2), random.uniform(-40, 40), 1.0)
+        image = cv2.warpAffine(image, matrix, (WIDTH, HEIGHT))
+        points = self.turn(points, matrix)
+        return F.to_tensor(image), torch.from_numpy(points.astype(np.float32))
+
+
+def turned_back(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Points that are rotated the other way round, about the same centre."""
+    centre = np.array([WIDTH / 2, HEIGHT / 2])
+    turned: np.ndarray = (points - centre) @ matrix[:, :2] + centre  # culprit
+    return turned
+
+
+def bad_turned_points() -> DataLoader[Any]:
+    """An angle counts from the x axis in an image, whose y axis points down, and the other way round in a book."""
+    return DataLoader(Posed(turned_back), batch_size=4)
+
+
+def good_turned_points() -> DataLoader[Any]:
+    """Points are rotated by the matrix of their image."""
+    return DataLoader(Posed(lambda points, matrix: points @ matrix[:, :2].T + matrix[:, 2]), batch_size=4)
+
+
+def good_queries() -> DataLoader[Any]:
+    """Points at which a field is to be predicted are drawn for each read."""
+    return DataLoader(Posed(lambda points, _: np.random.uniform(0, 40, points.shape)), batch_size=4)
+
+
+class Mounted(Dataset[Any]):
+    """Photographs of 64 by 48 that are resized to 32 by 36, with the camera of `seen_by`."""
+
+    def __init__(self, seen_by: Callable[[np.ndarray], dict[str, Any]]) -> None:
+        self.seen_by = seen_by
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        number = range(len(self))[index]
+        image = Image.open(scenes()[number][0]).convert("RGB").resize((32, 36))  # culprit
+        camera = np.array([[60.0 + number % 3, 0, 33], [0, 60.0 + number % 3, 23.5], [0, 0, 1]])
+        return {"image": F.to_tensor(image), **self.seen_by(camera)}
+
+
+def bad_camera_unscaled() -> DataLoader[Any]:
+    """The camera is that of the file, twice as wide: a warning."""
+    return DataLoader(Mounted(lambda camera: {"K": camera}), batch_size=4)
+
+
+def good_camera_scaled() -> DataLoader[Any]:
+    """Each row is scaled with its own side."""
+    return DataLoader(Mounted(lambda camera: {"K": np.diag([32 / WIDTH, 36 / HEIGHT, 1]) @ camera}), batch_size=4)
+
+
+def good_camera_with_size() -> DataLoader[Any]:
+    """The size of the file says what the camera is that of."""
+    return DataLoader(Mounted(lambda camera: {"K": camera, "size": torch.tensor([HEIGHT, WIDTH])}), batch_size=4)
+
+
+class Peaks(Dataset[Any]):
+    """Square crops of photographs, and a heatmap of each of two points, of which the first index is `row_of` it."""
+
+    def __init__(self, row_of: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.row_of = row_of
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        number = range(len(self))[index]
+        points = np.random.default_rng(number).uniform((22, 16), (40, 30), (2, 2))
+        left, top = random.randrange(20), random.randrange(14)
+        image = F.to_tensor(Image.open(scenes()[number][0]).convert("RGB"))[:, top : top + 34, left : left + 34]
+        maps = torch.zeros(2, 34, 34)
+        for plane, point in zip(maps, points - [left, top], strict=True):
+            first, second = self.row_of(point).round().astype(int).clip(0, 33)
+            plane[max(first - 1, 0) : first + 2, max(second - 1, 0) : second + 2] = 1  # culprit
+        return image, maps
+
+
+def bad_peaks() -> DataLoader[Any]:
+    """Points are x and y, and indices of arrays are rows and columns: a warning."""
+    return DataLoader(Peaks(lambda point: point), batch_size=4)
+
+
+def good_peaks() -> DataLoader[Any]:
+    """Row and column are y and x."""
+    return DataLoader(Peaks(lambda point: point[::-1]), batch_size=4)
+
+
+class CameraRoll(Scenes):
+    """Photographs whose files are upside down, as their EXIF orientation says, and masks of what one sees."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda *both: both)
+        tags = Image.Exif()
+        tags[0x112] = 3
+        for number, (image, _) in enumerate(scenes()):
+            written(f"dg512/roll/{number}.jpg", Image.open(image).convert("RGB").rotate(180), exif=tags, quality=95)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        number = range(len(self))[index]
+        image = ImageOps.exif_transpose(Image.open(FOLDER / f"dg512/roll/{number}.jpg"))
+        mask = torch.from_numpy(np.array(Image.open(scenes()[number][1]), np.int64))
+        pair = F.to_tensor(image), mask
+        return (pair[0].flip(-1), pair[1].flip(-1)) if random.random() < 0.5 else pair
+
+
+def good_camera_roll() -> DataLoader[Any]:
+    """Image and mask are both upright, though they are not in their files."""
+    return DataLoader(CameraRoll(), batch_size=4)
+
+
+class Opened:
+    """The photographs, each opened when it is asked for."""
+
+    def __len__(self) -> int:
+        return len(scenes())
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        return np.array(Image.open(scenes()[number][0]))
+
+
+class Tiles(Cached):
+    """The same mosaics of photographs that are read from their files."""
+
+    def __init__(self, *, mirrors_boxes: bool = True) -> None:
+        super().__init__(mirrors_boxes=mirrors_boxes)
+        self.images: Any = Opened()
+
+
+def bad_tiles() -> DataLoader[Any]:
+    """A mosaic of files is mirrored without its boxes."""
+    return DataLoader(Tiles(mirrors_boxes=False), batch_size=4, collate_fn=lambda samples: samples)
+
+
+def good_tiles() -> DataLoader[Any]:
+    """A mosaic of files, of which boxes come and go."""
+    return DataLoader(Tiles(), batch_size=4, collate_fn=lambda samples: samples)

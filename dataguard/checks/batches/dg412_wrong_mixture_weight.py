@@ -9,6 +9,7 @@ from dataguard.checks.common.lines import line_at
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
+    from dataguard.lab.batches.mixtures import Mixture
     from dataguard.lab.lab import Lab
 
 TOLERANCE = 0.02
@@ -27,22 +28,35 @@ def dg412_wrong_mixture_weight(lab: Lab) -> Judgement:
         and one weight for both; `torchvision.transforms.v2.CutMix` and `MixUp` do so.
     Links: https://docs.pytorch.org/vision/stable/auto_examples/transforms/plot_cutmix_mixup.html
     """
-    if not lab.facts.batched or lab.facts.default_collate:
-        raise NotApplicable("no collate_fn that could mix samples")
-    mixture = lab.batches.mixture
-    if mixture is None:
-        raise NotApplicable("collate_fn mixes no inputs together with their targets")
-    if mixture.error > TOLERANCE + mixture.pixel:
-        share, weight = mixture.worst
+    if not lab.facts.batched:
+        raise NotApplicable("automatic batching is off (batch_size=None): nothing is mixed with its targets")
+    collated, own = lab.batches.mixture, lab.transforms.sample_mixture
+    if collated is None and own is None:
+        raise NotApplicable("no inputs are mixed together with their targets")
+    if collated is not None and collated.error > TOLERANCE + collated.pixel:
+        share, weight = collated.worst
         yield Finding(
-            message=f"{mixture.targets} gives a sample the weight {weight:.2f} in a row that holds {share:.0%} of it",
-            evidence={
-                "fix here": f"weigh {mixture.targets} by the share that is mixed, in the order of the inputs",
-                "rows": len(mixture.rows),
-                "median difference in the worse half": round(mixture.error, 3),
-                "confirmed by": f"one input of ones and others of zeros, mixed by {lab.facts.collate}",
-            },
-            at=line_at(lab.batches.lines.of_both, *mixture.leaves),
+            message=f"{collated.targets} gives a sample the weight {weight:.2f} in a row that holds {share:.0%} of it",
+            evidence=_evidence(collated, f"one input of ones and others of zeros, mixed by {lab.facts.collate}"),
+            at=line_at(lab.batches.lines.of_both, *collated.leaves),
             repro=lab.repro.scan("DG412", ""),
         )
-    return Coverage({"rows": len(mixture.rows)})
+    if own is not None and own.mixture.error > TOLERANCE + own.mixture.pixel:
+        share, weight = own.mixture.worst
+        yield Finding(
+            message=f"{own.mixture.targets} gives an image the weight {weight:.2f} in a sample that holds {share:.0%} "
+            "of it",
+            evidence=_evidence(own.mixture, "a white image that is mixed with black ones by the dataset"),
+            at=line_at(lab.transforms.line_of_target, own),
+            repro=lab.repro.scan("DG412", ""),
+        )
+    return Coverage({"rows": sum(len(mixture.rows) for mixture in (collated, own and own.mixture) if mixture)})
+
+
+def _evidence(mixture: Mixture, confirmed: str) -> dict[str, object]:
+    return {
+        "fix here": f"weigh {mixture.targets} by the share that is mixed, in the order of the inputs",
+        "rows": len(mixture.rows),
+        "median difference in the worse half": round(mixture.error, 3),
+        "confirmed by": confirmed,
+    }

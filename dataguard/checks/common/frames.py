@@ -44,7 +44,19 @@ def are_in_order(runs: Sequence[FrameRun], inside: Sequence[FrameRun]) -> bool:
 
 
 def are_clips(runs: Sequence[FrameRun], fewest: int) -> bool:
-    """Whether these files are frames of clips: in an order of time, and their numbers have one step."""
+    """Whether these files are frames of clips: in an order of time, with one step or in the order of their numbers.
+
+    Without names that say so, their numbers have one step, or one is drawn from each of as many parts of a folder.
+    """
     long = [run for run in runs if len(run.files) >= fewest]
     steady = all(len({other - one for one, other in pairwise(run.numbers)}) == 1 for run in long)
-    return bool(long) and steady and are_in_order(long, long)
+    if not long or (steady and are_in_order(long, long)):
+        return bool(long)
+    named = all(is_monotonic(run.numbers) and counts_time(run) for run in long)
+    return named or (not steady and all(run.single and _is_spread(run) for run in long))
+
+
+def _is_spread(run: FrameRun) -> bool:
+    """Whether each file is from its own part of all files, one part after the other: a sorted sample seldom is."""
+    part = run.beside // len(run.files)
+    return part > 1 and all(place // part == number for number, place in enumerate(run.text))

@@ -12,7 +12,7 @@ from dataguard.checks.common.frames import are_clips
 from dataguard.checks.common.sample_figures import beside_original
 from dataguard.core.figures import Pictures, View
 from dataguard.core.incident import observed_or_none
-from dataguard.core.model import Finding, NotApplicable, Undecided
+from dataguard.core.model import Finding, Location, NotApplicable, Undecided
 from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes
     from dataguard.lab.geometry.box_aspect import BoxAspect
     from dataguard.lab.geometry.box_labels import BoxLabels
+    from dataguard.lab.geometry.camera_matrices import ScaledCamera
+    from dataguard.lab.geometry.clip_flips import ClipFlips
     from dataguard.lab.geometry.drawn_targets import DrawnTarget
     from dataguard.lab.geometry.mask_charts import ChartedMasks
     from dataguard.lab.lab import Lab
@@ -146,9 +148,34 @@ def camera_findings(lab: Lab) -> Compared:
         cameras = lab.geometry.cameras
     except NotApplicable:
         return [], {}, []
-    findings = [_unmoved_finding(lab, camera) for camera in cameras if _is_left_behind(camera)]
-    root = lab.geometry.drawn_targets.root if cameras else ""
-    return findings, {"leaves": len(cameras)} if cameras else {}, [f"{root}{camera.path}" for camera in cameras]
+    scaled = lab.geometry.scaled_cameras
+    left = {camera.path: camera for camera in cameras if _is_left_behind(camera)}
+    findings = [_unmoved_finding(lab, camera) for camera in left.values()]
+    findings += [_scaled_finding(lab, camera) for camera in scaled if camera.path not in left]
+    paths = dict.fromkeys([*(camera.path for camera in cameras), *(camera.path for camera in scaled)])
+    root = lab.geometry.drawn_targets.root if paths else ""
+    return findings, {"leaves": len(paths)} if paths else {}, [f"{root}{path}" for path in paths]
+
+
+def _scaled_finding(lab: Lab, camera: ScaledCamera) -> Finding:
+    root = lab.geometry.drawn_targets.root
+    image, file = (f"{width} x {height}" for height, width in (camera.size, camera.file))
+    wrong = "is not scaled" if camera.is_unscaled else "is scaled by the wrong sides"
+    made = None if camera.index is None else lab.places.value(camera.index, camera.path)
+    resized = observed_or_none(partial(lab.geometry.line_of_scaled_camera, camera))
+    x, y = camera.factors
+    return Finding(
+        message=f"{root}{camera.path}, a camera matrix, {wrong} with {root}{camera.image}: its principal point is far "
+        f"from the middle of the image, {image}, of a file of {file}",
+        evidence={
+            "fix here": f"multiply its first row by {x:.3g} and its second row by {y:.3g} more",
+            "draws": camera.draws,
+        },
+        at=(resized if camera.is_unscaled else made) or made or lab.dataset.location,
+        repro=None if camera.index is None else lab.repro.samples(camera.index),
+        sample=camera.index,
+        ambiguous=True,  # it may be the camera of the file on purpose
+    )
 
 
 def _is_left_behind(target: DrawnTarget) -> bool:
@@ -163,17 +190,26 @@ def _unmoved_finding(lab: Lab, target: DrawnTarget) -> Finding:
             "image": target.moved,
             f"same {'camera' if target.camera else 'target'} in": f"{target.stayed} of {target.pairs} pairs of draws",
         },
-        at=observed_or_none(partial(lab.geometry.line_of_drawn_target, target)) or lab.dataset.location,
+        at=_place_of_target(lab, target) or lab.dataset.location,
         repro=None if charts.collated or target.index is None else lab.repro.samples(target.index),
         sample=target.index,
-        ambiguous=target.constant,  # it may be the camera of the file on purpose
+        # It may be the camera of the file, or a grid of x and y, on purpose.
+        ambiguous=target.constant or target.exchanged,
     )
+
+
+def _place_of_target(lab: Lab, target: DrawnTarget) -> Location | None:
+    if target.exchanged and target.index is not None:
+        return lab.places.value(target.index, target.path)
+    return observed_or_none(partial(lab.geometry.line_of_drawn_target, target))
 
 
 def _left_behind(root: str, target: DrawnTarget) -> str:
     if target.camera:
         how = "cropped or resized" if target.axis is None else f"flipped {('horizontally', 'vertically')[target.axis]}"
         return f"{root}{target.path}, a camera matrix, is not adjusted when {root}{target.image} is {how}"
+    if target.exchanged:
+        return f"{root}{target.path} has x and y exchanged: it moves down where {root}{target.image} moves to the side"
     if target.axis is None:
         return f"{root}{target.path} stays where it is when {root}{target.image} moves"
     how = ("horizontally", "vertically")[target.axis]
@@ -222,7 +258,7 @@ def clip_findings(lab: Lab) -> Compared:
                 "random states": len(clip.draws),
                 "charted via": clip.source,
             },
-            at=(None if clip.index is None else lab.places.value(clip.index, clip.path)) or lab.dataset.location,
+            at=observed_or_none(partial(lab.geometry.line_of_flips, clip)) or _place_of(lab, clip),
             repro=None if clip.collated or clip.index is None else lab.repro.samples(clip.index),
             sample=clip.index,
             ambiguous=True,  # a model may take frames as separate images
@@ -233,6 +269,10 @@ def clip_findings(lab: Lab) -> Compared:
     ]
     exercised = {"draws": max(len(clip.draws) for clip in clips), "leaves": len(clips)} if clips else {}
     return findings, exercised, [f"{clip.root}{clip.path}" for clip in clips]
+
+
+def _place_of(lab: Lab, clip: ClipFlips) -> Location | None:
+    return (None if clip.index is None else lab.places.value(clip.index, clip.path)) or lab.dataset.location
 
 
 def _are_frames(lab: Lab) -> bool:

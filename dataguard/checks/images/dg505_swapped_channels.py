@@ -1,4 +1,4 @@
-"""DG505: the channels of an image are in an order that the model does not expect."""
+"""DG505: the channels of an image are not those that the model expects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dataguard.checks.common.check import check
 from dataguard.checks.common.image_findings import image_finding, last_reordering
 from dataguard.checks.common.rewrites import channels_turned
-from dataguard.core.model import Coverage, Judgement, NotApplicable, NotTested, Severity, Undecided
+from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 from dataguard.stats.normalization import KNOWN, plain_factor, read
 
 if TYPE_CHECKING:
@@ -26,17 +26,29 @@ _EXACT = 1e-3
 
 @check("DG505", "swapped-channels", Severity.ERROR)
 def dg505_swapped_channels(lab: Lab) -> Judgement:
-    """Red and blue are swapped between the file and the model.
+    """Red and blue are swapped between the file and the model, or all colours are in each channel.
 
     Symptom: a pretrained model is a few percent worse than published, skies look orange, and training still works;
         predictions fail when another program decodes the images.
         A warning where only the usual convention speaks against it, as a model may learn from BGR throughout.
     Cause: `cv2.imread` and `cv2.imdecode` return BGR, while torchvision, pretrained weights and the usual statistics
-        expect RGB; or channels are swapped twice, or after Pillow, which already returns RGB.
+        expect RGB; or channels are swapped twice, or after Pillow, which already returns RGB; or `view` or `reshape`
+        is meant to move the channels, and moves pixels.
     Fix: `cv2.cvtColor(image, cv2.COLOR_BGR2RGB)` once, right after decoding; or
-        `[tool.dataguard.contract] channels = "BGR"` if the model really expects BGR.
+        `[tool.dataguard.contract] channels = "BGR"` if the model really expects BGR. `permute(2, 0, 1)` puts channels
+        first, and `view` does not.
     Links: https://docs.opencv.org/4.x/d4/da8/group__imgcodecs.html
     """
+    if lab.images.scrambled:
+        path = lab.images.scrambled[0]
+        yield Finding(
+            message=f"each channel of {path} holds pixels of all three colours (tested with pure-colour images): it is "
+            "reshaped where its axes are to be exchanged",
+            evidence={"fix here": "exchange the axes with permute or transpose", "leaves": list(lab.images.scrambled)},
+            at=lab.images.scrambling_line or lab.dataset.location,
+            repro=lab.repro.scan("DG505", ""),
+        )
+        return Coverage({"leaves": len(lab.images.scrambled)})
     colours = lab.images.charts
     if not colours.decoded:
         raise NotTested(f"no image decoder is called, only {colours.source}: the channel order is unknown")

@@ -15,7 +15,7 @@ from dataguard.stats.normalization import FACTORS, KNOWN, own_slip, plain_factor
 
 if TYPE_CHECKING:
     from dataguard.lab.core.records import Numbers
-    from dataguard.lab.images.chart_fit import Fit
+    from dataguard.lab.images.chart_fit import Fit, Uneven
     from dataguard.lab.lab import Lab
 
 WHITES = (255.0, 65535.0)
@@ -38,7 +38,8 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
         it; all images look the same to the model, black or white.
     Cause: statistics for values from 0 to 1 are applied to bytes that were never divided by 255 (`ToTensor` scales
         bytes, but not float arrays or other types); or values are divided by 255 before `ToTensor` or `Normalize`,
-        which divide again, or once more after `Normalize`; or 16-bit values are scaled as 8-bit.
+        which divide again, or once more after `Normalize`; or one branch of an augmentation divides, and another one
+        does not; or 16-bit values are scaled as 8-bit.
     Fix: scale once, where the dtype of the image is known: `v2.ToDtype(torch.float32, scale=True)`, or one division.
     Links: https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.ToTensor.html
     """
@@ -52,6 +53,11 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
         yield _shallow(lab, error)
         return Coverage({"16-bit files": lab.files.depth.files})
     images = [fit for fit in colours.fits if fit.is_float]
+    scales = {scale.path: scale for scale in lab.images.uneven}
+    mixed = next((fit for fit in images if fit.path in scales), None)
+    if mixed is not None:
+        yield _mixed_scales(lab, mixed, scales[mixed.path])
+        return Coverage(colours.exercised)
     if not images:
         raise NotApplicable("image values are integers, to be scaled later")
     wrong = {fit: why for fit in images for why in [_why(lab, fit)] if why}
@@ -69,6 +75,24 @@ def dg506_wrong_scale(lab: Lab) -> Judgement:
     elif not {"value_range", "normalization"} & set(lab.settings.contract):
         _need_scaled(images)
     return Coverage(colours.exercised)
+
+
+def _mixed_scales(lab: Lab, fit: Fit, scale: Uneven) -> Finding:
+    """The finding for values that are scaled in some draws, and not in others."""
+    colours = lab.images.charts
+    steps = observed_or_none(lambda: lab.images.steps_in(scale.draw)) or ()
+    return Finding(
+        message=f"{colours.root}{fit.path} is {scale.factor:.0f} times as large in some draws as in others: black and "
+        f"white are {scale.wide:.4g} or {scale.narrow:.4g} apart",
+        evidence={
+            "fix here": "scale the values once in each branch, to the range from 0 to 1",
+            "charted via": colours.source,
+            "charts": colours.charts,
+        },
+        at=wrong_scaling(steps).location if steps else lab.dataset.location,
+        repro=None if colours.collated or colours.index is None else lab.repro.samples(colours.index),
+        sample=colours.index,
+    )
 
 
 def _shallow(lab: Lab, error: NotApplicable) -> Finding:

@@ -18,6 +18,8 @@ from dataguard.lab.core.leaves import describe, iter_leaves
 
 MOST_COLUMNS = 128
 """Most columns of a batch that are compared: each with every sample."""
+MOST_VIEWS = 10
+"""The most rows that a sample has in a batch: ten crops, as torchvision's `TenCrop` makes."""
 Content = Tensor | bytes
 """The content of a row or leaf: a tensor for numbers, a digest for anything else."""
 
@@ -78,7 +80,7 @@ def _has_packed(items: Iterable[Any]) -> bool:
 
 
 def _split(path: str, leaf: Any, count: int) -> Iterator[Column]:
-    most = max(4 * count, 16)
+    most = max(MOST_VIEWS * count, 16)
     if isinstance(leaf, PackedSequence):
         yield Column(path, tuple(dense(row) for row in unpack_sequence(leaf)), 0)
         return

@@ -78,7 +78,7 @@ def contrasted(epoch: EpochTrace) -> tuple[Index, Index] | None:
     They are None for a stream.
     """
     batches = [summary.numbers for summary in epoch.value_summaries if summary.position is None]
-    if not any(map(_has_weight, batches)) and not _soft_targets(batches):
+    if not may_be_mixed(batches):
         return None
     indices_by_label: dict[str, dict[tuple[float, ...], Index]] = defaultdict(dict)
     for sample in epoch.value_summaries:
@@ -96,10 +96,17 @@ def _soft_targets(batches: Sequence[Sequence[Numbers]]) -> set[str]:
     return {leaf.path for leaf in tables if not leaf.whole} - uneven
 
 
+def may_be_mixed(batches: Sequence[Sequence[Numbers]]) -> bool:
+    """Whether batches have targets that may be mixed: weights of classes, or two labels and a weight."""
+    return any(map(_has_weight, batches)) or bool(_soft_targets(batches))
+
+
 def _has_weight(numbers: Sequence[Numbers]) -> bool:
-    """Whether a batch has two leaves of integers, and a fraction that may be their weight."""
+    """Whether a batch has two leaves of integers, and a fraction, or one for each row, that may be their weight."""
     classes = [leaf for leaf in numbers if leaf.whole and not leaf.is_float and len(leaf.shape) == 1]
-    return len(classes) > 1 and any(leaf.size == 1 and not leaf.whole and 0 < leaf.low < 1 for leaf in numbers)
+    sizes = {1, *(leaf.size for leaf in classes)}
+    fractions = (leaf for leaf in numbers if len(leaf.shape) < 2 and not leaf.whole)
+    return len(classes) > 1 and any(leaf.size in sizes and 0 <= leaf.low <= leaf.high <= 1 for leaf in fractions)
 
 
 def find_mixture(loader: Loader, folder: Path, indices: Sequence[Index]) -> Mixture | None:
@@ -203,9 +210,13 @@ def _target_weights(
 
     Targets are soft, or two labels and the weight of either.
     """
-    labels = {name: array for name, array in arrays.items() if array.shape == (BATCH_ROWS,)}
+    labels = {
+        name: array for name, array in arrays.items() if array.shape == (BATCH_ROWS,) and (array == array.round()).all()
+    }
     weights = {
-        name: float(array.flat[0]) for name, array in arrays.items() if array.size == 1 and 0 <= array.flat[0] <= 1
+        name: np.broadcast_to(array.reshape(-1), BATCH_ROWS)
+        for name, array in arrays.items()
+        if array.size in (1, BATCH_ROWS) and array.min() >= 0 and array.max() <= 1
     }
     for pair in classes:
         for name, array in arrays.items():
@@ -214,8 +225,8 @@ def _target_weights(
         for (first_name, first), (second_name, second) in permutations(labels.items(), 2):
             for name, weight in weights.items():
                 shares = [
-                    tuple(float(weight * (a == of) + (1 - weight) * (b == of)) for of in pair)
-                    for a, b in zip(first, second, strict=True)
+                    tuple(float(part * (a == of) + (1 - part) * (b == of)) for of in pair)
+                    for a, b, part in zip(first, second, weight, strict=True)
                 ]
                 yield (f"batch{first_name} and batch{second_name}, weighted by batch{name}", pair), shares  # type: ignore[misc]
 

@@ -131,12 +131,15 @@ class ChartedDraws:
 
     def _take(self, draw: int) -> None:
         number = ORIGINALS + draw
-        views = [self._read(number, draw, chart) for chart in range(CHARTS)]
+        first = self._read(number, draw, 0)
+        if first is None or not any(map(self._reader.painter.is_mask, first.inputs)):
+            return  # this sample lacks the mask or second image that others have
+        if any(image.rotates for image in first.inputs):
+            return  # the mask may show the upright image, which a chart in its file is not
+        views = [first, *(self._read(number, draw, chart) for chart in range(1, CHARTS))]
         if any(view is None for view in views):
             return
         taken = [view for view in views if view is not None]
-        if not any(map(self._reader.painter.is_mask, taken[0].inputs)):
-            return  # this sample lacks the mask or second image that others have
         self._classify(number, draw, taken[0])
         paths = [path for path in taken[0].leaves if all(path in view.leaves for view in taken)]
         paths = [path for path in paths if len({view.leaves[path].shape for view in taken}) == 1]

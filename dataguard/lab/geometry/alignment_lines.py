@@ -224,6 +224,24 @@ def last_move(lines: ChartedSampleLines, axis: int | None = None) -> Look | None
     return found and _beside(found, kept, lines.traced)
 
 
+def last_resize(lines: ChartedSampleLines, size: Size) -> Look | None:
+    """The last line after which an image has another size; its file has this one."""
+    found: Look | None = None
+    for look in lines.looks:
+        if look.size != size and _fields(look.image):
+            found, size = look.look, look.size
+    return found
+
+
+def first_flip(lines: ChartedSampleLines) -> Look | None:
+    """The first line after which an image is the mirror image of its file."""
+    for look, follows, place in _placed(lines.looks):
+        pose = pose_of(place.fields[0]) if follows == "image" else None
+        if pose is not None and is_flipped(pose, 0):
+            return look
+    return None
+
+
 def _are_flipped(one: Placed, other: Placed, axis: int) -> bool:
     """Whether one of two is flipped along an axis, and the other is not."""
     poses = [pose_of(place.fields[0]) for place in (one, other)]

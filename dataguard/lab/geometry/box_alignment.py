@@ -8,7 +8,7 @@ sample as tables of numbers (`tables_of`), which are tried in each format that t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,26 @@ from dataguard.core.model import NotApplicable, Undecided
 from dataguard.lab.core.leaves import iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS, DRAW_SECONDS, FEWEST_DRAWS, LONG_SECONDS
-from dataguard.lab.geometry.box_labels import BoxLabels, LabelledDraw, Rows, rows_of, separated
+from dataguard.lab.geometry.box_labels import (
+    BoxLabels,
+    Labelled,
+    LabelledDraw,
+    Matches,
+    Rows,
+    are_undecided,
+    rows_of,
+    separated,
+)
 from dataguard.lab.geometry.box_tables import (
     COLUMNS,
     BoxFormat,
     Table,
+    are_moved_as_one,
     candidates_of,
     fits,
     formats_of,
     tables_of,
+    unnamed_points,
     wide_of,
 )
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
@@ -51,6 +62,14 @@ from dataguard.targets.variants import Loader
 MOST_SAMPLES = 2
 """Samples that are read repeatedly: those with the most boxes. More take longer, and are seldom needed beside many
 draws."""
+OWN_DRAWS = (1, 2)
+"""More draws of a sample of several images, which show whose image is its own."""
+UNNAMED_DRAWS = 4
+"""Draws of a sample that show whether a table that nothing names is moved as points are."""
+MORE_DRAWS, MOST_SHORTER = 24, 8
+"""More draws in which few boxes may be left, and how many of those are charted: of two boxes in four, the first ones
+are left in one of six cases."""
+MOST_DRAWS = CHARTED_DRAWS + MORE_DRAWS
 FEWEST_COMPARED_BOXES = 6
 """The smallest number of expected boxes for which a table is judged: fewer may miss their places by chance."""
 
@@ -108,7 +127,7 @@ class ChartedBoxes(Rooted):
 
 def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool) -> ChartedBoxes:
     """Read samples with their images replaced by charts, in this disposable process."""
-    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, MOST_DRAWS, batched=batched)
     originals = charted_originals(reader)
     if not originals:
         raise NotApplicable("no image is found while a sample is read")
@@ -118,6 +137,8 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
             break
         # Of a box and its points, one may be moved alone: another draw may move none.
         candidates = candidates_of([reader.read(number, draw) for number in range(len(originals))])
+    unnamed = _moved_points(reader, originals) - candidates.keys()
+    candidates |= dict.fromkeys(unnamed, True)
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
     reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
@@ -129,8 +150,14 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     labels = [{label for _, held in rows_of(sample.value) for label in held} for sample in originals]
     chosen = sorted(rows, key=lambda number: (-rows[number], -len(labels[number])))[:MOST_SAMPLES]
     few = min(rows[number] for number in chosen) < FEWEST_COMPARED_BOXES // 2
-    draws = list(_draws(reader, chosen, candidates, CHARTED_DRAWS if few else FEWEST_DRAWS))
+    fewest = CHARTED_DRAWS if few else FEWEST_DRAWS
+    draws = list(_draws(reader, chosen, candidates, fewest))
     reads = CHARTS * len(draws)
+    if draws and all(draw.is_combined or not draw.poses for draw in draws):
+        chosen = chosen[:1]  # of one tile, all draws can be compared with each other, and few show much of it
+        reader.painter.only = _own_image(reader, chosen[0], originals)
+        draws = list(_draws(reader, chosen, candidates, CHARTED_DRAWS)) if reader.painter.only else draws
+        reads += CHARTS * len(draws)
     if not draws:
         raise Undecided("images are cached, so charts could not be injected")
     draws = [draw for draw in draws if not draw.is_combined]
@@ -138,13 +165,51 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
         raise NotApplicable("each sample combines several images, so boxes cannot be traced to one of them")
     if any(draw.has_views for draw in draws):
         raise NotApplicable("boxes cannot follow several views of one image that are transformed differently")
-    tables = tuple(
-        alignment for path, points in candidates.items() if (alignment := _best_alignment(path, draws, points=points))
-    )
+    aligned = [_best_alignment(path, draws, points=points) for path, points in candidates.items()]
+    turned = [_best_alignment(path, [_with_rows_first(draw, path) for draw in draws], points=True) for path in unnamed]
+    best: dict[str, BoxAlignment] = {}
+    for one in filter(None, (*aligned, *turned)):
+        held = best.setdefault(one.path, one)
+        best[one.path] = max(held, one, key=lambda table: table.found / table.comparable)
+    tables = tuple(best.values())
     if not tables:
         raise NotApplicable("images do not move between draws, or too few boxes or points are in what both show")
-    separate = tuple(each for table in tables if not table.points for each in _separated_labels(table, draws))
-    return ChartedBoxes(tables, reader.collated, len(draws), reads, separate)
+    for table in tables:
+        if not table.points and are_undecided(*_labelled(table, draws)):
+            draws += _shorter_draws(reader, chosen, table, candidates, draws)
+    separate = tuple(
+        each for table in tables if not table.points for each in separated(table.path, *_labelled(table, draws))
+    )
+    return ChartedBoxes(tables, reader.collated, len(draws), max(reads, CHARTS * len(draws)), separate)
+
+
+def _own_image(reader: ChartedReader, number: int, originals: Sequence[ChartedSample]) -> frozenset[bytes]:
+    """The thumbnail of the first image that is in all draws of a sample of several: the other tiles of a mosaic change.
+
+    Empty if there is none.
+    """
+    others = [{image.thumbnail.tobytes() for image in reader.read(number, draw).inputs} for draw in OWN_DRAWS]
+    images = [image for image in originals[number].inputs if not reader.painter.is_mask(image)]
+    names = [image.thumbnail.tobytes() for image in images if len(images) > len(originals[number].leaves)]
+    return frozenset([name for name in names if all(name in other for other in others)][:1])
+
+
+def _with_rows_first(draw: BoxDraw, path: str) -> BoxDraw:
+    """A draw in which the points of a table are row and column."""
+    table = draw.tables.get(path)
+    return draw if table is None else replace(draw, tables={**draw.tables, path: table[:, ::-1]})
+
+
+def _moved_points(reader: ChartedReader, originals: Sequence[ChartedSample]) -> frozenset[str]:
+    """The tables that nothing names, and that an affine map moves in each draw, as it moves points."""
+    paths = unnamed_points(originals)
+    if not paths:
+        return paths
+    draws = [originals[0], *(reader.read(0, draw) for draw in range(1, UNNAMED_DRAWS))]
+    held = [{path: table for path, _, table in tables_of(draw.value)} for draw in draws]
+    return frozenset(
+        path for path in paths if all(path in one for one in held) and are_moved_as_one([one[path] for one in held])
+    )
 
 
 def is_no_mask(_: InputImage) -> bool:
@@ -190,13 +255,20 @@ def _draw(
     """One draw with all charts; None if no image was replaced."""
     reads = [reader.read_charted(number, draw, chart) for chart in range(CHARTS)]
     views = [view for view in reads if view is not None]
-    return None if len(views) < CHARTS else draw_of(views, number, draw, candidates, raw=raw)
+    tilted = any(candidates.values())  # boxes are upright, and points are wherever they are
+    return None if len(views) < CHARTS else draw_of(views, number, draw, candidates, raw=raw, tilted=tilted)
 
 
 def draw_of(
-    views: Sequence[ChartedSample], number: int, draw: int, candidates: Mapping[str, bool], *, raw: bool = False
+    views: Sequence[ChartedSample],
+    number: int,
+    draw: int,
+    candidates: Mapping[str, bool],
+    *,
+    raw: bool = False,
+    tilted: bool = False,
 ) -> BoxDraw:
-    """Where the images of a sample with each chart come from, and its tables."""
+    """Where the images of a sample with each chart come from, and its tables; maybe those of `tilted` images, too."""
     in_views = [{path: table for path, _, table in tables_of(view.value) if path in candidates} for view in views]
     tables = {
         path: table
@@ -214,11 +286,11 @@ def draw_of(
             field for negative in (False, True) if (field := located(planes, negative=negative)) is not None
         ]
         fields += found_fields[:1]
-        upright = [pose for field in found_fields if (pose := pose_of(field)) and _is_upright(pose)]
-        if upright:
+        found = [pose for field in found_fields if (pose := pose_of(field)) and (tilted or _is_upright(pose))]
+        if found:
             shown, holds_more = extent(planes)
-            is_combined |= holds_more
-            poses[path] = Placement(upright[0], (leaf.shape[-2], leaf.shape[-1]), shown)
+            is_combined |= holds_more and _is_upright(found[0])
+            poses[path] = Placement(found[0], (leaf.shape[-2], leaf.shape[-1]), shown)
     has_views = any((displacement(fields[0], field) or 0) > MOVED_DISTANCE for field in fields[1:])
     rows = [dict(rows_of(view.value)) for view in views]
     steady = {path: held for path, held in rows[0].items() if all(other.get(path) == held for other in rows)}
@@ -371,12 +443,22 @@ def _sources(path: str, image: str, box_format: BoxFormat, draw: BoxDraw) -> Ite
     names = [image] if image in draw.poses else list(draw.poses) if draw.raw else []
     for name in names:
         pose, size = draw.poses[name].pose, draw.poses[name].size
+        if box_format.kind != "xy" and not _is_upright(pose):
+            continue
         table = draw.tables[path]
         formats = formats_of(table.shape[1], points=box_format.kind == "xy") if draw.raw else [box_format]
         for candidate in formats:
             if len(table) and (candidate == box_format or fits(candidate, [(table, size)], strictly=True)):
-                shown = in_source(pose, draw.poses[name].shown)[0]
+                shown = _frame_of(draw.poses[name])
                 yield pose, size, shown, in_source(pose, candidate.corners(table, size))
+
+
+def _frame_of(place: Placement) -> np.ndarray:
+    """The part of the source image that a leaf shows: x and y of two corners; all around it where it is tilted."""
+    left, top, right, bottom = place.shown[0]
+    corners = np.array([[left, top] * 2, [right, bottom] * 2, [left, bottom] * 2, [right, top] * 2])
+    found = in_source(place.pose, corners)
+    return np.concatenate([found[:, :2].min(axis=0), found[:, :2].max(axis=0)])
 
 
 def in_source(pose: Pose, corners: np.ndarray) -> np.ndarray:
@@ -398,6 +480,7 @@ def _matches(source: Source, other: Source, box_format: BoxFormat) -> tuple[int,
     if box_format.kind == "xy":
         expected = source[3].any(axis=1) & (source[3][:, :2] >= other[2][:2] + _CLOSE_CORNERS).all(axis=1)
         expected &= (source[3][:, :2] <= other[2][2:] - _CLOSE_CORNERS).all(axis=1)
+        expected &= _is_inside(other[0], source[3][:, :2])
     else:
         expected = _area(_clipped(boxes, source[2])) >= _EXPECTED_SHARE * _area(source[3])
     close = _CLOSE_CORNERS + 1.5 / min(*source[1], *other[1])
@@ -412,14 +495,48 @@ def _matches(source: Source, other: Source, box_format: BoxFormat) -> tuple[int,
     return count, matched
 
 
-def _separated_labels(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Iterator[BoxLabels]:
-    """The labels that do not stay with these boxes."""
+def _shorter_draws(
+    reader: ChartedReader,
+    chosen: Sequence[int],
+    table: BoxAlignment,
+    candidates: Mapping[str, bool],
+    draws: Sequence[BoxDraw],
+) -> list[BoxDraw]:
+    """More draws in which some boxes are left out, until they show whether labels stay with their boxes."""
+    longest: dict[int, int] = {}
+    for held in draws:
+        longest[held.number] = max(longest.get(held.number, 0), len(held.tables.get(table.path, ())))
+    started, more = undisturbed_seconds(), list[BoxDraw]()
+    for draw in range(CHARTED_DRAWS, MOST_DRAWS):
+        for number in chosen:
+            tables = {path: rows for path, _, rows in tables_of(reader.read(number, draw).value)}
+            shorter = 0 < len(tables.get(table.path, ())) < longest.get(number, 0)
+            box_draw = _draw(reader, number, draw, candidates, raw=False) if shorter else None
+            more += [box_draw] if box_draw else []
+            if box_draw and not are_undecided(*_labelled(table, [*draws, *more])):
+                return more
+            if len(more) >= MOST_SHORTER or undisturbed_seconds() - started > DRAW_SECONDS:
+                return more
+    return more
+
+
+def _is_inside(pose: Pose, points: np.ndarray) -> np.ndarray:
+    """Which points of the source image are inside a leaf that shows it like this, and not at its border."""
+    matrix = np.array([pose.across, pose.down, (0.0, 0.0, 1.0)])
+    if abs(np.linalg.det(matrix)) < _CLOSE_CORNERS**2:
+        return np.zeros(len(points), bool)
+    shares = (np.concatenate([points, np.ones((len(points), 1))], axis=1) @ np.linalg.inv(matrix).T)[:, :2]
+    return np.asarray(((shares >= _CLOSE_CORNERS) & (shares <= 1 - _CLOSE_CORNERS)).all(axis=1))
+
+
+def _labelled(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Labelled:
+    """The labels of draws, and which of these boxes are the same in two of them."""
     box_format = next(
         (one for one in _formats(table.path, draws, table.image, points=False) if one.kind == table.box_format), None
     )
-    used = [draw for draw in draws if not draw.raw and len(draw.tables.get(table.path, ())) > 1]
+    used = [draw for draw in draws if not draw.raw and len(draw.tables.get(table.path, ()))]
     if box_format is None or not any(draw.rows for draw in used):
-        return
+        return [], []
     sources = [next(_sources(table.path, table.image, box_format, draw), None) for draw in used]
     labelled = [LabelledDraw(one.number, one.draw, one.index, one.rows, len(one.tables[table.path])) for one in used]
     matches = [
@@ -427,14 +544,15 @@ def _separated_labels(table: BoxAlignment, draws: Sequence[BoxDraw]) -> Iterator
         for (first, one), (second, other) in combinations(enumerate(sources), 2)
         if one is not None and other is not None and used[first].number == used[second].number
     ]
-    yield from separated(table.path, labelled, matches)
+    return labelled, matches
 
 
-def _same_boxes(source: Source, other: Source) -> list[tuple[int, int]]:
-    """The positions of boxes that are whole in two draws, each with exactly one partner."""
+def _same_boxes(source: Source, other: Source) -> Matches:
+    """The positions of boxes that agree in what two draws show, each with exactly one partner."""
     close = _CLOSE_CORNERS + 1.5 / min(*source[1], *other[1])
-    apart = np.abs(source[3][:, None] - other[3][None]).max(axis=-1)
-    near = apart <= close
+    boxes, others = _clipped(source[3], other[2]), _clipped(other[3], source[2])
+    apart = np.abs(boxes[:, None] - others[None]).max(axis=-1)
+    near = (apart <= close) & (_area(boxes) >= _EXPECTED_SHARE * _area(source[3]))[:, None]
     alone = (near.sum(axis=1) == 1)[:, None] & (near.sum(axis=0) == 1)[None] & near
     return [(int(one), int(two)) for one, two in zip(*np.nonzero(alone), strict=True)]
 

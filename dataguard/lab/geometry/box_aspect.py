@@ -7,7 +7,7 @@ with the other side, nor by the same distance as all others, as if the padding o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,14 @@ from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.file_substitution import IMAGES, DecodedFile, FileSubstitution
 from dataguard.lab.decoding.image_files import Header, in_format_of
 from dataguard.lab.geometry.box_alignment import BoxDraw, draw_of, in_source
-from dataguard.lab.geometry.box_tables import BoxFormat, candidates_of, fits, formats_of
+from dataguard.lab.geometry.box_tables import (
+    BoxFormat,
+    candidates_of,
+    fits,
+    formats_of,
+    tables_of,
+    unnamed_points,
+)
 from dataguard.lab.geometry.charted_reader import ChartedSample
 from dataguard.lab.geometry.charts import CHARTS, pattern
 from dataguard.lab.images.painter import is_image, planes_of
@@ -78,7 +85,11 @@ def need_one_file(build: Callable[..., Loader], folder: Path, index: Index) -> N
 def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> tuple[BoxAspect, ...]:
     """Read samples with their image file replaced by charts of other shapes, in this disposable process."""
     reader, substitution, originals = _originals(build(), folder, indices[:ASPECT_SAMPLES])
-    candidates = candidates_of([sample for _, sample, *_ in originals], INSIDE_SHARE)
+    samples = [sample for _, sample, *_ in originals]
+    named = candidates_of(samples, INSIDE_SHARE)
+    # Where all are inside, they may as well be rows and columns, each divided by its own side.
+    unnamed = unnamed_points(samples, INSIDE_SHARE) - unnamed_points(samples) - named.keys()
+    candidates = named | dict.fromkeys(_changing(reader, substitution, originals[0], unnamed), True)
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
     draws = [
@@ -98,6 +109,7 @@ def run_aspect(build: Callable[..., Loader], folder: Path, indices: Sequence[Ind
     shifted = [
         BoxAspect(path, points, "xy"[axis], count, indices[0], shift)
         for path, points, usual in judged
+        if path in named
         for axis in (0, 1)
         for count, shift in [_evenly_shifted(path, usual, axis, points=points)]
         if count >= FEWEST_NUMBERS
@@ -138,6 +150,37 @@ def _read(
     return ChartedSample(index, (), leaves, value), list(substitution.files), list(substitution.contents)
 
 
+def _changing(reader: Reader, substitution: FileSubstitution[Header], original: Original, paths: Set[str]) -> set[str]:
+    """Those of these tables that change with the shape of the image file, as nothing else of a sample does."""
+    if not paths:
+        return set()
+    views = [in_fork(partial(_read_chart, reader, substitution, original, shape, 0, 0)) for shape in SHAPE_FACTORS]
+    held = [{path: table for path, _, table in tables_of(view.value)} for view in views if view is not None]
+    if len(held) < len(SHAPE_FACTORS):
+        return set()
+    usual, *others = held
+    seen = paths & usual.keys()
+    return {path for path in seen if any(not np.array_equal(usual[path], one[path]) for one in others if path in one)}
+
+
+def _read_chart(
+    reader: Reader,
+    substitution: FileSubstitution[Header],
+    original: Original,
+    shape: tuple[float, float],
+    random_state: int,
+    chart: int,
+) -> ChartedSample:
+    """A sample whose image file is a chart of this shape; to be called in a fork."""
+    index, _, (file,), (content,) = original
+    size = (file.header.height, file.header.width) if file.header else (0, 0)
+    height, width = (round(side * factor) for side, factor in zip(size, shape, strict=True))
+    light = np.repeat(pattern(chart, height, width)[..., None] * np.uint8(255), 3, axis=2)
+    substitution.substitute(file.name, content, in_format_of(content, light))
+    sample, *_ = _read(reader, index, substitution, random_state)
+    return sample
+
+
 def _draw(
     reader: Reader,
     substitution: FileSubstitution[Header],
@@ -148,16 +191,7 @@ def _draw(
     random_state: int = 0,
 ) -> BoxDraw | None:
     """Where the image and the boxes of a sample come from if its file has this shape, under a random state."""
-    index, _, (file,), (content,) = original
-    size = (file.header.height, file.header.width) if file.header else (0, 0)
-
-    def read(chart: int) -> ChartedSample:
-        height, width = (round(side * factor) for side, factor in zip(size, shape, strict=True))
-        light = np.repeat(pattern(chart, height, width)[..., None] * np.uint8(255), 3, axis=2)
-        substitution.substitute(file.name, content, in_format_of(content, light))
-        sample, *_ = _read(reader, index, substitution, random_state)
-        return sample
-
+    read = partial(_read_chart, reader, substitution, original, shape, random_state)
     views = [in_fork(partial(read, chart)) for chart in range(CHARTS)]
     shown = [view for view in views if view is not None]
     return draw_of(shown, number, 0, candidates) if len(shown) == CHARTS else None

@@ -66,13 +66,13 @@ def rows_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, R
     """The leaves of a sample that hold an integer or a string for each of several things."""
     if isinstance(value, torch.Tensor | np.ndarray):
         array = array_of(value)
-        if array.ndim == 1 and array.dtype.kind in "iuU" and len(array) > 1:
+        if array.ndim == 1 and array.dtype.kind in "iuU" and len(array):
             yield path, tuple(array.tolist())
     elif isinstance(value, Mapping) and depth < _MOST_DEPTH:
         for key, item in value.items():
             yield from rows_of(item, f"{path}[{key!r}]", depth + 1)
     elif isinstance(value, list | tuple) and depth < _MOST_DEPTH:
-        if len(value) > 1 and all(isinstance(item, _SCALARS) and not isinstance(item, bool) for item in value):
+        if value and all(isinstance(item, _SCALARS) and not isinstance(item, bool) for item in value):
             yield path, tuple(value)
         else:
             for position, item in enumerate(value):
@@ -81,31 +81,62 @@ def rows_of(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, R
 
 Matches = Sequence[tuple[int, int]]
 """Positions of the same boxes in two draws."""
+Labelled = tuple[list[LabelledDraw], list[tuple[int, int, Matches]]]
+"""The labels of draws, and which boxes are the same in pairs of these draws, by position."""
 
 
 def separated(
     table: str, draws: Sequence[LabelledDraw], matches: Sequence[tuple[int, int, Matches]]
 ) -> Iterator[BoxLabels]:
     """The labels that do not stay with their boxes; `matches` are those of pairs of these draws, by position."""
-    for path in dict.fromkeys(path for draw in draws for path in draw.rows):
-        held = [draw.rows.get(path, ()) for draw in draws]
-        if any(len(rows) != draw.boxes for rows, draw in zip(held, draws, strict=True) if draw.boxes > 1):
-            continue
-        if not _are_cut(draws, held) or _are_numbered(held):
-            continue
-        wrong = [
-            (first, second, one, other)
-            for first, second, same in matches
-            for one, other in same
-            if held[first][one] != held[second][other]
-        ]
-        pairs = {(first, second) for first, second, *_ in wrong}
-        if len(wrong) >= FEWEST_WRONG and len(pairs) >= FEWEST_PAIRS:
+    for path, wrong in _cut_labels(draws, matches):
+        if _is_enough(wrong):
+            pairs = _pairs(wrong)
             first, second, one, other = wrong[0]
             fewer = min(draws[first], draws[second], key=lambda draw: draw.boxes)
-            labels = str(held[first][one]), str(held[second][other])
+            labels = str(draws[first].rows[path][one]), str(draws[second].rows[path][other])
             read, kept = (fewer.number, fewer.draw), fewer.rows[path]
             yield BoxLabels(path, table, len(wrong), len(pairs), fewer.index, labels, read, kept)
+
+
+def are_undecided(draws: Sequence[LabelledDraw], matches: Sequence[tuple[int, int, Matches]]) -> bool:
+    """Whether labels may be those of other boxes in draws with fewer boxes, and too few draws show it."""
+    undecided = (
+        len({(draw.number, draw.boxes) for draw in draws}) > len({draw.number for draw in draws})
+        and not _is_enough(wrong)
+        for _, wrong in _cut_labels(draws, matches)
+    )
+    return any(undecided)
+
+
+Wrong = list[tuple[int, int, int, int]]
+"""Two draws, and the positions in them of one box that has two labels."""
+
+
+def _cut_labels(
+    draws: Sequence[LabelledDraw], matches: Sequence[tuple[int, int, Matches]]
+) -> Iterator[tuple[str, Wrong]]:
+    """The lists of labels that are the first ones of one list in all draws, and the boxes with two labels."""
+    for path in dict.fromkeys(path for draw in draws for path in draw.rows):
+        held = [draw.rows.get(path, ()) for draw in draws]
+        if any(len(rows) != draw.boxes for rows, draw in zip(held, draws, strict=True)):
+            continue
+        if _are_cut(draws, held) and not _are_numbered(held):
+            wrong = [
+                (first, second, one, other)
+                for first, second, same in matches
+                for one, other in same
+                if held[first][one] != held[second][other]
+            ]
+            yield path, wrong
+
+
+def _is_enough(wrong: Wrong) -> bool:
+    return len(wrong) >= FEWEST_WRONG and len(_pairs(wrong)) >= FEWEST_PAIRS
+
+
+def _pairs(wrong: Wrong) -> set[tuple[int, int]]:
+    return {(first, second) for first, second, *_ in wrong}
 
 
 def _are_cut(draws: Sequence[LabelledDraw], held: Sequence[Rows]) -> bool:
@@ -138,7 +169,7 @@ def line_of_labels(reader: ChartedReader, labels: BoxLabels) -> Look | None:
 
 def _state_of(array: np.ndarray) -> Rows | None:
     """The labels of an array, or the rows of a table of boxes."""
-    if array.ndim == 1 and array.dtype.kind in "iuU" and len(array) > 1:
+    if array.ndim == 1 and array.dtype.kind in "iuU" and len(array):
         return tuple(array.tolist())
     is_table = array.ndim == 2 and len(array) > 1 and BOX_COLUMNS <= array.shape[1] < FEWEST_WIDE
     return tuple(map(tuple, array.tolist())) if is_table else None

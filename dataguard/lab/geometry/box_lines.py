@@ -44,6 +44,9 @@ def line_of_boxes(reader: ChartedReader, number: int, draw: int, *, points: bool
     if None in traces:
         raise Undecided("no image is replaced while a sample is read")
     steps = list(_steps([trace.looks for trace in traces if trace], points=points))
+    least = next((len(value[0]) for _, side, value in reversed(steps) if side == "table"), 0)
+    # Boxes may have been dropped; what has fewer rows is a matrix that moves them.
+    steps = [step for step in steps if step[1] == "image" or len(step[2][0]) >= least]
     rows = [len(value[0]) for _, side, value in steps if side == "table"]
     if not rows or max(rows) > rows[0]:
         return None  # boxes of several images are put together

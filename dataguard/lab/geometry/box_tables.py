@@ -21,6 +21,11 @@ FEWEST_UNNAMED_ROWS = 6
 """The smallest number of rows in all samples for which an unnamed table counts as boxes: any few numbers may look like
 one."""
 
+FEWEST_UNNAMED_POINTS = 5
+"""The fewest points that show by how they move what they are: an affine map fits any three, and two more confirm it."""
+SAME_POINT, MOVED_POINT = 0.005, 0.02
+"""How far a point may be from where a map takes it, and how far one must move, as shares of what all points extend
+over: coordinates may be rounded."""
 
 MOST_ROWS = 512
 """Longer tables are no boxes or points of one image: a limit of time, as each row is compared with all others."""
@@ -122,6 +127,45 @@ def candidates_of(originals: Sequence[ChartedSample], share: float = 1.0) -> dic
         if len({rows.shape[1] for rows, _ in held}) == 1:
             are_points |= _wide_candidates(path, held)
     return are_points
+
+
+def unnamed_points(samples: Sequence[ChartedSample], share: float = 1.0) -> frozenset[str]:
+    """The paths of tables of two columns that may be points though nothing says so: this share is in their image."""
+    held: dict[str, list[tuple[Table, tuple[int, int]]]] = defaultdict(list)
+    for sample in samples:
+        size = next(iter(sample.leaves.values())).shape[-2:]
+        for path, leaf in iter_leaves(sample.value):
+            table = table_of(leaf)
+            if table is not None and table.shape[1] == 2 and len(table) >= FEWEST_UNNAMED_POINTS:
+                held[path].append((table, (size[0], size[1])))
+    return frozenset(
+        path
+        for path, tables in held.items()
+        if len(tables) == len(samples)
+        and len({table.tobytes() for table, _ in tables}) > 1
+        and any(fits(box_format, tables, strictly=True, share=share) for box_format in formats_of(2, points=True))
+    )
+
+
+def are_moved_as_one(tables: Sequence[Table]) -> bool:
+    """Whether an affine map takes the points of the first table to those of each other one, and some do move.
+
+    Three points have such a map by chance; what else is drawn at random has none.
+    """
+    first, *others = tables
+    design = np.concatenate([first, np.ones((len(first), 1))], axis=1)
+    spread = np.ptp(first, axis=0).min()
+    if len(first) < FEWEST_UNNAMED_POINTS or np.linalg.matrix_rank(design, tol=SAME_POINT * spread) < design.shape[1]:
+        return False
+    moved = False
+    for other in others:
+        if other.shape != first.shape:
+            return False
+        fitted, *_ = np.linalg.lstsq(design, other, rcond=None)
+        if np.abs(other - design @ fitted).max() > SAME_POINT * np.ptp(other, axis=0).max():
+            return False
+        moved |= bool(np.abs(other - first).max() > MOVED_POINT * spread)
+    return moved
 
 
 def is_declared(path: str, leaf: Any, *, points: bool) -> bool:

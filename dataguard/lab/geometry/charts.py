@@ -13,6 +13,7 @@ user's code still works on them.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -244,6 +245,8 @@ def unmoved() -> Field:
     return np.full((GRID, GRID, 2), np.nan) if field is None else field
 
 
+_ORIENTATION = 0x112
+"""The EXIF tag of the orientation."""
 _MOST_PIXELS = 1 << 24
 """Larger images are not replaced: a limit of time and memory."""
 _MOST_LABELS = 32
@@ -279,7 +282,7 @@ class InputImage:
     `labels` are the values of a label mask, None for anything else, and `edge_labels` those that occur only at edges.
     `value_count` is larger than their number if lossy compression added values around edges. `declared` is what its
     type says it is: "image" or "mask". `position` is its number among the images of its sample, and `thumbnail` its
-    brightness, (16, 16).
+    brightness, (16, 16). `rotates`: its EXIF orientation says that it is not stored upright.
     """
 
     source: str
@@ -292,6 +295,7 @@ class InputImage:
     declared: str | None
     position: int = field(compare=False)
     thumbnail: np.ndarray = field(compare=False)
+    rotates: bool = field(default=False, compare=False)
 
     @property
     def is_lossy_mask(self) -> bool:
@@ -310,8 +314,15 @@ def input_image(image: Any, source: str, *, lossy: bool = False, position: int =
     points = sampled(np.moveaxis(array, -1, 0)).astype(np.float64).mean(0)
     blocks = points.reshape(_THUMBNAIL_SIDE, -1, _THUMBNAIL_SIDE, GRID // _THUMBNAIL_SIDE)
     thumbnail = blocks.mean((1, 3))
-    size = height, width
-    return InputImage(source, size, planes, is_integer, labels, edge_labels, value_count, declared, position, thumbnail)
+    kept = labels, edge_labels, value_count, declared, position, thumbnail
+    return InputImage(source, (height, width), planes, is_integer, *kept, _rotates(image))
+
+
+def _rotates(image: Any) -> bool:
+    """Whether a Pillow image has an EXIF orientation other than upright; its tags may be broken."""
+    with contextlib.suppress(Exception):
+        return is_pillow(image) and image.getexif().get(_ORIENTATION, 1) > 1
+    return False
 
 
 def _planes_last(array: np.ndarray, *, pillow: bool) -> np.ndarray:
@@ -433,11 +444,13 @@ MASK_RULES: tuple[IsMask, ...] = (_is_declared_mask, _has_one_plane, _has_labels
 class ChartPainter:
     """Records every input image, and replaces it by a `chart` if one is set.
 
-    `is_mask` distinguishes masks from images; `label_pair` holds the values for dark and light in a label mask.
+    `is_mask` distinguishes masks from images; `label_pair` holds the values for dark and light in a label mask. With
+    `only`, images of other thumbnails are neither recorded nor replaced, as the other tiles of a mosaic.
     """
 
     def __init__(self) -> None:
         self.is_mask: IsMask = lambda _: False
+        self.only: frozenset[bytes] | None = None
         self.label_pair: tuple[Value, Value] | None = None
         self.chart: int | None = None
         self.negative_image = self.negative_mask = False
@@ -454,6 +467,8 @@ class ChartPainter:
         if not is_image(image) or array_of(image).size > _MOST_PIXELS:
             return image
         described = input_image(image, source, lossy=lossy, position=len(self.inputs))
+        if self.only is not None and described.thumbnail.tobytes() not in self.only:
+            return image
         self.inputs.append(described)
         if self.chart is None:
             return image

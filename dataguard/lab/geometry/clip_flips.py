@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dataguard.core.model import Location
 from dataguard.lab.core.records import Index
 from dataguard.lab.decoding.decoders import Gives, giving
+from dataguard.lab.geometry.alignment_lines import first_flip, followed
 from dataguard.lab.geometry.charted_reader import IMAGES_AND_ARRAYS, ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import CHARTS, InputImage, located, pose_of, sampled
 from dataguard.lab.images.clips import FEWEST_FRAMES, clips_of, list_of, may_be_clip
@@ -87,6 +89,16 @@ def run_clips(
     return tuple(
         ClipFlips(path, original.index, source, reader.collated, tuple(draws), filed) for path, draws in found.items()
     )
+
+
+def line_of_flips(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], clip: ClipFlips, *, batched: bool
+) -> Location | None:
+    """The first line after which a frame is flipped, in the random state in which the most frames are."""
+    reader, *_ = _original(build, folder, indices, batched=batched)
+    draw = max(range(len(clip.draws)), key=lambda draw: sum(clip.draws[draw]))
+    look = first_flip(followed(reader, 0, draw))
+    return look.location if look else None
 
 
 def _flips(stacks: Sequence[np.ndarray]) -> Flips | None:

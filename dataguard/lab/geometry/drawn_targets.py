@@ -22,7 +22,7 @@ from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.core.records import Index
 from dataguard.lab.culprit.line_trace import line_only_in
 from dataguard.lab.geometry.alignment import CHARTED_DRAWS
-from dataguard.lab.geometry.alignment_lines import followed, last_move, made_by_factory
+from dataguard.lab.geometry.alignment_lines import followed, last_move, last_resize, made_by_factory
 from dataguard.lab.geometry.box_alignment import (
     MOVED_DISTANCE,
     BoxDraw,
@@ -32,11 +32,19 @@ from dataguard.lab.geometry.box_alignment import (
     draw_of,
     is_no_mask,
 )
-from dataguard.lab.geometry.camera_matrices import camera_of, is_in_pixels, judged_pairs, numbers_of
+from dataguard.lab.geometry.camera_matrices import (
+    ScaledCamera,
+    camera_of,
+    is_in_pixels,
+    judged_pairs,
+    numbers_of,
+    scaled_camera,
+)
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
 from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
 from dataguard.lab.geometry.target_placement import (
     CLOSE,
+    EXCHANGED,
     MISSED,
     Missed,
     Shown,
@@ -64,6 +72,8 @@ COMPUTED_DRAWS = 8
 SAME_IMAGE, CLEARLY = 0.8, 4.0
 """The correlation of two draws of one image, one of them flipped or rotated, and how many times as far from 1 that of
 any other flip must be. Chosen, not derived."""
+MOSTLY_EXCHANGED = 0.7
+"""The share of pairs of draws in which the axes of a target are exchanged: objects that a crop cuts off differ."""
 SHOWS, MOST_LABELS = 0.3, 8
 """The correlation from which on an image shows its target, and how many labels that has at most, which are whole
 numbers. Chosen, not derived."""
@@ -76,8 +86,9 @@ class DrawnTarget:
     It `followed` in some of them. In others it `stayed` the same array or, if there is an `axis`, where it would be if
     its image were not flipped along that, x or y. `moved` says what happened to the image, most of all in the `read` of
     a sample, by its number and draw. An image that is not `charted` is computed. It is `unclear` whether the target
-    misses a flip where too few draws show it: its objects may be cut off, or look the same in both places. A `camera`
-    is a matrix of one; a `constant` one may be that of the file on purpose.
+    misses a flip where too few draws show it: its objects may be cut off, or look the same in both places. Rows and
+    columns of an `exchanged` one are those of its columns and rows. A `camera` is a matrix of one; a `constant` one may
+    be that of the file on purpose.
     """
 
     path: str
@@ -93,24 +104,30 @@ class DrawnTarget:
     unclear: bool = False
     camera: bool = False
     constant: bool = False
+    exchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Where the images of a draw come from, the arrays that may be targets, and leaves of a few numbers, by path."""
+    """Where the images of a draw come from, the arrays that may be targets, and leaves of a few numbers, by path.
+
+    `file` is the height and width of its image files, if all are of one size.
+    """
 
     placed: BoxDraw
     kept: Mapping[str, np.ndarray]
     numbers: Mapping[str, np.ndarray]
+    file: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnTargets(Rooted):
-    """The targets of a loader beside each image that moves."""
+    """The targets of a loader beside each image that moves, and cameras that are scaled by wrong factors."""
 
     targets: tuple[DrawnTarget, ...]
     collated: bool
     draws: int
+    scaled: tuple[ScaledCamera, ...] = ()
 
 
 def run_drawn_targets(
@@ -133,7 +150,7 @@ def run_drawn_targets(
         targets = tuple(_compared(draws))
         if not any(target.unclear for target in targets):
             break
-    return DrawnTargets((*targets, *_cameras(draws)), reader.collated, len(draws))
+    return DrawnTargets((*targets, *_cameras(draws)), reader.collated, len(draws), tuple(_scaled(draws)))
 
 
 def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int]) -> Iterator[Draw]:
@@ -144,7 +161,34 @@ def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int])
         if len(views) == CHARTS:
             placed = draw_of(views, number, draw, {})
             if not (placed.is_combined or placed.has_views):
-                yield Draw(placed, _kept(views), numbers_of(views[0].value))
+                yield Draw(placed, _kept(views), numbers_of(views[0].value), _file_size(views[0]))
+
+
+def _file_size(view: ChartedSample) -> tuple[int, int] | None:
+    sizes = {image.size for image in view.inputs}
+    return next(iter(sizes)) if len(sizes) == 1 else None
+
+
+def _scaled(draws: Sequence[Draw]) -> Iterator[ScaledCamera]:
+    """The cameras that are scaled by wrong factors; those that follow one image of several are right."""
+    sized = [(draw.placed, draw.numbers, draw.file) for draw in draws if draw.file is not None]
+    images = sorted({name for placed, *_ in sized for name in placed.poses})
+    cameras = {path for _, numbers, _ in sized for path, held in numbers.items() if camera_of(held) is not None}
+    for path in sorted(cameras):
+        beside = [scaled_camera(path, image, sized) for image in images]
+        if beside and None not in beside:
+            yield from (camera for camera in beside[:1] if camera is not None)
+
+
+def line_of_scaled_camera(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], camera: ScaledCamera, *, batched: bool
+) -> Location | None:
+    """The last line that resizes the image of a camera."""
+    reader = ChartedReader(build, folder, indices, ROUNDS * CHARTED_DRAWS, batched=batched)
+    originals = charted_originals(reader)
+    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
+    look = last_resize(followed(reader, *camera.read), camera.file)
+    return look.location if look else None
 
 
 def line_of_drawn_target(
@@ -384,6 +428,10 @@ def _target(path: str, image: str, draws: Sequence[BoxDraw], leaves: Sequence[np
         if one[0].number == other[0].number and not (one[1].is_symmetric and other[1].is_symmetric)
         if distance(one[0].poses[image].pose, other[0].poses[image].pose) > MOVED_DISTANCE
     ]
+    exchanged = _missing(path, image, pairs, EXCHANGED) if pairs else None
+    least = MOSTLY_EXCHANGED * max(exchanged.pairs, FEWEST_PAIRS) if exchanged else 0.0
+    if exchanged and exchanged.stayed >= least and not exchanged.followed:
+        return replace(exchanged, exchanged=True, unclear=False)
     tried = [_missing(path, image, pairs, missed) for missed in MISSED] if pairs else []
     poses = [one.poses[image].pose for one, _ in held]
     flipped = [axis for axis in (0, 1) if len({is_flipped(pose, axis) for pose in poses}) > 1]
@@ -405,7 +453,7 @@ def _missing(
         agreement = compared(mine, theirs, poses, missed) if mine.grid.shape == theirs.grid.shape else None
         if agreement is None:
             continue
-        stays = np.array_equal(mine.grid, theirs.grid) if missed.axis is None else agreement.misses
+        stays = np.array_equal(mine.grid, theirs.grid) if missed == Missed() else agreement.misses
         if stays and agreement.follows:
             continue
         count += 1

@@ -19,17 +19,25 @@ from dataguard.lab.geometry.box_alignment import BoxAlignment, ChartedBoxes, run
 from dataguard.lab.geometry.box_aspect import ASPECT_READS, ASPECT_SAMPLES, BoxAspect, need_one_file, run_aspect
 from dataguard.lab.geometry.box_labels import BoxLabels
 from dataguard.lab.geometry.box_tables import FEWEST_POINTS, MOST_COLUMNS, MOST_WIDE_ROWS
-from dataguard.lab.geometry.camera_matrices import SHAPES
+from dataguard.lab.geometry.camera_matrices import SHAPES, ScaledCamera
 from dataguard.lab.geometry.charted_reader import ORIGINALS
 from dataguard.lab.geometry.charts import (
     CHARTS,
 )
-from dataguard.lab.geometry.clip_flips import CLIP_READS, ClipFlips, count_frames, may_hold_clip, run_clips
+from dataguard.lab.geometry.clip_flips import (
+    CLIP_READS,
+    ClipFlips,
+    count_frames,
+    line_of_flips,
+    may_hold_clip,
+    run_clips,
+)
 from dataguard.lab.geometry.drawn_targets import (
     ROUNDS,
     DrawnTarget,
     DrawnTargets,
     line_of_drawn_target,
+    line_of_scaled_camera,
     run_drawn_targets,
 )
 from dataguard.lab.geometry.keypoint_flips import (
@@ -123,6 +131,17 @@ class Geometry:
         return tuple(target for target in self.drawn_targets.targets if target.camera)
 
     @property
+    def scaled_cameras(self) -> tuple[ScaledCamera, ...]:
+        """Camera matrices that are not scaled with their image. Raises NotApplicable if there is none."""
+        if not self._has_cameras:
+            raise NotApplicable("no sample holds an image with a camera matrix")
+        return self.drawn_targets.scaled
+
+    def line_of_scaled_camera(self, camera: ScaledCamera) -> Location | None:
+        """The line of the user's code that resizes the image of a camera."""
+        return self._observe(("line of scaled camera", camera.path), partial(line_of_scaled_camera, camera=camera))
+
+    @property
     def _has_cameras(self) -> bool:
         return any(any(map(_is_image, leaves)) and any(map(_may_be_camera, leaves)) for leaves in self._leaves)
 
@@ -164,6 +183,10 @@ class Geometry:
         if is_unread(self._subject) or self._observe("frames", count_frames, 1) < FEWEST_FRAMES:
             raise NotApplicable("no frames are decoded while a sample is read")
         return self._observe("clips", run_clips, CLIP_READS)
+
+    def line_of_flips(self, clip: ClipFlips) -> Location | None:
+        """The line of the user's code after which the first frame of a clip is flipped."""
+        return self._observe(("line of flips", clip.path), partial(line_of_flips, clip=clip))
 
     def line_of_sizes(self, pair: SizedPair) -> Location | None:
         """The line of the user's code after which two sizes of an image disagree."""

@@ -33,7 +33,7 @@ from dataguard.lab.geometry.alignment import (
     other_aspect,
 )
 from dataguard.lab.geometry.alignment_lines import followed, line_apart, line_of_values, made_by_factory, sizes_apart
-from dataguard.lab.geometry.box_alignment import BoxAlignment, in_source
+from dataguard.lab.geometry.box_alignment import MOST_DRAWS, BoxAlignment, in_source
 from dataguard.lab.geometry.box_labels import BoxLabels, line_of_labels
 from dataguard.lab.geometry.box_lines import line_of_boxes
 from dataguard.lab.geometry.charted_reader import ORIGINALS, ChartedReader, ChartedSample, is_steady
@@ -205,7 +205,7 @@ def trace_boxes(
     batched: bool,
 ) -> Location | None:
     """The line after which boxes or points do not follow their image, or labels do not stay with their boxes."""
-    reader = ChartedReader(build, folder, indices, CHARTED_DRAWS, batched=batched)
+    reader = ChartedReader(build, folder, indices, MOST_DRAWS, batched=batched)
     if not any(reader.read(*table.read).inputs for _ in reader.sources()):
         raise Undecided("no image is replaced while a sample is read")
     if isinstance(table, BoxLabels):

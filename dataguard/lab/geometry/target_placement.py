@@ -59,14 +59,18 @@ def _has_aspect(grid: np.ndarray, size: tuple[int, int]) -> bool:
 class Missed:
     """What a target does not follow of the way in which its image is placed: a flip along this axis, x or y.
 
-    The axis is None if it follows nothing. `before_crop`: the file is flipped, and then cropped.
+    The axis is None if it follows nothing, or if its axes are `exchanged`. `before_crop`: the file is flipped, and then
+    cropped.
     """
 
     axis: int | None = None
     before_crop: bool = False
+    exchanged: bool = False
 
     def pose(self, pose: Pose) -> Pose:
         """Where the target would come from beside an image of this pose."""
+        if self.exchanged:
+            return _pose(_matrix(pose)[:, [1, 0, 2]])
         if self.axis is None:
             return UNMOVED
         if not is_flipped(pose, self.axis):
@@ -82,6 +86,7 @@ class Missed:
 
 MISSED = (Missed(), *(Missed(axis, before_crop=before) for axis, before in product((0, 1), (True, False))))
 """What may be missed, the simplest first."""
+EXCHANGED = Missed(exchanged=True)
 
 
 def is_flipped(pose: Pose, axis: int) -> bool:
@@ -123,9 +128,13 @@ class Shown:
         """Whether each plane is its own transpose, as a table of relations is."""
         return self.cells.shape[0] == self.cells.shape[1] and np.array_equal(self.grid, self.grid.swapaxes(-1, -2))
 
-    def agreement(self, other: Shown, places: Matrix) -> float | None:
-        """The share of both that agrees with the other one, placed there by this map; None if nothing is shown."""
+    def agreement(self, other: Shown, places: Matrix, *, plane_by_plane: bool = False) -> float | None:
+        """The share of both that agrees with the other one, placed there by this map; None if nothing is shown.
+
+        With `plane_by_plane`, only values count, and not the cells in which any plane holds one.
+        """
         counts = self._found(other, places) + other._found(self, _inverse(places))
+        counts = counts[:1] if plane_by_plane else counts
         return max((float(hits / total) for hits, total in counts if total), default=None)
 
     def _found(self, other: Shown, places: Matrix) -> np.ndarray:
@@ -168,8 +177,11 @@ def compared(one: Shown, other: Shown, poses: tuple[Pose, Pose], missed: Missed)
     following, missing = _after(_inverse(second), first), _after(_inverse(missed_second), missed_first)
     if distance(_pose(following), _pose(missing)) <= MOVED_DISTANCE:
         return None
-    alike = one.agreement(one, _after(_inverse(missing), following))
-    follows, misses = one.agreement(other, following), one.agreement(other, missing)
+    if missed.exchanged and any(is_flipped(pose, axis) for pose in poses for axis in (0, 1)):
+        return None  # a flip may also exchange planes, as those of left and right joints
+    plane_by_plane = missed.exchanged
+    alike = one.agreement(one, _after(_inverse(missing), following), plane_by_plane=plane_by_plane)
+    follows, misses = (one.agreement(other, places, plane_by_plane=plane_by_plane) for places in (following, missing))
     if alike is None or alike >= DISTINCT or follows is None or misses is None:
         return None  # it looks the same in both places
     return Agreement(follows >= FOLLOWING, misses >= FOLLOWING)

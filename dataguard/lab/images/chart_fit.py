@@ -13,7 +13,8 @@ from __future__ import annotations
 import importlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ import torch
 from dataguard.core.model import Undecided
 from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves
 from dataguard.lab.images.painter import RGB
+from dataguard.lab.images.scrambled import Bright, bright_shares
 from dataguard.settings.target_spelling import suggest
 from dataguard.stats.normalization import Statistics
 
@@ -56,7 +58,8 @@ Shades = Sequence[np.ndarray]
 class ChartResponse:
     """The leaves of one sample whose image was a chart: their common colours and dtypes, by path.
 
-    `errors` are the standard errors of the colours, above 0 where every pixel has noise.
+    `errors` are the standard errors of the colours, above 0 where every pixel has noise. `bright` are the shares of
+    pixels that are bright in each channel of images whose chart is a pure colour.
     """
 
     chart: RGB
@@ -64,21 +67,30 @@ class ChartResponse:
     shades: Mapping[str, Shades]
     errors: Mapping[str, float]
     dtypes: Mapping[str, str]
+    bright: Mapping[str, Bright] = field(default_factory=dict)
 
 
 def response_to(chart: RGB, draw: int, value: Any, bands: int = 0) -> ChartResponse:
     """The response of a sample or batch to a chart; `bands` is the number of channels of images without colours."""
-    shades, errors, dtypes = {}, {}, {}
+    shades, errors, dtypes, bright = {}, {}, {}, {}
     for path, leaf in iter_leaves(value):
-        pixels = pixels_of(leaf, bands)
-        if pixels is not None:
+        every = _every_pixel(leaf, bands)
+        if every is not None:
+            pixels = _some_of(every)
             shades[path], errors[path] = _common(pixels)
             dtypes[path] = str(pixels.dtype)
-    return ChartResponse(chart, draw, shades, errors, dtypes)
+            if chart in PURE and (shares := bright_shares(every)) is not None:
+                bright[path] = shares
+    return ChartResponse(chart, draw, shades, errors, dtypes, bright)
 
 
 def pixels_of(leaf: Any, bands: int) -> np.ndarray | None:
     """The pixels of an image, one row each, at most 4096 evenly spaced ones; None if it is not one."""
+    pixels = _every_pixel(leaf, bands)
+    return None if pixels is None else _some_of(pixels)
+
+
+def _every_pixel(leaf: Any, bands: int) -> np.ndarray | None:
     if is_pillow(leaf) or isinstance(leaf, torch.Tensor):
         leaf = array_of(leaf)
     if isinstance(leaf, np.ndarray) and leaf.ndim == 2 and bands == 1:
@@ -86,7 +98,7 @@ def pixels_of(leaf: Any, bands: int) -> np.ndarray | None:
     if not isinstance(leaf, np.ndarray) or leaf.dtype.kind not in "fiu" or leaf.ndim < 2 or min(leaf.shape) < 1:
         return None
     if leaf.ndim == 2:  # the colours of single pixels, such as those of rays
-        return _some_of(leaf) if leaf.shape[1] == 3 and len(leaf) >= _FEWEST_ROWS else None
+        return leaf if leaf.shape[1] == 3 and len(leaf) >= _FEWEST_ROWS else None
     numbers = (bands,) if bands > 4 else (1, 3, 4)
     if leaf.shape[-4:-3] == (3,) and leaf.shape[-3] not in (1, 3) and leaf.shape[-1] not in numbers:
         leaf = leaf.swapaxes(-4, -3)  # (channels, frames, height, width): four frames are no alpha channel
@@ -95,7 +107,8 @@ def pixels_of(leaf: Any, bands: int) -> np.ndarray | None:
         leaf = np.moveaxis(leaf, -3, -1)
     elif leaf.shape[-1] not in numbers or min(leaf.shape[-3:-1]) <= 4:
         return None
-    return _some_of(leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3])
+    pixels: np.ndarray = leaf.reshape(-1, leaf.shape[-1])[:, : bands if bands > 4 else 3]
+    return pixels
 
 
 def _some_of(pixels: np.ndarray) -> np.ndarray:
@@ -152,6 +165,11 @@ _EQUAL_SHARE = 1e-4
 _AGREEING_DRAWS = 3
 """The smallest number of draws that must agree on an end of the range: a single extreme may be one that jitter only
 came close to, and no two such are equal."""
+FULL_RANGES = (255.0, 65535.0)
+"""By what values are divided that were integers of 8 or 16 bits."""
+_LEAST_GAP, _JITTERED, _EACH_SCALE = 50.0, 1.6, 2
+"""By how much the ranges of two scales differ at least, by how much jitter of the brightness may change their ratio,
+and in how many draws each occurs."""
 _BELOW_SHARE = 0.75
 """The share of pairs of draws in which black is below white, where some draws may invert the colours. It is about half
 in a leaf that has nothing to do with them."""
@@ -270,6 +288,38 @@ def fit(responses: Sequence[ChartResponse], path: str) -> Fit | None:
     gained, offset = (tuple(map(float, part)) for part in (gains, low))
     dtype, residual = responses[0].dtypes[path], float(np.median(off))
     return Fit(path, dtype, order, gained, offset, residual, exact, others)
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A leaf whose range is so much wider in some draws than in others; `draw` is one of the wider ones."""
+
+    path: str
+    factor: float
+    narrow: float
+    wide: float
+    draw: int
+
+
+def uneven(responses: Sequence[ChartResponse], path: str) -> Uneven | None:
+    """How the range from black to white differs between draws by a factor that only a wrong scale has."""
+    values = _values(responses, path)
+    shades = {(value.chart, value.draw): value.shade for value in values}
+    spans = sorted(
+        (float(np.median(np.abs(shades[WHITE, draw] - black))), draw)
+        for (chart, draw), black in shades.items()
+        if chart == BLACK and (WHITE, draw) in shades
+    )
+    spans = [(span, draw) for span, draw in spans if span > 0]
+    gaps = [other / one for (one, _), (other, _) in pairwise(spans)]
+    if not gaps or max(gaps) < _LEAST_GAP:
+        return None
+    cut = gaps.index(max(gaps)) + 1
+    narrow, wide = (float(np.median([span for span, _ in part])) for part in (spans[:cut], spans[cut:]))
+    is_known = any(1 / _JITTERED < wide / narrow / factor < _JITTERED for factor in FULL_RANGES)
+    if min(cut, len(spans) - cut) < _EACH_SCALE or not is_known:
+        return None
+    return Uneven(path, wide / narrow, narrow, wide, spans[-1][1])
 
 
 def channel_order(responses: Sequence[ChartResponse], path: str) -> ChannelOrder | None:

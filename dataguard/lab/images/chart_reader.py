@@ -15,7 +15,7 @@ from torch.utils.data.dataloader import default_collate
 from dataguard.core.incident import LoaderRaised
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.records import Index
-from dataguard.lab.culprit.line_trace import LineTrace
+from dataguard.lab.culprit.line_trace import LineTrace, Measure
 from dataguard.lab.images.cached_images import copy_cached_images, replaced_in_cache
 from dataguard.lab.images.chart_fit import (
     BLACK,
@@ -279,11 +279,11 @@ class ColourChartReader:
             self.painter.colour = None
         return measure(value, self.painter.bands) if self.painter.sources else None
 
-    def followed(self, chart: RGB, draw: int = 0) -> LineTrace:
+    def followed(self, chart: RGB, draw: int = 0, measure: Measure = levels) -> LineTrace:
         """What a sample with this chart holds, line by line: the same sample for each chart."""
         self._indices = iter([self.index, self.index])
         roots = {"dataset": self._reader.dataset, "collate_fn": self._reader.loader.collate_fn}
-        trace = LineTrace(levels, roots)
+        trace = LineTrace(measure, roots)
         with trace.following():
             self._respond(chart, draw)
         return trace

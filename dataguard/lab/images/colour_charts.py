@@ -19,7 +19,17 @@ from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.records import Index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.culprit.construction import place_of_part, places_of_construction
-from dataguard.lab.images.chart_fit import BLACK, WHITE, ChannelOrder, Fit, channel_order, statistics_of
+from dataguard.lab.images.chart_fit import (
+    BLACK,
+    PURE,
+    WHITE,
+    ChannelOrder,
+    Fit,
+    Uneven,
+    channel_order,
+    statistics_of,
+    uneven,
+)
 from dataguard.lab.images.chart_reader import IMAGE_TRIES, MOST_ITEMS, RED, SLOW_TRIES, ColourChartReader, fits_of
 from dataguard.lab.images.colour_lines import ColourStep, steps_of
 from dataguard.lab.images.grey_curves import (
@@ -31,6 +41,7 @@ from dataguard.lab.images.grey_curves import (
     wrapping_line,
 )
 from dataguard.lab.images.painter import IMAGE_DECODERS, Painter
+from dataguard.lab.images.scrambled import first_scrambled, scrambled_paths, shares_of
 from dataguard.lab.provenance.provenance import is_unread
 from dataguard.lab.reading.sample_reader import Rooted
 from dataguard.lab.subject import Subject
@@ -89,11 +100,14 @@ class Charted(NamedTuple):
     """How leaves follow the charts, or why no measurement of one is given, and their orders of channels by path.
 
     The orders are those of leaves with a fit or without; none where no decoder was replaced, as stored arrays have
-    unknown ones.
+    unknown ones. `scrambled` are the paths of leaves whose pixels were reshaped to another layout, `uneven` are those
+    that are not scaled in all draws.
     """
 
     colours: Colours | Undecided
     orders: Mapping[str, ChannelOrder]
+    scrambled: tuple[str, ...] = ()
+    uneven: tuple[Uneven, ...] = ()
 
 
 class Images:
@@ -137,6 +151,27 @@ class Images:
         return self._charted.orders
 
     @property
+    def scrambled(self) -> tuple[str, ...]:
+        """The paths of image leaves of which each channel holds pixels of all three colours.
+
+        Raises NotApplicable if no image is decoded, or nothing in a sample follows its colour.
+        """
+        return self._charted.scrambled
+
+    @property
+    def uneven(self) -> tuple[Uneven, ...]:
+        """Image leaves whose range differs between draws by the factor of a scale."""
+        return self._charted.uneven
+
+    @property
+    def scrambling_line(self) -> Location | None:
+        """The line of the user's code after which pixels are in another layout; None if no line is seen to."""
+        subject = self._subject
+        indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
+        run = partial(find_scrambling_line, batched=batched, decoded_before=subject.decoded_before)
+        return subject.line_of("scrambles", lambda folder: run(subject.build, folder, indices))
+
+    @property
     def _charted(self) -> Charted:
         subject = self._subject
         subject.need_images()
@@ -173,12 +208,20 @@ class Images:
     @property
     def steps(self) -> tuple[ColourStep, ...]:
         """The lines of the user's code after which black, white or red of a sample change, and what they are then."""
+        return self.steps_in(0)
+
+    def steps_in(self, draw: int) -> tuple[ColourStep, ...]:
+        """The same in another draw."""
         subject = self._subject
         indices, batched = subject.epoch.asked(MOST_ITEMS) if subject.facts.kind == "map" else (), subject.facts.batched
         run = partial(
-            trace_colours, batched=batched, decoded_before=subject.decoded_before, again=subject.quick_rebuild
+            trace_colours,
+            batched=batched,
+            decoded_before=subject.decoded_before,
+            again=subject.quick_rebuild,
+            draw=draw,
         )
-        return subject.observe("colour lines", lambda folder: run(subject.build, folder, indices))
+        return subject.observe(("colour lines", draw), lambda folder: run(subject.build, folder, indices))
 
 
 def run_charts(
@@ -213,11 +256,25 @@ def run_charts(
     root = "batch" if reader.collated else "sample"
     orders = {f"{root}{path}": _order(one) if one else channel_order(responses, path) for path, one in fits.items()}
     known = {path: order for path, order in orders.items() if order}
-    return Charted(colours, known if reader.decoded else {})
+    pure = [response.bright.items() for response in responses if response.chart in PURE]
+    scrambled = tuple(f"{root}{path}" for path in scrambled_paths(pure))
+    scales = tuple(found for path in fits if (found := uneven(responses, path)))
+    return Charted(colours, known if reader.decoded else {}, scrambled, scales)
 
 
 def _order(fit: Fit) -> ChannelOrder | None:
     return ChannelOrder(fit.order, fit.other_orders) if fit.order else None
+
+
+def find_scrambling_line(
+    build: Callable[..., Loader], folder: Path, indices: Sequence[Index], *, batched: bool, decoded_before: bool
+) -> Location | None:
+    """The line after which the pixels of one sample are in another layout, in this disposable process."""
+    reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
+    if not reader.finds_an_image(decoded_before=decoded_before):
+        raise Undecided("no image is replaced while a sample is read")
+    look = first_scrambled(reader.followed(RED, measure=shares_of).looks)
+    return look.location if look else None
 
 
 def trace_colours(
@@ -228,15 +285,16 @@ def trace_colours(
     batched: bool,
     decoded_before: bool,
     again: Callable[[], Loader] | None,
+    draw: int = 0,
 ) -> tuple[ColourStep, ...]:
-    """The steps of one sample, in this disposable process. Raises Undecided if no image is replaced in it.
+    """The steps of one sample in this draw, in this disposable process. Raises Undecided if no image is replaced in it.
 
     `again` builds the loader from newly imported modules, to see where they make the transforms.
     """
     reader = ColourChartReader(build, folder, indices, batched=batched, tries=IMAGE_TRIES)
     if not reader.finds_an_image(decoded_before=decoded_before):
         raise Undecided("no image is replaced while a sample is read")
-    traces = [reader.followed(chart) for chart in (BLACK, WHITE, RED)]
+    traces = [reader.followed(chart, draw) for chart in (BLACK, WHITE, RED)]
     steps = tuple(steps_of(*(trace.looks for trace in traces)))
     unknown = {step.name: traces[0].kinds[step.name] for step in steps if not step.exact}
     places = places_of_construction(again, unknown) if unknown else {}

@@ -46,19 +46,19 @@ def follow_getitems(loader: Loader, folder: Path, indices: Sequence[Index]) -> B
     return BatchHistory(samples, answer, trace.looks, 0)
 
 
-def follow_sample(loader: Loader, folder: Path, index: Index) -> BatchHistory:
-    """Read one sample."""
+def follow_sample(loader: Loader, folder: Path, index: Index, draw: int = 0) -> BatchHistory:
+    """Read one sample, under the random state of this draw."""
     trace = ValueTrace({"dataset": loader.dataset})
-    samples = _samples(Reader(loader, folder), (index,), trace)
+    samples = _samples(Reader(loader, folder, draw + 1), (index,), trace, draw=draw)
     if trace.is_cut:
         raise Undecided(_TOO_LONG)
     return BatchHistory(samples, None, trace.looks, len(trace.looks))
 
 
-def _samples(reader: Reader, indices: Sequence[Index], trace: ValueTrace, skip: int = 0) -> list[Any]:
+def _samples(reader: Reader, indices: Sequence[Index], trace: ValueTrace, skip: int = 0, draw: int = 0) -> list[Any]:
     if None not in indices:
         with trace.following():
-            return [reader.read(index) for index in indices]
+            return [reader.read(index, draw) for index in indices]
     with gate("sample"), seeded(SEED):
         stream = iter(reader.dataset)
         for _ in islice(stream, skip):

@@ -27,6 +27,7 @@ from dataguard.core.incident import LoaderFailed
 from dataguard.core.model import NotApplicable
 from dataguard.lab.core.leaves import array_of, is_pillow, iter_leaves, keep
 from dataguard.lab.core.records import Index
+from dataguard.lab.culprit.line_trace import Traced
 from dataguard.lab.images.painter import (
     container_of,
     in_container_of,
@@ -55,6 +56,7 @@ from dataguard.lab.transforms.pipeline_watch import (
     try_to_collate,
     watch_of,
 )
+from dataguard.lab.transforms.sample_mixtures import SampleMixture, line_of_target, sample_mixture_of
 from dataguard.process.originals import time
 from dataguard.targets.variants import Loader
 
@@ -163,6 +165,16 @@ class Transforms:
         subject.afford_reads("unused", FEWEST_UNUSED_READS)
         indices = subject.epoch.asked(UNUSED_READS) if subject.facts.kind == "map" else ()
         return subject.observe("unused", lambda folder: find_unused(subject.build, folder, indices))
+
+    @property
+    def sample_mixture(self) -> SampleMixture | None:
+        """How the dataset mixes its samples, and what their targets say of it; None if it does not."""
+        return sample_mixture_of(self._subject)
+
+    def line_of_target(self, found: SampleMixture) -> Traced | None:
+        """The line of the dataset that makes the target of a mixed sample."""
+        subject = self._subject
+        return subject.observe("line of mixed target", lambda folder: line_of_target(subject.build(), folder, found))
 
 
 def run_pipeline(build: Callable[..., Loader], folder: Path, indices: Sequence[Index]) -> Pipeline:

@@ -97,6 +97,7 @@ def test_a_camera_that_does_not_follow(axis: int | None, how: str, *, constant: 
     lab = lab_of()
     charts = DrawnTargets((camera, replace(camera, path="['other']", followed=4, stayed=0)), False, 10)
     lab.geometry.drawn_targets, lab.geometry.cameras = charts, charts.targets
+    lab.geometry.scaled_cameras = charts.scaled
     lab.geometry.line_of_drawn_target = lambda _: None
     (finding,), exercised, _ = camera_findings(lab)
     assert finding.message == f"sample['K'], a camera matrix, is not adjusted when sample['image'] is {how}"
@@ -120,7 +121,7 @@ def test_boxes_that_follow_are_no_pass_where_a_mask_was_not_compared() -> None:
         def masks(self) -> Any:
             raise NotApplicable("no mask is read from a file")
 
-        box_aspect, cameras, sized_pairs, clips = (), (), (), ()
+        box_aspect, cameras, scaled_cameras, sized_pairs, clips = (), (), (), (), ()
 
     lab = lab_of()
     lab.geometry = Seen()
@@ -172,6 +173,7 @@ def test_boxes_are_judged_where_there_is_no_mask() -> None:
     lab = lab_of(table(0))
     lab.geometry.masks = SimpleNamespace(masks=(SimpleNamespace(shifts=(), untransformed=False, values=None),))
     lab.geometry.box_aspect = lab.geometry.cameras = lab.geometry.sized_pairs = lab.geometry.clips = ()
+    lab.geometry.scaled_cameras = ()
     (finding,) = verdict_of(dg512_desynced_target.judge, lab).findings
     assert finding.message.startswith("sample['boxes'] does not follow")
     with pytest.raises(NotApplicable, match="the sample holds only values computed from the mask"):
@@ -221,6 +223,7 @@ def test_frames_that_draw_their_own_flips_are_a_warning() -> None:
     lab = lab_of()
     flips = (False,) * 8, (True, False, True, True, False, False, True, False), (False, True) * 4
     lab.geometry.clips = (ClipFlips("[0]", 3, "cv2.VideoCapture.read", False, flips),)
+    lab.geometry.line_of_flips = lambda _: None
     (finding,), exercised, _ = clip_findings(lab)
     assert (
         finding.message
@@ -229,7 +232,11 @@ def test_frames_that_draw_their_own_flips_are_a_warning() -> None:
     assert (finding.ambiguous, finding.sample, exercised) == (True, 3, {"draws": 3, "leaves": 1})
     run = FrameRun(3, "[0]", "/clips/1/", tuple("abcdef"), (1, 2, 3, 4, 5, 6), (1, 2, 3, 4, 5, 6), 9, "", ("1",), True)
     lab.geometry.clips = (replace(lab.geometry.clips[0], filed=True),)
-    for runs, wrong in (((run,), True), ((), False), ((replace(run, numbers=(1, 2, 3, 5, 6, 7)),), False)):
+    uneven = replace(run, numbers=(1, 3, 6, 8, 9, 11), text=(0, 3, 4, 6, 8, 10), beside=12)
+    bag = replace(uneven, numbers=(1, 2, 3, 5, 6, 7))
+    named = replace(bag, word="frame")
+    cases = ((run, True), (None, False), (replace(bag, text=(0, 1, 2, 4, 5, 6)), False), (uneven, True), (named, True))
+    for runs, wrong in [((one,) if one else (), wrong) for one, wrong in cases]:
         lab.provenance = SimpleNamespace(frame_runs=runs)
         assert [one.message[:42] for one in clip_findings(lab)[0]] == wrong * [
             "sample[0] has frames of one clip, 4 of 8 o"

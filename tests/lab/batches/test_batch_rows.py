@@ -80,3 +80,8 @@ def test_edges_are_joined_with_the_offsets_of_their_nodes(
     ]
     batch = {name: torch.cat([sample[name] for sample in moved], int(name == "edges")) for name in samples[0]}
     assert unmoved_numbers(batch, samples) == found
+
+
+@pytest.mark.parametrize(("rows", "split"), [(20, True), (40, True), (41, False)])
+def test_a_sample_may_have_ten_rows(rows: int, split: bool) -> None:
+    assert [len(column.rows) for column in columns(torch.zeros(rows, 3), 4)] == [rows] * split

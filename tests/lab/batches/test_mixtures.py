@@ -72,6 +72,19 @@ def test_timm_gives_the_right_weights(mode: str, smoothing: float, tmp_path: Pat
     assert mixture.error < 0.005
 
 
+@pytest.mark.parametrize("mistaken", [False, True])
+def test_each_row_may_have_a_weight_of_its_own(mistaken: bool, tmp_path: Path) -> None:
+    def collate(samples: Any) -> Any:
+        x, y = default_collate(samples)
+        share = torch.rand(len(x))
+        both = share.view(-1, *[1] * (x.ndim - 1))
+        return x * both + x.flip(0) * (1 - both), y, y.flip(0), share.flip(0) if mistaken else share
+
+    mixture = found(picture, collate, tmp_path)
+    assert mixture is not None
+    assert (mixture.error > 0.1) is mistaken
+
+
 def erased(samples: Any) -> Any:
     """MixUp, and a part of each image that becomes noise."""
     x, y = mixed(0.7, 0.7)(samples)

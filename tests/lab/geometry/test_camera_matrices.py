@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dataguard.lab.geometry.box_alignment import BoxDraw, Placement
-from dataguard.lab.geometry.camera_matrices import camera_of, is_in_pixels, judged_pairs, numbers_of
+from dataguard.lab.geometry.camera_matrices import camera_of, is_in_pixels, judged_pairs, numbers_of, scaled_camera
 from dataguard.lab.geometry.charts import UNMOVED, Pose
 
 SIZE = (48, 64)
@@ -70,3 +70,28 @@ def test_a_flip_around_the_principal_point_changes_nothing() -> None:
 def test_small_leaves_are_numbers() -> None:
     sample = {"K": CAMERA, "name": "a", "image": np.zeros((3, 48, 64)), "scale": 0.5}
     assert set(numbers_of(sample)) == {"['K']", "['scale']"}
+
+
+FILE = (96, 192)
+"""Twice as high as the image, and three times as wide."""
+OWN = np.array([[150.0, 0, 99], [0, 150.0, 45], [0, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("camera", "beside", "factors"),
+    [
+        (OWN, {}, (1 / 3, 1 / 2)),
+        (np.diag([1 / 2, 1 / 3, 1]) @ OWN, {}, (2 / 3, 3 / 2)),
+        (np.diag([1 / 3, 1 / 2, 1]) @ OWN, {}, None),
+        (OWN, {"size": np.array([96, 192])}, None),
+        (OWN, {"ratio": np.array([1 / 3, 1 / 2])}, None),
+        (OWN, {"scaled": np.diag([1 / 3, 1 / 2, 1]) @ OWN}, None),
+        (OWN @ np.array([[1, 0, 0.9], [0, 1, 0], [0, 0, 1]]), {}, None),
+    ],
+    ids=["of the file", "other sides", "scaled", "beside a size", "beside ratios", "beside another", "off centre"],
+)
+def test_a_camera_is_scaled_with_its_image(camera: np.ndarray, beside: Any, factors: Any) -> None:
+    placed = [draw(number, UNMOVED, camera) for number in range(4)]
+    found = scaled_camera("K", "image", [(one, {**numbers, **beside}, FILE) for one, numbers in placed])
+    assert (found and found.factors) == (factors and pytest.approx(factors))
+    assert scaled_camera("K", "image", [(*one, FILE) for one in placed[:3]]) is None

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from dataguard.lab.geometry.charts import UNMOVED, Pose
-from dataguard.lab.geometry.target_placement import MISSED, Missed, Shown, compared, grid_beside
+from dataguard.lab.geometry.target_placement import EXCHANGED, MISSED, Missed, Shown, compared, grid_beside
 
 FLIPPED = Pose((-1.0, 0.0, 1.0), (0.0, 1.0, 0.0))
 CROPPED = Pose((0.75, 0.0, 0.0), (0.0, 0.75, 0.0))
+TO_THE_LEFT, DOWN = Pose((0.75, 0.0, 0.0), (0.0, 0.75, 0.25)), Pose((0.75, 0.0, 0.25), (0.0, 0.75, 0.0))
 FLIPPED_THEN_CROPPED = Pose((-0.75, 0.0, 1.0), (0.0, 0.75, 0.0))
 
 
@@ -30,8 +31,22 @@ def peak(x: float, y: float = 0.3, side: int = 32) -> np.ndarray:
         (peak(0.2), peak(0.2 / 0.75, 0.4), (UNMOVED, CROPPED), Missed(0, before_crop=True), None),
         (peak(0.5), peak(0.5), (UNMOVED, FLIPPED), Missed(), None),
         (peak(0.2) * 0, peak(0.2) * 0, (UNMOVED, FLIPPED), Missed(), None),
+        (peak(0.6, 0.3), peak(0.2667, 0.6333), (TO_THE_LEFT, DOWN), EXCHANGED, (True, False)),
+        (peak(0.3, 0.6), peak(0.6333, 0.2667), (TO_THE_LEFT, DOWN), EXCHANGED, (False, True)),
+        (peak(0.3, 0.6), peak(0.6333, 0.2667), (TO_THE_LEFT, FLIPPED), EXCHANGED, None),
     ],
-    ids=["follows", "stays", "misses a flip", "flips before its crop", "nothing to miss", "symmetric", "empty"],
+    ids=[
+        "follows",
+        "stays",
+        "misses a flip",
+        "flips before its crop",
+        "nothing to miss",
+        "symmetric",
+        "empty",
+        "rows and columns",
+        "x and y",
+        "flipped x and y",
+    ],
 )
 def test_where_a_target_is(one: Any, other: Any, poses: Any, missed: Missed, verdict: Any) -> None:
     found = compared(Shown(one), Shown(other), poses, missed)

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from dataguard.lab.images.chart_fit import BLACK, CHARTS, ChartResponse, fit, follows, paths_of, pixels_of, response_to
+from dataguard.lab.images.chart_fit import (
+    BLACK,
+    CHARTS,
+    ChartResponse,
+    fit,
+    follows,
+    paths_of,
+    pixels_of,
+    response_to,
+    uneven,
+)
 from dataguard.lab.images.chart_reader import ColourChartReader, _mixing
 from dataguard.lab.images.painter import RGB
 from dataguard.stats.normalization import (
@@ -42,6 +52,23 @@ def test_frames_are_not_channels(axis: int, frames: int) -> None:
     found = fit(responses(lambda pixels, _: np.stack([pixels / 255] * frames, axis=axis)), "")
     assert found is not None
     assert (found.order, found.exact) == ("RGB", True)
+
+
+@pytest.mark.parametrize(
+    ("scales", "factor"),
+    [
+        ((1, 1 / 255, 1, 1 / 255), 255),
+        ((1, 0.8 / 255, 1.2, 1 / 255), 255 / 0.9 * 1.1),
+        ((1, 1 / 255, 1 / 255, 1 / 255), None),
+        ((1, 0.02, 1, 1 / 255), None),
+        ((1 / 255, 0.5 / 255, 0.3 / 255, 1 / 255), None),
+        ((1, 1 / 1000, 1, 1 / 1000), None),
+    ],
+    ids=["a branch", "with jitter", "once", "gradual", "jitter", "another factor"],
+)
+def test_draws_may_have_two_scales(scales: tuple[float, ...], factor: float | None) -> None:
+    found = uneven(responses(lambda pixels, draw: pixels * scales[draw] + 3, len(scales)), "")
+    assert (found and found.factor) == (factor and pytest.approx(factor))
 
 
 def noise(pixels: np.ndarray, draw: int) -> np.ndarray:
