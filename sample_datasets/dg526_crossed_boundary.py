@@ -344,3 +344,39 @@ def bad_archive() -> DataLoader[Any]:
 def good_archive() -> DataLoader[Any]:
     """The last step of an episode is left out."""
     return loader(Logged(inside=True))
+
+
+class Ring(Dataset[Any]):
+    """Sequences of a replay buffer, whose oldest rows are overwritten by the newest ones."""
+
+    def __init__(self, written: int, *, apart: bool) -> None:
+        walk = np.cumsum(np.random.default_rng(5).normal(size=(written, 3)), axis=0).astype(np.float32)
+        self.obs = np.zeros((400, 3), np.float32)
+        for number, row in enumerate(walk):
+            self.obs[number % 400] = row
+        self.pos = written % 400
+        filled = min(written, 400)
+        firsts = np.arange(filled - WINDOW + 1)
+        self.firsts = firsts[(firsts + WINDOW <= self.pos) | (firsts >= self.pos)] if apart else firsts
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def __getitem__(self, index: int) -> Any:
+        first = self.firsts[index]
+        return self.obs[first : first + WINDOW].copy()  # culprit
+
+
+def bad_ring() -> DataLoader[Any]:
+    """Sequences run on from the newest row to the oldest one."""
+    return loader(Ring(550, apart=False))
+
+
+def good_ring() -> DataLoader[Any]:
+    """No sequence holds the newest and the oldest row."""
+    return loader(Ring(550, apart=True))
+
+
+def good_ring_not_full() -> DataLoader[Any]:
+    """Nothing has been overwritten yet."""
+    return loader(Ring(350, apart=False))

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -14,6 +15,7 @@ from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Se
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+    from dataguard.lab.streams.sampler_weights import SamplerWeights
 
 RULES: Mapping[str, Callable[[float], float]] = {
     "1 / its share": lambda share: 1 / share,
@@ -42,13 +44,19 @@ def dg213_misplaced_weights(lab: Lab) -> Judgement:
 
     Symptom: no error; frequent classes are drawn even more often than without weights, and rare ones hardly ever.
     Cause: weights in the order of `value_counts()`, which lists the most frequent class first, or of another list of
-        names, are indexed by label; or weights are the shares of the classes, and not their inverse.
-    Fix: count in the order of labels, `1 / torch.bincount(labels)[labels]`, of the samples that the loader draws.
+        names, are indexed by label; or weights are the shares of the classes, and not their inverse; or those of
+        concatenated datasets are in another order than the datasets.
+    Fix: count in the order of labels, `1 / torch.bincount(labels)[labels]`, of the samples that the loader draws; make
+        the weights of concatenated datasets in one loop over `dataset.datasets`.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler
     """
     lab.need_map("a stream has no sampler")
     if lab.facts.sampler != "WeightedRandomSampler":
         raise NotApplicable("the sampler does not weight samples")
+    weights = lab.streams.weights(())
+    if weights is not None and (finding := _of_parts(lab, weights)):
+        yield finding
+        return Coverage({"parts": len(weights.parts)})
     leaves = [labels for labels in candidates(lab) if labels.kind is Kind.SAMPLE and labels.repeats]
     if not leaves:
         raise NotApplicable("samples have no class index")
@@ -59,6 +67,34 @@ def dg213_misplaced_weights(lab: Lab) -> Judgement:
             yield _finding(lab, labels, classes, how)
             break
     return coverage
+
+
+def _of_parts(lab: Lab, weights: SamplerWeights) -> Finding | None:
+    """The finding where each part of a concatenated dataset has the weights of another one."""
+    lengths = [length for length, _ in weights.runs]
+    if len(lengths) < 2 or sorted(lengths) != sorted(weights.parts):
+        return None
+    how: str | None = "are in another order than the parts of the concatenated dataset"
+    if lengths == list(weights.parts):
+        how = _misplaced([Weighted(None, length, weight) for length, weight in weights.runs], "part")
+    if how is None:
+        return None
+    samples, mass = sum(lengths), sum(length * weight for length, weight in weights.runs)
+    of_samples = [weight / mass for length, weight in weights.runs for _ in range(length)]
+    ends = list(accumulate(weights.parts))
+    drawn = [sum(of_samples[end - length : end]) for length, end in zip(weights.parts, ends, strict=True)]
+    worst = max(range(len(drawn)), key=lambda part: drawn[part] - weights.parts[part] / samples)
+    return Finding(
+        message=f"the sampler's weights {how}: dataset.datasets[{worst}] is {weights.parts[worst] / samples:.0%} of "
+        f"the samples, and {drawn[worst]:.0%} of what is drawn",
+        evidence={
+            "fix here": "one loop over dataset.datasets that makes the weights of each",
+            "samples of each part": list(weights.parts),
+            "samples of one weight, in order": lengths,
+            "sampler": lab.facts.sampler,
+        },
+        at=lab.places.sampler,
+    )
 
 
 def _classes(lab: Lab, labels: Labels) -> list[Weighted] | None:
@@ -82,20 +118,23 @@ def _classes(lab: Lab, labels: Labels) -> list[Weighted] | None:
     return [Weighted(label_of.get(weight), count, weight) for weight, count in weights.counts.items()] or None
 
 
-def _misplaced(classes: Sequence[Weighted]) -> str | None:
-    """How the weights differ from those by a rule: they are in another order, or those of its inverse."""
+def _misplaced(classes: Sequence[Weighted], what: str = "class") -> str | None:
+    """How the weights differ from those by a rule: they are in another order, or those of its inverse.
+
+    `what` are the classes, or parts of a dataset.
+    """
     counts, weights = [one.count for one in classes], [one.weight for one in classes]
     if min(weights) <= 0 or max(counts) < IMBALANCED * min(counts):
         return None
     shares = [count / sum(counts) for count in counts]
     if _proportional(weights, shares):
-        return "grow with the share of the class"
+        return f"grow with the share of the {what}"
     for name, rule in RULES.items():
         expected = [rule(share) for share in shares]
         if _proportional(weights, expected):
             return None
         if _proportional(sorted(weights), sorted(expected)):
-            return f"are {name}, of another class"
+            return f"are {name}, of another {what}"
     return None
 
 

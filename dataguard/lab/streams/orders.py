@@ -256,7 +256,10 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
         if loader.num_workers:
             emulate_worker(loader, recorder, 1)
         with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
-            epochs.append([leaves_of(sample) for sample in islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)])
+            samples = islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)
+            if loader.batch_size is None:  # it yields batches, whose rows come in the order
+                samples = islice(chain.from_iterable(map(_rows_of, samples)), MOST_STREAM_SAMPLES)
+            epochs.append(list(map(leaves_of, samples)))
         seeds.append([seeding for _, seeding in given])
         if len(epochs) == 2 and not any(_replayed(_digests_of(path, epochs)) for path in _paths_in(epochs[0])):
             break  # the others would show what decides a replayed order
@@ -275,6 +278,14 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
     certain = constant if not (announce and any(seed.epochs for seed in constant)) else []
     seed = certain[0] if certain and any(replayed) else None
     return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None), any(awaits))
+
+
+def _rows_of(batch: Any) -> list[Any]:
+    """The rows of a batch, if its arrays have as many; else the batch."""
+    arrays = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, np.ndarray | torch.Tensor)}
+    lengths = {len(array) if array.ndim else 0 for array in arrays.values()}
+    count = lengths.pop() if len(lengths) == 1 else 0
+    return [{path: array[row] for path, array in arrays.items()} for row in range(count)] or [batch]
 
 
 Epoch: TypeAlias = Sequence[Sequence[LeafRecord]]
