@@ -120,9 +120,9 @@ def parts_of(loader: Loader) -> dict[str, Any]:
     inner = getattr(samplers["batch_sampler"], "sampler", None)
     samplers |= {"batch_sampler.sampler": unwrapped(inner)}
     named = {name: part for name, part in samplers.items() if part is not None}
-    stream: Any = loader.dataset
-    yielding = {"dataset.source": stream.source} if isinstance(stream, BatchStream) and stream.source is not None else {}
-    return {"loader": loader, **named, **dict(wrapped_by(stream, by_type)), **yielding}
+    source = loader.dataset.source if isinstance(loader.dataset, BatchStream) else None
+    yielding = {} if source is None else {"dataset.source": source}
+    return {"loader": loader, **named, **dict(wrapped_by(loader.dataset, by_type)), **yielding}
 
 
 def _kind(part: Any) -> tuple[str, str]:
