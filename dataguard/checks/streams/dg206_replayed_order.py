@@ -122,8 +122,8 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
 def _not_reached(lab: Lab) -> Iterator[Finding]:
     """The finding where what training iterates looks for the sampler's `set_epoch`, and in the wrong place."""
     facts = lab.facts
-    takes_epoch = "DistributedSampler" in facts.sampler or any("sampler" in (one.what or "") for one in facts.epoch_hooks)
-    may_miss = facts.holder or facts.own_iter or takes_epoch
+    takes_epoch = any("sampler" in (hook.what or "") for hook in facts.epoch_hooks)
+    may_miss = facts.holder or facts.own_iter or takes_epoch or "DistributedSampler" in facts.sampler
     missed = observed_or_none(lambda: lab.streams.missed_epoch) if may_miss else None
     if missed is not None:
         has = "which does not draw the order" if missed.has else "which has none"

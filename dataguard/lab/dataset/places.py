@@ -233,6 +233,17 @@ class CulpritPlaces:
         found = self._subject.line_of(("departure", index, usual), find)
         return Location(*found) if found else None
 
+    def kept(self, index: Index, usual: Index) -> Location | None:
+        """The first line that runs when a sample is read first, and not again: where a cache does not have it yet."""
+
+        def find(folder: Path) -> Place | None:
+            reader = Reader(self._subject.build(), folder)
+            reader.read(usual)  # triggers lazy initialization
+            return line_only_in(lambda: reader.read(index), lambda: reader.read(index))
+
+        found = self._subject.line_of(("kept", index), find)
+        return Location(*found) if found else None
+
     def random(self, index: Index, path: str) -> Location | None:
         """Where the part that makes a leaf random is made for this loader, or given to it; else the line that draws."""
         again = self._subject.quick_rebuild
