@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import ConcatDataset, DataLoader, Dataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, WeightedRandomSampler
 
 from sample_datasets._parts import picture
 
@@ -121,3 +121,23 @@ def bad_parts() -> DataLoader[Any]:
 def good_parts() -> DataLoader[Any]:
     """Weights are in the order of sources."""
     return joined((0, 1))
+
+
+def part(count: int) -> DataLoader[Any]:
+    """A random part of pictures that are sorted by class; the first `count` weights are those of all pictures."""
+    labels = torch.tensor([0] * 120 + [1] * 50 + [2] * 30)
+    whole = TensorDataset(torch.stack([picture(number) for number in range(200)]), labels)
+    chosen = Subset(whole, torch.randperm(200, generator=torch.Generator().manual_seed(0))[:160].tolist())
+    weights = (1 / labels.bincount())[labels]
+    weights = weights[:count] if count else weights[chosen.indices]  # culprit
+    return DataLoader(chosen, batch_size=8, sampler=WeightedRandomSampler(weights.tolist(), len(weights)))
+
+
+def bad_part() -> DataLoader[Any]:
+    """Weights are those of the first pictures."""
+    return part(160)
+
+
+def good_part() -> DataLoader[Any]:
+    """Weights are those of the pictures that were chosen."""
+    return part(0)

@@ -45,7 +45,8 @@ def dg213_misplaced_weights(lab: Lab) -> Judgement:
     Symptom: no error; frequent classes are drawn even more often than without weights, and rare ones hardly ever.
     Cause: weights in the order of `value_counts()`, which lists the most frequent class first, or of another list of
         names, are indexed by label; or weights are the shares of the classes, and not their inverse; or those of
-        concatenated datasets are in another order than the datasets.
+        concatenated datasets are in another order than the datasets; or they are those of the first samples of a
+        dataset, and the sampler draws from a `Subset` of it.
     Fix: count in the order of labels, `1 / torch.bincount(labels)[labels]`, of the samples that the loader draws; make
         the weights of concatenated datasets in one loop over `dataset.datasets`.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler
@@ -62,6 +63,9 @@ def dg213_misplaced_weights(lab: Lab) -> Judgement:
         raise NotApplicable("samples have no class index")
     coverage = Coverage({"labels": len(leaves)})
     for labels in leaves:
+        if finding := _of_whole(lab, labels):
+            yield finding
+            break
         classes = _classes(lab, labels)
         if classes is not None and (how := _misplaced(classes)):
             yield _finding(lab, labels, classes, how)
@@ -97,15 +101,54 @@ def _of_parts(lab: Lab, weights: SamplerWeights) -> Finding | None:
     )
 
 
+def _of_whole(lab: Lab, labels: Labels) -> Finding | None:
+    """The finding where the weights of a subset are by label in the order of the whole dataset, and not in its own."""
+    seen = dict(labels_by_index(lab, labels.path))
+    weights = lab.streams.weights(tuple(sorted(seen)))
+    whole = {} if weights is None else _by_label(seen, weights.of_whole)
+    if weights is None or len(weights.of_whole) < FEWEST or not _is_by_label(whole):
+        return None
+    own = _by_label(seen, weights.of)
+    if _is_by_label(own):
+        return None
+    meant = {label: next(iter(several)) for label, several in whole.items()}
+    wrong = [index for index, weight in weights.of.items() if weight != meant.get(seen[index], weight)]
+    return Finding(
+        message=f"the sampler's weights are in the order of the whole dataset, of which a Subset is drawn: "
+        f"{len(wrong):,} of {len(weights.of):,} samples have the weight of another class of sample{labels.path}",
+        evidence={
+            "fix here": "weights[subset.indices]",
+            "weights of samples in the order of the whole dataset": f"one for each of {len(whole)} classes",
+            "of samples in the order of the Subset": f"up to {max(map(len, own.values()))} for one class",
+            "sampler": lab.facts.sampler,
+        },
+        at=lab.places.sampler,
+    )
+
+
+FEWEST = 24
+"""Samples whose labels decide their weights by no chance: of two classes as large, by odds of one in millions."""
+
+
+def _by_label(seen: Mapping[int, int], weights: Mapping[int, float]) -> Mapping[int, set[float]]:
+    by_label: dict[int, set[float]] = defaultdict(set)
+    for index, weight in weights.items():
+        by_label[seen[index]].add(weight)
+    return by_label
+
+
+def _is_by_label(by_label: Mapping[int, set[float]]) -> bool:
+    """Whether the label of a sample decides its weight, which differs between labels."""
+    return all(len(several) == 1 for several in by_label.values()) and len({*map(min, by_label.values())}) > 1
+
+
 def _classes(lab: Lab, labels: Labels) -> list[Weighted] | None:
     """The classes of a label that decides the weight of its sample; None if it does not."""
     seen = dict(labels_by_index(lab, labels.path))
     weights = lab.streams.weights(tuple(sorted(seen)))
     if weights is None:
         raise NotApplicable("the sampler of the project draws in another way than torch's")
-    by_label: dict[int, set[float]] = defaultdict(set)
-    for index, weight in weights.of.items():
-        by_label[seen[index]].add(weight)
+    by_label = _by_label(seen, weights.of)
     if len(by_label) < 2 or any(len(several) > 1 for several in by_label.values()):
         return None
     weight_of = {label: min(several) for label, several in by_label.items()}
