@@ -380,3 +380,32 @@ def good_ring() -> DataLoader[Any]:
 def good_ring_not_full() -> DataLoader[Any]:
     """Nothing has been overwritten yet."""
     return loader(Ring(350, apart=False))
+
+
+class Returns(Episodes):
+    """The observation a few steps later; `stop`: none later than the end of the episode, of which a flag says."""
+
+    def __init__(self, *, stop: bool) -> None:
+        super().__init__()
+        self.done = self.data["terminals"] | self.data["timeouts"]
+        self.stop = stop
+
+    def __len__(self) -> int:
+        return EPISODES * STEPS - 3
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = range(len(self))[index]
+        ends = np.flatnonzero(self.done[row : row + 3]) if self.stop else ()
+        last = row + (int(ends[0]) if len(ends) else 2)
+        observations = self.data["observations"]
+        return {"obs": observations[row], "later": observations[last + 1], "done": float(self.done[last])}  # culprit
+
+
+def bad_returns() -> DataLoader[Any]:
+    """Steps are counted over the end of an episode, and the flag is that of the last of them."""
+    return loader(Returns(stop=False))
+
+
+def good_returns() -> DataLoader[Any]:
+    """They end with it, and so do those of the sample before."""
+    return loader(Returns(stop=True))
