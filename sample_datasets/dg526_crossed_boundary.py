@@ -383,7 +383,7 @@ def good_ring_not_full() -> DataLoader[Any]:
 
 
 class Returns(Episodes):
-    """The observation a few steps later; `stop`: none later than the end of the episode, of which a flag says."""
+    """The return of three steps; `stop`: of fewer at the end of an episode, of which a flag says."""
 
     def __init__(self, *, stop: bool) -> None:
         super().__init__()
@@ -397,8 +397,12 @@ class Returns(Episodes):
         row = range(len(self))[index]
         ends = np.flatnonzero(self.done[row : row + 3]) if self.stop else ()
         last = row + (int(ends[0]) if len(ends) else 2)
-        observations = self.data["observations"]
-        return {"obs": observations[row], "later": observations[last + 1], "done": float(self.done[last])}  # culprit
+        return {
+            "obs": self.data["observations"][row],
+            "gained": self.data["actions"][row : last + 1, 0].sum(),  # culprit
+            "next_obs": self.data["observations"][last + 1],  # culprit
+            "done": float(self.done[last]),
+        }
 
 
 def bad_returns() -> DataLoader[Any]:
