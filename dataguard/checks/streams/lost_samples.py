@@ -234,8 +234,13 @@ def lost_at(lab: Lab, loss: Loss, outcome: str) -> Location | None:
     ranks = lab.ranks.world if outcome == NO_RANK else 1
     if facts.drop_last and loss.samples <= ranks * max(facts.num_workers, 1) * ((facts.batch_size or 1) - 1):
         return places.setting("drop_last")
-    if outcome == NO_RANK and lab.ranks.shards().own_datasets:
+    shards = lab.ranks.shards() if outcome == NO_RANK else None
+    if shards is not None and shards.own_datasets:
         return places.split
+    if shards is not None and facts.kind == "map" and max(shards.combined.values(), default=0) > 1:
+        apart = observed_or_none(lambda: lab.ranks.seeded_apart)  # what some ranks lack, others have twice
+        if apart is not None:
+            return apart
     if outcome == NO_BATCH:
         return places.dropped_rest or places.selection(first=True) or places.sampler
     if outcome == UNREAD:
