@@ -108,7 +108,9 @@ def good_hard_samples() -> DataLoader[Any]:
 def joined(order: Sequence[int]) -> DataLoader[Any]:
     """Pictures of two sources, each of which makes half of a batch; weights are made in this order of sources."""
     counts = (150, 30)
-    dataset = ConcatDataset([TensorDataset(torch.stack([picture(n) for n in range(count)])) for count in counts])
+    dataset: ConcatDataset[Any] = ConcatDataset(
+        [TensorDataset(torch.stack([picture(n) for n in range(count)])) for count in counts]
+    )
     weights = [1 / counts[source] for source in order for _ in range(counts[source])]  # culprit
     return DataLoader(dataset, batch_size=8, sampler=WeightedRandomSampler(weights, len(weights)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -123,7 +124,7 @@ class Recordings(Dataset[Any]):
         self.files = [FOLDER / f"speaker{number // 8}" / f"{number % 8}.npy" for number in range(32)]
         for number, file in enumerate(self.files):
             file.parent.mkdir(exist_ok=True)
-            stored(file, lambda path, number=number: np.save(path, picture(number).numpy()))
+            stored(file, partial(np.save, arr=picture(number).numpy()))
         self.kept: dict[Any, np.ndarray] = {}
 
     def __len__(self) -> int:

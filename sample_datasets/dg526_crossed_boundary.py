@@ -395,8 +395,8 @@ class Returns(Episodes):
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = range(len(self))[index]
-        ends = np.flatnonzero(self.done[row : row + 3]) if self.stop else ()
-        last = row + (int(ends[0]) if len(ends) else 2)
+        ends = np.flatnonzero(self.done[row : row + 3]).tolist() if self.stop else []
+        last = row + min([*ends, 2])
         return {
             "obs": self.data["observations"][row],
             "gained": self.data["actions"][row : last + 1, 0].sum(),  # culprit
