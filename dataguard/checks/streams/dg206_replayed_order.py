@@ -126,14 +126,14 @@ def _not_reached(lab: Lab) -> Iterator[Finding]:
     may_miss = facts.holder or facts.own_iter or takes_epoch or "DistributedSampler" in facts.sampler
     missed = observed_or_none(lambda: lab.streams.missed_epoch) if may_miss else None
     if missed is not None:
-        has = "which does not draw the order" if missed.has else "which has none"
+        asked = f"another {missed.asked}" if missed.has else f"{missed.asked}, which has none"
         yield Finding(
-            message=f"{missed.front} looks for set_epoch of {missed.asked}, {has}: {lab.facts.sampler} draws the same "
+            message=f"{missed.front} looks for set_epoch of {asked}: the {facts.sampler} that is read draws the same "
             "order in every epoch",
             evidence={
-                "fix here": f"call set_epoch of the {lab.facts.sampler} that draws the order",
+                "fix here": f"call set_epoch of the {facts.sampler} that draws the order",
                 "epochs compared": 3,
-                "confirmed by": f"with set_epoch of {lab.facts.sampler}, epochs differ",
+                "confirmed by": f"with set_epoch of that {facts.sampler}, epochs differ",
             },
             at=Location(*missed.at),
         )

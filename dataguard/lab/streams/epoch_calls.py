@@ -20,11 +20,9 @@ from dataguard.lab.core.loader_facts import attribute
 from dataguard.lab.core.records import plain_index
 from dataguard.lab.core.source_location import Place
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
+from dataguard.lab.streams.orders import EPOCHS
 from dataguard.targets.discovery import held_by_training, holder_of, through_wrapper
 from dataguard.targets.variants import Loader
-
-EPOCHS = 3
-"""Epochs that are drawn: of two equal orders, one may be a coincidence of few indices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,8 @@ def find_missed_epoch(build: Callable[..., Loader], length: int | None) -> Misse
     """Where the epoch goes that does not reach the sampler; None if the order changes, or nothing looks for it."""
     recorded, schedule = recorder(length)
     loader = through_wrapper(build(num_workers=0, schedule=schedule))
-    front = holder_of(loader) or held_by_training(loader)
+    holder = holder_of(loader)
+    front = held_by_training(loader) if holder is None else holder
     orders, looks = [], list[_Look]()
 
     def announce(_: Loader, epoch: int) -> None:

@@ -257,9 +257,8 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
             emulate_worker(loader, recorder, 1)
         with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
             samples = islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)
-            if loader.batch_size is None:  # it yields batches, whose rows come in the order
-                samples = islice(chain.from_iterable(map(_rows_of, samples)), MOST_STREAM_SAMPLES)
-            epochs.append(list(map(leaves_of, samples)))
+            known = leaves_of if loader.batch_size else _leaves_and_rows
+            epochs.append([known(sample) for sample in samples])
         seeds.append([seeding for _, seeding in given])
         if len(epochs) == 2 and not any(_replayed(_digests_of(path, epochs)) for path in _paths_in(epochs[0])):
             break  # the others would show what decides a replayed order
@@ -280,12 +279,15 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
     return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None), any(awaits))
 
 
-def _rows_of(batch: Any) -> list[Any]:
-    """The rows of a batch, if its arrays have as many; else the batch."""
+def _leaves_and_rows(batch: Any) -> list[LeafRecord]:
+    """The leaves of what may be a batch, and the rows of its arrays, whose order another seed changes."""
     arrays = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, np.ndarray | torch.Tensor)}
-    lengths = {len(array) if array.ndim else 0 for array in arrays.values()}
-    count = lengths.pop() if len(lengths) == 1 else 0
-    return [{path: array[row] for path, array in arrays.items()} for row in range(count)] or [batch]
+    rows = ({f"row{path}": row} for path, array in arrays.items() if array.ndim for row in array[:MOST_ROWS])
+    return [*leaves_of(batch), *chain.from_iterable(map(leaves_of, rows))]
+
+
+MOST_ROWS = 64
+"""Rows of a batch whose order is compared."""
 
 
 Epoch: TypeAlias = Sequence[Sequence[LeafRecord]]
