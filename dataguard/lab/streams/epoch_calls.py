@@ -84,21 +84,23 @@ class _Missing:
 
 @contextlib.contextmanager
 def _looked_for(looks: list[_Look]) -> Iterator[None]:
-    original, kinds = DistributedSampler.set_epoch, (Sampler, DataLoader)
+    sharding: Any = DistributedSampler
+    lacking: tuple[Any, ...] = (Sampler, DataLoader)
+    original = sharding.set_epoch
 
     def set_epoch(sampler: Any, epoch: int) -> None:
         _note(looks, sampler, has=True)
         original(sampler, epoch)
 
-    DistributedSampler.set_epoch = set_epoch  # type: ignore[method-assign]
-    for kind in kinds:
-        kind.set_epoch = _Missing(looks)  # type: ignore[attr-defined]
+    sharding.set_epoch = set_epoch
+    for kind in lacking:
+        kind.set_epoch = _Missing(looks)
     try:
         yield
     finally:
-        DistributedSampler.set_epoch = original  # type: ignore[method-assign]
-        for kind in kinds:
-            del kind.set_epoch  # type: ignore[attr-defined]
+        sharding.set_epoch = original
+        for kind in lacking:
+            del kind.set_epoch
 
 
 def _note(looks: list[_Look], holder: Any, *, has: bool) -> None:
