@@ -388,3 +388,27 @@ def bad_announced_pictures() -> DataLoader[Any]:
 def good_announced_shared() -> DataLoader[Any]:
     """The epoch is stored in shared memory."""
     return Announcing(SharedCurriculum(), batch_size=4, num_workers=2, persistent_workers=True)
+
+
+class Dimming:
+    """Batches that get darker with each epoch."""
+
+    epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:  # culprit
+        """Tell the epoch."""
+        self.epoch = epoch
+
+    def __call__(self, samples: list[Sample]) -> tuple[Tensor, Tensor]:
+        images = torch.stack([image for image, _ in samples]) / (1 + self.epoch)
+        return images, torch.tensor([label for _, label in samples])
+
+
+def bad_collate() -> DataLoader[Any]:
+    """The epoch is that of collate_fn, which workers have copies of."""
+    return loader(Pictures(), collate_fn=Dimming())
+
+
+def good_collate() -> DataLoader[Any]:
+    """Workers that start anew for each epoch take it along."""
+    return loader(Pictures(), collate_fn=Dimming(), persistent_workers=False)

@@ -596,3 +596,35 @@ def good_own_loader() -> OwnLoader:
 def good_own_short_epochs() -> OwnLoader:
     """Each epoch is ten batches, as the length says."""
     return OwnLoader(Table(), batches=10)
+
+
+class Buckets(BatchSampler):
+    """Batches of four from groups of eleven indices each, in random order."""
+
+    def __init__(self, indices: Sequence[int], batch_size: int, whole: bool = True) -> None:
+        self.batches = []
+        for start in range(0, len(indices), 11):
+            group = indices[start : start + 11]
+            end = len(group) // batch_size * batch_size if whole else len(group)  # culprit
+            self.batches += [group[k : k + batch_size] for k in range(0, end, batch_size)]
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        yield from (list(self.batches[k]) for k in torch.randperm(len(self.batches)).tolist())
+
+
+def bad_buckets() -> DataLoader[Any]:
+    """What is left of each group fills no batch, and is in none of any epoch."""
+    return DataLoader(Pictures(44), batch_sampler=Buckets(range(44), 4))
+
+
+def good_buckets() -> DataLoader[Any]:
+    """Batches may be smaller."""
+    return DataLoader(Pictures(44), batch_sampler=Buckets(range(44), 4, whole=False))
+
+
+def good_filtered_buckets() -> DataLoader[Any]:
+    """The last pictures are left out on purpose, and the others make whole batches."""
+    return DataLoader(Pictures(52), batch_sampler=Buckets(range(8), 4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import operator
 import random
 from collections.abc import Iterator, Sized
 from typing import Any
@@ -520,3 +521,54 @@ class Echo:
 def good_echo() -> Any:
     """Batches are repeated at once, within an epoch of the loader."""
     return Echo()
+
+
+class Trainer:
+    """A loader that is read for one epoch after the other, each of which `path` leads the sampler to."""
+
+    def __init__(self, path: str) -> None:
+        data = Pictures(30)
+        self.path, self.epoch = path, 0
+        self.loader = DataLoader(data, batch_sampler=BatchSampler(DistributedSampler(data, 1, 0), 4, drop_last=False))
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        sampler = operator.attrgetter(self.path)(self.loader)
+        if hasattr(sampler, "set_epoch"):  # culprit
+            sampler.set_epoch(self.epoch)
+        self.epoch += 1
+        yield from self.loader
+
+
+def bad_forwarded() -> Any:
+    """The epoch is meant for the sampler that torch makes beside a batch sampler, and which draws nothing."""
+    return Trainer("sampler")
+
+
+def good_forwarded() -> Any:
+    """The epoch reaches the sampler inside the batch sampler."""
+    return Trainer("batch_sampler.sampler")
+
+
+class Rebuilt:
+    """A loader that is made for each epoch."""
+
+    def __init__(self, seed: int | None) -> None:
+        self.data, self.seed = Pictures(32), seed
+
+    def __iter__(self) -> Iterator[Any]:
+        generator = torch.Generator()
+        generator.manual_seed(torch.initial_seed() if self.seed is None else self.seed)  # culprit
+        yield from DataLoader(self.data, batch_size=4, shuffle=True, generator=generator)
+
+
+def bad_rebuilt() -> Any:
+    """It is made with the same seed each time."""
+    return Rebuilt(0)
+
+
+def good_rebuilt() -> Any:
+    """It is made with the seed of the epoch's process."""
+    return Rebuilt(None)

@@ -1,11 +1,12 @@
-"""DG210 padded-evaluation: ranks are padded with repeated samples, so metrics count them twice."""
+"""DG210 padded-evaluation: ranks or batches are padded with repeated samples, so metrics count them twice."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sized
 from typing import Any
 
 from torch import Tensor
-from torch.utils.data import DataLoader, DistributedSampler, Subset
+from torch.utils.data import DataLoader, DistributedSampler, Sampler, Subset
 
 from sample_datasets._parts import Pictures
 
@@ -48,3 +49,34 @@ def good_own(rank: int, world_size: int) -> dict[str, DataLoader[Any]]:
 def good_one_process() -> dict[str, DataLoader[Any]]:
     """One process evaluates everything."""
     return {"val": DataLoader(Pictures(17), batch_size=4, num_workers=2)}
+
+
+class Filled(Sampler[int]):
+    """All samples in order, and some again so that the last batch is as large as the others."""
+
+    def __init__(self, data: Sized, batch_size: int) -> None:
+        self.data = data
+        self.total = -(-len(data) // batch_size) * batch_size
+
+    def __len__(self) -> int:
+        return self.total
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(len(self.data)))
+        order += order[: self.total - len(order)]  # culprit
+        return iter(order)
+
+
+def bad_filled() -> dict[str, DataLoader[Any]]:
+    """Seventeen pictures make five whole batches of four."""
+    return {"val": DataLoader(Pictures(17), batch_size=4, sampler=Filled(Pictures(17), 4), num_workers=2)}
+
+
+def good_filled() -> dict[str, DataLoader[Any]]:
+    """Sixteen pictures make four whole batches."""
+    return {"val": DataLoader(Pictures(16), batch_size=4, sampler=Filled(Pictures(16), 4), num_workers=2)}
+
+
+def good_views() -> dict[str, DataLoader[Any]]:
+    """Each picture is evaluated twice."""
+    return {"val": DataLoader(Pictures(8), batch_size=4, sampler=[*range(8), *range(8)], num_workers=2)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SubsetRandomSampler
@@ -78,3 +79,34 @@ def good_own_few_batches() -> dict[str, OwnLoader]:
 def good_own_training() -> dict[str, OwnLoader]:
     """Training drops other rows in each epoch."""
     return {"train": OwnLoader(Table(), size=35, taken=35, batches=3)}
+
+
+class Steps:
+    """Groups of batches, as a step of gradient accumulation takes them."""
+
+    def __init__(self, size: int, *, whole: bool) -> None:
+        self.loader = DataLoader(Pictures(28), batch_size=4, num_workers=2)
+        self.size, self.whole = size, whole
+
+    def __len__(self) -> int:
+        return len(self.loader) // self.size if self.whole else -(-len(self.loader) // self.size)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        group: list[Any] = []
+        for batch in self.loader:  # culprit
+            group.append(batch)
+            if len(group) == self.size:
+                yield group
+                group = []
+        if group and not self.whole:
+            yield group
+
+
+def bad_groups() -> dict[str, Any]:
+    """Two groups of three batches leave the seventh one out."""
+    return {"val": Steps(3, whole=True)}
+
+
+def good_groups() -> dict[str, Any]:
+    """The last group is smaller."""
+    return {"val": Steps(3, whole=False)}

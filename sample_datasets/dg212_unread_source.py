@@ -174,3 +174,8 @@ def good_joined() -> dict[str, DataLoader[Any]]:
     data = joined(50)
     train, val = random_split(data, [90, 20], torch.Generator().manual_seed(1))
     return {"train": loader(train), "val": loader(val, shuffle=False)}
+
+
+def bad_batches() -> DataLoader[Any]:
+    """The length is that of the loader, in batches of eight, and so is that of the dataset."""
+    return loader(Rows(measured(240), 240 // 8))

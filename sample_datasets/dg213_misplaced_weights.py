@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, WeightedRandomSampler
 
 from sample_datasets._parts import picture
 
@@ -103,3 +103,43 @@ def good_hard_samples() -> DataLoader[Any]:
     """Each sample has a weight of its own, such as its last loss."""
     dataset = Imbalanced()
     return weighted(dataset, np.random.default_rng(2).exponential(size=200) * (1 + dataset.labels))
+
+
+def joined(order: Sequence[int]) -> DataLoader[Any]:
+    """Pictures of two sources, each of which makes half of a batch; weights are made in this order of sources."""
+    counts = (150, 30)
+    dataset: ConcatDataset[Any] = ConcatDataset(
+        [TensorDataset(torch.stack([picture(n) for n in range(count)])) for count in counts]
+    )
+    weights = [1 / counts[source] for source in order for _ in range(counts[source])]  # culprit
+    return DataLoader(dataset, batch_size=8, sampler=WeightedRandomSampler(weights, len(weights)))
+
+
+def bad_parts() -> DataLoader[Any]:
+    """Weights of the smaller source come first, and its samples last."""
+    return joined((1, 0))
+
+
+def good_parts() -> DataLoader[Any]:
+    """Weights are in the order of sources."""
+    return joined((0, 1))
+
+
+def part(count: int) -> DataLoader[Any]:
+    """A random part of pictures that are sorted by class; the first `count` weights are those of all pictures."""
+    labels = torch.tensor([0] * 120 + [1] * 50 + [2] * 30)
+    whole = TensorDataset(torch.stack([picture(number) for number in range(200)]), labels)
+    chosen = Subset(whole, torch.randperm(200, generator=torch.Generator().manual_seed(0))[:160].tolist())
+    weights = (1 / labels.bincount())[labels]
+    weights = weights[:count] if count else weights[chosen.indices]  # culprit
+    return DataLoader(chosen, batch_size=8, sampler=WeightedRandomSampler(weights.tolist(), len(weights)))
+
+
+def bad_part() -> DataLoader[Any]:
+    """Weights are those of the first pictures."""
+    return part(160)
+
+
+def good_part() -> DataLoader[Any]:
+    """Weights are those of the pictures that were chosen."""
+    return part(0)

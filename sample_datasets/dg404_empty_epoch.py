@@ -46,7 +46,7 @@ class Once(IterableDataset[Sample]):
     """A stream over an iterator that is made once."""
 
     def __init__(self) -> None:
-        self.numbers = iter(range(32))
+        self.numbers = iter(range(32))  # culprit
 
     def __iter__(self) -> Iterator[Sample]:
         return ((picture(number), number) for number in self.numbers)
@@ -59,7 +59,7 @@ def bad_once() -> DataLoader[Any]:
 
 def bad_sampler() -> DataLoader[Any]:
     """The second epoch finds the sampler exhausted."""
-    return DataLoader(Pictures(32), sampler=iter(range(32)), batch_size=4, num_workers=2)
+    return DataLoader(Pictures(32), sampler=iter(range(32)), batch_size=4, num_workers=2)  # culprit
 
 
 def good() -> DataLoader[Any]:

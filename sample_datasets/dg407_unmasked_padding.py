@@ -355,3 +355,13 @@ def observed(samples: list[Any]) -> dict[str, Tensor]:
 def good_observed() -> DataLoader[Any]:
     """A mask of what was measured has gaps."""
     return loader(Doses("gaps", 1), observed)
+
+
+def measured_across(samples: list[Sound]) -> dict[str, Tensor]:
+    waves, labels = pad_sounds(samples)
+    return {"wave": waves, "length": torch.tensor([wave.shape[1] for wave, _ in samples]), "label": labels}  # culprit
+
+
+def bad_lengths_across() -> DataLoader[Any]:
+    """Lengths are the number of measurements, and not that of moments."""
+    return loader(Sounds(), measured_across)

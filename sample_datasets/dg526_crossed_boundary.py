@@ -344,3 +344,72 @@ def bad_archive() -> DataLoader[Any]:
 def good_archive() -> DataLoader[Any]:
     """The last step of an episode is left out."""
     return loader(Logged(inside=True))
+
+
+class Ring(Dataset[Any]):
+    """Sequences of a replay buffer, whose oldest rows are overwritten by the newest ones."""
+
+    def __init__(self, written: int, *, apart: bool) -> None:
+        walk = np.cumsum(np.random.default_rng(5).normal(size=(written, 3)), axis=0).astype(np.float32)
+        self.obs = np.zeros((400, 3), np.float32)
+        for number, row in enumerate(walk):
+            self.obs[number % 400] = row
+        self.pos = written % 400
+        filled = min(written, 400)
+        firsts = np.arange(filled - WINDOW + 1)
+        self.firsts = firsts[(firsts + WINDOW <= self.pos) | (firsts >= self.pos)] if apart else firsts
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def __getitem__(self, index: int) -> Any:
+        first = self.firsts[index]
+        return self.obs[first : first + WINDOW].copy()  # culprit
+
+
+def bad_ring() -> DataLoader[Any]:
+    """Sequences run on from the newest row to the oldest one."""
+    return loader(Ring(550, apart=False))
+
+
+def good_ring() -> DataLoader[Any]:
+    """No sequence holds the newest and the oldest row."""
+    return loader(Ring(550, apart=True))
+
+
+def good_ring_not_full() -> DataLoader[Any]:
+    """Nothing has been overwritten yet."""
+    return loader(Ring(350, apart=False))
+
+
+class Returns(Episodes):
+    """The return of three steps; `stop`: of fewer at the end of an episode, of which a flag says."""
+
+    def __init__(self, *, stop: bool) -> None:
+        super().__init__()
+        self.done = self.data["terminals"] | self.data["timeouts"]
+        self.stop = stop
+
+    def __len__(self) -> int:
+        return EPISODES * STEPS - 3
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row = range(len(self))[index]
+        ends = np.flatnonzero(self.done[row : row + 3]).tolist() if self.stop else []
+        last = row + min([*ends, 2])
+        return {
+            "obs": self.data["observations"][row],
+            "gained": self.data["actions"][row : last + 1, 0].sum(),  # culprit
+            "next_obs": self.data["observations"][last + 1],  # culprit
+            "done": float(self.done[last]),
+        }
+
+
+def bad_returns() -> DataLoader[Any]:
+    """Steps are counted over the end of an episode, and the flag is that of the last of them."""
+    return loader(Returns(stop=False))
+
+
+def good_returns() -> DataLoader[Any]:
+    """They end with it, and so do those of the sample before."""
+    return loader(Returns(stop=True))

@@ -39,8 +39,12 @@ def dg404_empty_epoch(lab: Lab) -> Judgement:
                     "sampler": facts.sampler if facts.kind == "map" else None,
                 }
             ),
+            at=lab.places.used_up if empty.startswith(SECOND) else None,
         )
     return Coverage(exercised)
+
+
+SECOND = "the second epoch yields no batch"
 
 
 def _empty(lab: Lab, exercised: dict[str, int]) -> str | None:
@@ -53,7 +57,7 @@ def _empty(lab: Lab, exercised: dict[str, int]) -> str | None:
         return "the loader yields no batch"
     first, second = _first_batches(lab)
     if first and second == 0:
-        return f"the second epoch yields no batch, after {first} in the first"
+        return f"{SECOND}, after {first} in the first"
     if lab.ranks.declared:
         ranks = lab.ranks.shards().ranks
         exercised["ranks"] = len(ranks)

@@ -118,7 +118,8 @@ def _lacking(leaf: Padded, index: Index) -> str:
         which = "samples contain" if leaf.has_holes or index is None else f"dataset[{index!r}] contains"
         return f"batch{leaf.value_mask} is 0 wherever batch{leaf.leaf} is {leaf.fill}, which {which} as well"
     if leaf.full_lengths:
-        return f"batch{leaf.full_lengths} is {leaf.longest} everywhere"
+        axis = "" if leaf.full_size in (0, leaf.longest) else ", the size of another axis"
+        return f"batch{leaf.full_lengths} is {leaf.full_size or leaf.longest} everywhere{axis}"
     if leaf.other_lengths:
         names = ", ".join(f"batch{name}" for name in leaf.other_lengths)
         return f"the lengths in {names} are others, and the batch has no mask"

@@ -71,7 +71,7 @@ def _by_name(lab: Lab, names: SharedNames) -> Finding:
             "fix here": "use the whole path as the key of the cache, or as the name of the cached file",
             "pairs of indices": [list(pair) for pair in names.pairs],
         },
-        at=lab.places.value(other, names.leaf) or lab.dataset.location,
+        at=lab.places.kept(other, names.pairs[1][0]) or lab.places.value(other, names.leaf) or lab.dataset.location,
         repro=lab.repro.samples(one, other),
         sample=other,
     )

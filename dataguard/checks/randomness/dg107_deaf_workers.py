@@ -22,8 +22,9 @@ def dg107_deaf_workers(lab: Lab) -> Judgement:
 
     Symptom: no error; a curriculum stays at its first stage, a stream keeps its first order, `set_epoch` has no effect;
         or anything that depends on the samples read so far restarts with every epoch.
-    Cause: each worker has a copy of the dataset. With `persistent_workers=True` it keeps the copy of the first epoch;
-        without, what reading changed in it, such as a counter, is lost with the epoch; other workers never see it.
+    Cause: each worker has a copy of the dataset and of collate_fn. With `persistent_workers=True` it keeps the copy of
+        the first epoch; without, what reading changed in it, such as a counter, is lost with the epoch; other workers
+        never see it.
     Fix: store state that changes in shared memory, as `torch.zeros((), dtype=torch.long).share_memory_()` or a
         `multiprocessing.Value`. Or count in the main process, pass the count to the dataset in `set_epoch`, and restart
         the workers in each epoch, with `persistent_workers=False`.

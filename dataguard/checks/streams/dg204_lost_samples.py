@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.rewrites import rewritten, uncut, yielding_copy
-from dataguard.checks.streams.lost_samples import CUT, NO_RANK, Loss, dealt_losses, excused, lost_at, streamed_losses
+from dataguard.checks.streams.lost_samples import (
+    CUT,
+    NO_BATCH,
+    NO_RANK,
+    Loss,
+    dealt_losses,
+    excused,
+    lost_at,
+    streamed_losses,
+)
 from dataguard.core.incident import Incident, observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, Severity, without_empty
 
@@ -22,9 +31,9 @@ def dg204_lost_samples(lab: Lab) -> Judgement:
     Symptom: part of the data is never trained on, or never evaluated, without any error.
     Cause: samples are sharded twice; a share is rounded down; each rank shuffles with another seed, the samples or the
         list of its dataset, before it takes its share; each worker of a stream drops its own last batch; a sampler cuts
-        off a rest and then shuffles; a batch sampler yields one list and fills it again; `WeightedRandomSampler` gets
-        one weight per class instead of one per sample; or `__getitem__` raises StopIteration, as a bare `next()` does,
-        which torch takes for the end of the epoch.
+        off a rest and then shuffles; a batch sampler drops the rest of each group that fills no batch, or yields one
+        list and fills it again; `WeightedRandomSampler` gets one weight per class instead of one per sample; or
+        `__getitem__` raises StopIteration, as a bare `next()` does, which torch takes for the end of the epoch.
     Fix: shard in one place, with `islice(source, rank * workers + worker, None, ranks * workers)`; shuffle with one
         seed for all ranks; give the sampler `class_weights[labels]`; raise an error other than StopIteration.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.IterableDataset
@@ -102,6 +111,8 @@ def _full_batches(lab: Lab, loss: Loss) -> str | None:
 
 def _fix(lab: Lab, at: Location | None, outcome: str) -> str | None:
     """What to change, where the outcome says it."""
+    if outcome == NO_BATCH:
+        return "a smaller last batch of each group: range(0, len(group), batch_size)"
     if lab.facts.drop_last and (whole := rewritten(lab, at, uncut)):
         return whole
     return "share samples once, among the workers of all ranks" if lab.facts.kind == "stream" else None

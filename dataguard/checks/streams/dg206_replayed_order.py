@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -35,7 +36,8 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
     """The sampler or the stream shuffles, but draws the same order in every epoch.
 
     Symptom: no error; the same samples share a batch forever, and the last ones are always last.
-    Cause: the generator of the order is re-seeded in every epoch, or `set_epoch` is missing or has no effect; or
+    Cause: the generator of the order is re-seeded in every epoch, or `set_epoch` is missing or has no effect, or is
+        called for another object, such as `loader.sampler` beside a batch sampler; or
         `itertools.cycle(loader)` keeps the batches of the first epoch, and repeats them.
     Fix: seed the generator once, where the loader is created, and let it advance; or seed it from the epoch, as
         `torch.Generator().manual_seed(self.seed + self.epoch)`, and let `set_epoch` set `self.epoch`.
@@ -100,6 +102,8 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
             ),
             at=at,
         )
+    else:
+        yield from _not_reached(lab)
     held = lab.streams.wrapped if facts.holder and not orders.replayed else None
     if held is not None and held.again:
         later, earlier = held.again
@@ -113,6 +117,26 @@ def dg206_replayed_order(lab: Lab) -> Judgement:
             at=Location(*held.at) if held.at else facts.made_at,
         )
     return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+
+
+def _not_reached(lab: Lab) -> Iterator[Finding]:
+    """The finding where what training iterates looks for the sampler's `set_epoch`, and in the wrong place."""
+    facts = lab.facts
+    takes_epoch = any("sampler" in (hook.what or "") for hook in facts.epoch_hooks)
+    may_miss = facts.holder or facts.own_iter or takes_epoch or "DistributedSampler" in facts.sampler
+    missed = observed_or_none(lambda: lab.streams.missed_epoch) if may_miss else None
+    if missed is not None:
+        asked = f"another {missed.asked}" if missed.has else f"{missed.asked}, which has none"
+        yield Finding(
+            message=f"{missed.front} looks for set_epoch of {asked}: the {facts.sampler} that is read draws the same "
+            "order in every epoch",
+            evidence={
+                "fix here": f"call set_epoch of the {facts.sampler} that draws the order",
+                "epochs compared": 3,
+                "confirmed by": f"with set_epoch of that {facts.sampler}, epochs differ",
+            },
+            at=Location(*missed.at),
+        )
 
 
 _FIX = "seed the order of each epoch from the epoch, or from torch's global generator"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
@@ -15,10 +16,11 @@ if TYPE_CHECKING:
 
 @check("DG210", "padded-evaluation", Severity.WARNING)
 def dg210_padded_evaluation(lab: Lab) -> Judgement:
-    """Ranks are padded with repeated samples, so metrics count some samples twice.
+    """Ranks, or the last batch, are padded with repeated samples, so metrics count some samples twice.
 
-    Symptom: a metric on several GPUs differs a little from the same metric on one.
-    Cause: `DistributedSampler` repeats samples until their number is divisible by the number of ranks.
+    Symptom: a metric on several GPUs differs a little from the same metric on one, or from one with batches of 1.
+    Cause: `DistributedSampler` repeats samples until their number is divisible by the number of ranks; or a sampler
+        repeats some to fill the last batch.
     Fix: give each rank `range(rank, len(dataset), world_size)`, and gather the counts; or drop the duplicates when
         gathering predictions, as `Accelerator.gather_for_metrics` does. A loader that holds how many samples of the
         last step of all ranks count is not tested.
@@ -27,6 +29,9 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
     lab.facts.need_role(*EVALUATION, otherwise="a few repeated samples do no harm")
     if lab.facts.kind == "stream" and not lab.ranks.hand_out:
         raise NotApplicable("a stream has no sampler to pad it")
+    if lab.facts.kind == "map" and not lab.ranks.declared:
+        yield from _filled(lab)
+        return Coverage({"indices": len(lab.streams.orders.epochs[0])})
     shards = lab.ranks.shards()
     if not shards.same_dataset:
         raise NotApplicable("each rank has its own dataset: an index means a different sample on each")
@@ -51,3 +56,21 @@ def dg210_padded_evaluation(lab: Lab) -> Judgement:
             at=lab.places.sampler,
         )
     return Coverage({"indices": sum(counts), "ranks": len(counts)})
+
+
+def _filled(lab: Lab) -> Iterator[Finding]:
+    """The finding where a sampler reads all samples, and some of them again at the end, to fill the last batch."""
+    facts, order = lab.facts, lab.streams.orders.epochs[0]
+    total, size = facts.length or 0, facts.batch_size or 0
+    again = order[total:]
+    if 0 < len(again) < size and not len(order) % size and {*order[:total]} == {*range(total)}:
+        yield Finding(
+            message=f"{facts.sampler} fills the last batch with {counted(len(again), 'samples')} of {total:,} that it "
+            "reads again",
+            evidence={
+                "fix here": "a smaller last batch; or pad samples, with labels that the metric ignores",
+                "indices": list(again[:8]),
+                "batch_size": size,
+            },
+            at=lab.places.selection() or lab.places.sampler,
+        )

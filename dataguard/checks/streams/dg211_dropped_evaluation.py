@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.rewrites import rewritten, uncut
+from dataguard.core.incident import observed_or_none
 from dataguard.core.model import (
     Coverage,
     Finding,
@@ -21,6 +22,7 @@ from dataguard.settings.parsers import EVALUATION
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+    from dataguard.lab.streams.wrapped_loaders import WrapperPass
 
 
 @check("DG211", "dropped-evaluation", Severity.WARNING, since="2026.2")
@@ -30,8 +32,8 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
     Symptom: no error; a metric leaves out a few samples, and changes with the batch size. Where samples are sorted by
         class, the last class suffers; where they are shuffled, the metric differs from one evaluation to the next.
     Cause: `drop_last=True`, which suits training, is set for all loaders; a loader of the project's own class counts
-        whole batches only.
-    Fix: `drop_last=False` for validation and test loaders.
+        whole batches only; or a wrapper that groups batches yields whole groups only.
+    Fix: `drop_last=False` for validation and test loaders; yield the last group as well.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
     """
     facts = lab.facts
@@ -39,6 +41,10 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
     if facts.own:
         return (yield from _own(lab))
     lab.need_map("a stream has no indices that could be missing")
+    held = observed_or_none(lambda: lab.streams.wrapped) if facts.holder else None
+    if held is not None and held.left:
+        yield _not_grouped(lab, held)
+        return Coverage({"batches": held.batches * held.group})
     if not facts.drop_last or not facts.length or not facts.batch_size:
         raise NotApplicable("drop_last is off: incomplete batches are kept")
     if facts.sampler not in ("SequentialSampler", "RandomSampler"):
@@ -60,6 +66,17 @@ def dg211_dropped_evaluation(lab: Lab) -> Judgement:
             at=at,
         )
     return Coverage({"indices": sum(map(len, orders.epochs)), "epochs": len(orders.epochs)})
+
+
+def _not_grouped(lab: Lab, held: WrapperPass) -> Finding:
+    """The finding for a wrapper whose batches are groups of the loader's, such as those of one step."""
+    count = held.batches * held.group + held.left
+    return Finding(
+        message=f"{held.name} yields groups of {held.group} batches, and leaves the last {held.left} of {count:,} out "
+        "of every evaluation",
+        evidence={"fix here": "yield the last group, which is smaller, after the loop", "groups": held.batches},
+        at=lab.streams.wrapper_end(held.batches) or lab.facts.made_at,
+    )
 
 
 def _own(lab: Lab) -> Judgement:

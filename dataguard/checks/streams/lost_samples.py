@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NO_RANK = "are read by no rank"
 UNREAD = "of the dataset are never read in an epoch"
 CUT = "are cut off before each shuffle, so that no epoch has them"
+NO_BATCH = "are in no batch of an epoch, and all are if a batch is one sample"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ def dealt_losses(lab: Lab, exercised: dict[str, int]) -> Iterator[tuple[Loss, st
         yield loss, NO_RANK
     else:
         yield cut_loss(lab), CUT
+        yield rest_loss(lab), NO_BATCH
 
 
 def dealt_loss(shards: Shards) -> Loss:
@@ -145,6 +147,27 @@ def cut_loss(lab: Lab) -> Loss:
     lost = [frozenset(range(total)).difference(epoch) for epoch in orders.epochs]
     is_cut = all(indices == {*tail} for indices in lost)
     return Loss(len(tail) if is_cut else 0, total, same=True, first=f"index {tail[0]}", reshuffled=True)
+
+
+def rest_loss(lab: Lab) -> Loss:
+    """What a batch sampler of the user's drops of each of its groups, because it fills no batch.
+
+    Others may be dropped in each epoch, if they are few or `drop_last` says so.
+    """
+    facts = lab.facts
+    total = facts.length or 0
+    orders = observed_or_none(lambda: lab.streams.orders) if facts.batch_sampler_at else None
+    if orders is None or not orders.whole or total > MOST_INDICES or not orders.batches[0]:
+        return Loss(0, total)
+    size, rest = divmod(len(orders.epochs[0]), orders.batches[0])
+    lost = [frozenset(range(total)).difference(epoch) for epoch in orders.epochs]
+    fewest, same = min(map(len, lost)), len({*lost}) == 1
+    if rest or size < 2 or not fewest or not (same or fewest >= MOST_DROPPED * total):
+        return Loss(0, total)
+    alone = observed_or_none(lambda: lab.streams.left_alone(size))
+    on_purpose = alone is None or alone.indices or (alone.drop_last and not (same and len({*orders.epochs}) > 1))
+    first = f"index {min(lost[0])}" if same else None
+    return Loss(0 if on_purpose else fewest, total, same=same, first=first, reshuffled=True)
 
 
 MOST_INDICES = 1 << 20
@@ -211,8 +234,15 @@ def lost_at(lab: Lab, loss: Loss, outcome: str) -> Location | None:
     ranks = lab.ranks.world if outcome == NO_RANK else 1
     if facts.drop_last and loss.samples <= ranks * max(facts.num_workers, 1) * ((facts.batch_size or 1) - 1):
         return places.setting("drop_last")
-    if outcome == NO_RANK and lab.ranks.shards().own_datasets:
+    shards = lab.ranks.shards() if outcome == NO_RANK else None
+    if shards is not None and shards.own_datasets:
         return places.split
+    if shards is not None and facts.kind == "map" and max(shards.combined.values(), default=0) > 1:
+        apart = observed_or_none(lambda: lab.ranks.seeded_apart)  # what some ranks lack, others have twice
+        if apart is not None:
+            return apart
+    if outcome == NO_BATCH:
+        return places.dropped_rest or places.selection(first=True) or places.sampler
     if outcome == UNREAD:
         own = lab.streams.own_reads
         return Location(*own.at) if own and own.at else lab.dataset.location

@@ -23,8 +23,9 @@ class Padded:
     perhaps in another order, if its rows are not those of the same samples.
     `distinct`: the padding value never occurs in the contents, or losses ignore it in masks, so that it marks the
     padding. `full_mask` names an attention mask of the same shape that marks all of it, the padding too, as content;
-    `full_lengths` names a leaf that gives every row the padded length. `value_mask` names a mask that leaves out the
-    padding value wherever it is, in contents too, and `other_lengths` leaves of lengths that are not those of this one.
+    `full_lengths` names a leaf that gives every row the padded length, or the size of another axis: `full_size`.
+    `value_mask` names a mask that leaves out the padding value wherever it is, in contents too, and `other_lengths`
+    leaves of lengths that are not those of this one.
     `measured_late`: `full_lengths` has the name of lengths, too. `has_holes`: `value_mask` hides contents in some row.
     """
 
@@ -42,6 +43,7 @@ class Padded:
     other_lengths: tuple[str, ...] = ()
     measured_late: bool = False
     has_holes: bool = False
+    full_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,10 @@ def _padded(
     lengths_from = next(
         (leaf.name for sizes in measures for leaf in _length_leaves(others, batch, sizes) if leaf), None
     ) or next((leaf.name for sizes in measures for leaf in others if _gives_in_another_order(leaf, sizes)), None)
-    full = next((other.name for other in others if _is_everywhere(other, rows[0].shape[axis])), None)
+    sizes = [size for size in (rows[0].shape[axis], *rows[0].shape) if size > 1]
+    full, size = next(
+        ((other.name, size) for size in sizes for other in others if _is_everywhere(other, size)), (None, 0)
+    )
     return Padded(
         column.name,
         path,
@@ -135,6 +140,7 @@ def _padded(
         tuple(other.name for other in others if _LENGTHS.search(other.name) and _is_count(other)),
         bool(full and _LENGTHS.search(full)),
         by_value is not None and _has_holes(by_value, lengths),
+        size,
     )
 
 

@@ -201,7 +201,7 @@ def start_method(loader: Loader) -> str:
 
 
 def _epoch_hooks(loader: Loader) -> Iterator[Location]:
-    for name in ("dataset", "batch_sampler", "sampler"):
+    for name in ("dataset", "batch_sampler", "sampler", "collate_fn"):
         hook = attribute(getattr(loader, name), "set_epoch")
         if callable(hook):
             file, line = made_at(hook) or (None, None)

@@ -21,6 +21,7 @@ from dataguard.core.incident import is_library
 from dataguard.lab.core.loader_facts import by_type, wrapped_by
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import Place, file_tree, source_tree, targets_of
+from dataguard.targets.discovery import BatchStream
 from dataguard.targets.variants import Loader, unwrapped
 
 Blamed = Callable[[str, Any], bool]
@@ -130,7 +131,9 @@ def parts_of(loader: Loader) -> dict[str, Any]:
     inner = getattr(samplers["batch_sampler"], "sampler", None)
     samplers |= {"batch_sampler.sampler": unwrapped(inner)}
     named = {name: part for name, part in samplers.items() if part is not None}
-    return {"loader": loader, **named, **dict(wrapped_by(loader.dataset, by_type))}
+    source = loader.dataset.source if isinstance(loader.dataset, BatchStream) else None
+    yielding = {} if source is None else {"dataset.source": source}
+    return {"loader": loader, **named, **dict(wrapped_by(loader.dataset, by_type)), **yielding}
 
 
 def _kind(part: Any) -> tuple[str, str]:

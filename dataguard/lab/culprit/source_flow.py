@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -19,6 +20,8 @@ SELECTING = {"islice", "compress", "takewhile", "dropwhile", "filter"}
 """Functions that leave out some of what they iterate over."""
 LIMITING = {"min", "clip", "clamp"}
 """Functions that keep an index inside its range."""
+BATCH_SIZE = re.compile(r"_*(\w*batch\w*|bs|bsz)")
+"""Names of what may be the size of a batch, if it has its value."""
 _DEEPEST = 8
 """How many functions are followed into."""
 
@@ -95,6 +98,40 @@ def left_over(thing: Any) -> Place | None:
         if not using or isinstance(using[0], ast.If):
             return method.at(using[0] if using else node)
     return None
+
+
+def dropped_rest(thing: Any) -> Place | None:
+    """Where a batch sampler counts or compares with the size of a batch so that a rest which is smaller is left out."""
+    classes, names = type(thing).__mro__, ["__iter__"]
+    for number in range(_DEEPEST):
+        name = names[number] if number < len(names) else "__init__"
+        method = method_of(classes, name)
+        for node in method.nodes(ast.BinOp, ast.Call, ast.Compare) if method else ():
+            if method and _leaves_rest(node):
+                return method.at(node)
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and _name(called.value) == "self":
+                names.append(called.attr)
+    return None
+
+
+def _leaves_rest(node: ast.AST) -> bool:
+    """Whether it is `n // size`, `range(0, n - size + 1, size)` or `len(batch) == size`."""
+    named = (_name(one) for one in ast.walk(node) if isinstance(one, ast.Name | ast.Attribute))
+    if not any(map(BATCH_SIZE.fullmatch, named)):
+        return False
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.FloorDiv) and not isinstance(node.left, ast.UnaryOp)
+    if isinstance(node, ast.Call):
+        ends = (one for one in node.args if isinstance(one, ast.BinOp))
+        return _name(node.func) == "range" and any(isinstance(one.op, ast.Sub) for end in ends for one in _sums(end))
+    return any(isinstance(one, ast.Call) and _name(one.func) == "len" for one in ast.iter_child_nodes(node))
+
+
+def _sums(node: ast.BinOp) -> Iterator[ast.BinOp]:
+    yield node
+    if isinstance(node.left, ast.BinOp):
+        yield from _sums(node.left)
 
 
 def endless_loop(thing: Any) -> Place | None:
@@ -222,11 +259,15 @@ class _Flow:
     def _assigned(self, name: str, statement: ast.AST, method: Method) -> Place | None:
         before = [
             node
-            for node in method.nodes(ast.Assign, ast.AnnAssign)
+            for node in method.nodes(ast.Assign, ast.AnnAssign, ast.AugAssign)
             if node.lineno < getattr(statement, "lineno", 0) and node.value is not None
             if name in (one for target in targets_of(node) for one in _names(target))
         ]
-        return self._in(before[-1].value, before[-1], method) if before else None
+        for node in reversed(before):
+            found = self._in(node.value, node, method)
+            if found or not isinstance(node, ast.AugAssign):  # which adds to what was assigned before
+                return found
+        return None
 
     def _called(self, function: ast.Attribute, method: Method) -> Place | None:
         """Into a method of the object, or of the class above."""

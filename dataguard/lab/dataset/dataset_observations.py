@@ -403,53 +403,58 @@ _GENERATORS = ("Generator", "RandomState", "Random")
 """Classes of random generators, whose state changes by design."""
 
 
-def find_changed(subject: Subject) -> tuple[Location, ...]:
+def find_changed(subject: Subject, part: str = "dataset") -> tuple[Location, ...]:
     """The changed attributes of the dataset and of its parts, each where a line changes it; generators are left out.
 
-    Empty if that cannot be observed: it is only additional evidence.
+    Or those of another `part`, the `collate_fn`. Empty if that cannot be observed: it is only additional evidence.
     """
+    build = partial(subject.build, num_workers=0)
     with contextlib.suppress(Undecided):
-        names = subject.observe("changed by reading", lambda folder: _changed(subject.build(num_workers=0), folder))
-        return subject.observe(
-            "lines that change", lambda folder: _changed_at(subject.build(num_workers=0), folder, names)
-        )
+        names = subject.observe(("changed by reading", part), lambda folder: _changed(build(), folder, part))
+        return subject.observe(("lines that change", part), lambda folder: _changed_at(build(), folder, part, names))
     return ()
 
 
-def _changed(loader: Loader, folder: Path) -> tuple[str, ...]:
-    before = _attributes(loader.dataset)
+def _changed(loader: Loader, folder: Path, part: str) -> tuple[str, ...]:
+    holder = getattr(loader, part)
+    before = _attributes(holder)
     FlightRecorder(folder).mark(None, "sample")
     with seeded(SEED):
-        _read(loader)
-    after = _attributes(loader.dataset)
+        _read(loader, part)
+    after = _attributes(holder)
     return tuple(dict.fromkeys(name for name in after if after[name] != before.get(name)))
 
 
-def _changed_at(loader: Loader, folder: Path, names: Sequence[str]) -> tuple[Location, ...]:
+def _changed_at(loader: Loader, folder: Path, part: str, names: Sequence[str]) -> tuple[Location, ...]:
     """Where the first of these attributes changes, when the same samples are read again in a new process."""
     if not names:
         return ()
+    holder = getattr(loader, part)
     FlightRecorder(folder).mark(None, "sample")
     with seeded(SEED):
-        place = line_of_change(lambda: _read(loader), lambda: repr(_attributes(loader.dataset, names[:1])))
-    file, line, _ = place or (*(made_at(loader.dataset) or (None, None)), None)
-    first, *others = (f"dataset.{name}" for name in names)
+        place = line_of_change(lambda: _read(loader, part), lambda: repr(_attributes(holder, names[:1])))
+    file, line, _ = place or (*(made_at(holder) or (None, None)), None)
+    first, *others = (f"{part}.{name}" for name in names)
     return Location(file, line, first), *(Location(what=other) for other in others)
 
 
-def _read(loader: Loader) -> None:
+def _read(loader: Loader, part: str) -> None:
+    """Read a few samples, and make a batch of them if that is the `part` that may change."""
     dataset: Any = loader.dataset
     if isinstance(dataset, IterableDataset):
-        for _ in islice(streamed(dataset), CHANGE_READS):
-            pass
-        return
+        samples = list(islice(streamed(dataset), CHANGE_READS))
+    else:
+        samples = _samples(loader, dataset)
+    if part == "collate_fn":
+        loader.collate_fn(samples)
+
+
+def _samples(loader: Loader, dataset: Any) -> list[Any]:
     batched = loader.batch_sampler is not None
     indices = list(islice(flat(loader.batch_sampler if batched else loader.sampler, batched=batched), CHANGE_READS))
     if getattr(dataset, "__getitems__", None):
-        dataset.__getitems__(indices)
-    else:
-        for index in indices:
-            dataset[index]
+        return list(dataset.__getitems__(indices))
+    return [dataset[index] for index in indices]
 
 
 def _attributes(dataset: Any, names: Collection[str] = ()) -> dict[str, set[tuple[str, bytes]]]:

@@ -7,7 +7,7 @@ of a sample on the line after which it is what it is in the end. Each place is l
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,9 +20,9 @@ from dataguard.core.model import Location
 from dataguard.core.statements import Statement, statement_at
 from dataguard.lab.core.leaves import array_of, iter_leaves
 from dataguard.lab.core.loader_facts import length_of
-from dataguard.lab.core.object_graph import reachable
-from dataguard.lab.core.records import Index
-from dataguard.lab.core.source_location import Place
+from dataguard.lab.core.object_graph import attributes_of, reachable
+from dataguard.lab.core.records import Index, streamed
+from dataguard.lab.core.source_location import Place, assigned_at
 from dataguard.lab.culprit import source_flow
 from dataguard.lab.culprit.construction import (
     Blamed,
@@ -38,6 +38,7 @@ from dataguard.lab.culprit.drawing_part import line_of_own_part, steps_that_draw
 from dataguard.lab.culprit.line_trace import LineTrace, Look, caller_of, first_unlike, line_of_change, line_only_in
 from dataguard.lab.culprit.value_trace import BatchHistory, Part, arrays_in, is_not_finite
 from dataguard.lab.dataset.listing_order import listed
+from dataguard.lab.reading.epoch_trace import gate
 from dataguard.lab.reading.followed_batch import follow_sample
 from dataguard.lab.reading.fresh_import import Places as ListedPlaces
 from dataguard.lab.reading.sample_reader import Reader
@@ -147,9 +148,36 @@ class CulpritPlaces:
         return self._in_source("left over", [source_flow.left_over], self._order_of)
 
     @property
+    def dropped_rest(self) -> Location | None:
+        """Where the user's batch sampler leaves out what fills no batch, if its source says so."""
+        return self._in_source("dropped rest", [source_flow.dropped_rest], self._order_of)
+
+    @property
     def endless_loop(self) -> Location | None:
         """The loop of a stream that never ends, if its source says so."""
         return self._in_source("endless loop", [source_flow.endless_loop], self._order_of)
+
+    @property
+    def used_up(self) -> Location | None:
+        """Where a stream keeps an iterator, such as an open file, that the first epoch uses up; else its sampler."""
+
+        def find(_: Path) -> Place | None:
+            loader = self._subject.build(num_workers=0)
+            with gate("sample"):
+                next(iter(streamed(loader.dataset)), None)
+            held = (
+                (part, name)
+                for path, part in parts_of(loader).items()
+                if path.startswith("dataset")
+                for name, value in attributes_of(part).items()
+                if isinstance(value, Iterator)
+            )
+            return next((place for part, name in held if (place := assigned_at(part, name))), None)
+
+        if self._subject.facts.kind != "stream":
+            return self.sampler
+        place = self._subject.line_of("used up", find)
+        return Location(*place) if place else None
 
     @property
     def order(self) -> Location | None:
@@ -203,6 +231,17 @@ class CulpritPlaces:
             return line_only_in(lambda: reader.read(index), lambda: reader.read(usual))
 
         found = self._subject.line_of(("departure", index, usual), find)
+        return Location(*found) if found else None
+
+    def kept(self, index: Index, usual: Index) -> Location | None:
+        """The first line that runs when a sample is read first, and not again: where a cache does not have it yet."""
+
+        def find(folder: Path) -> Place | None:
+            reader = Reader(self._subject.build(), folder)
+            reader.read(usual)  # triggers lazy initialization
+            return line_only_in(lambda: reader.read(index), lambda: reader.read(index))
+
+        found = self._subject.line_of(("kept", index), find)
         return Location(*found) if found else None
 
     def random(self, index: Index, path: str) -> Location | None:

@@ -40,6 +40,8 @@ LARGE, LARGE_PARTS = 1 << 23, 8
 """From so many bytes on, to change them takes longer than to read a few samples: then more are read each time."""
 NEAR = 3
 """How far from the end of a group samples are looked at that may be padded, beside the last of each group."""
+ORDINARY = 5
+"""Samples that say which value a flag usually has."""
 SEARCH_READS = 600
 """About how many reads a search takes: 3 for each of 16 samples, and of 6 by log2(n) steps, and 60 for each row."""
 MASK_WORDS = frozenset(["mask", "masks", "pad", "padding", "padded", "valid"])
@@ -117,7 +119,7 @@ class _Found:
 
 def search(order: Sequence[Index], marks: Marks, parts: int = 2) -> _Found:
     """Look for samples of two groups between evenly spaced samples of different ones, by dividing what is between."""
-    places = sorted({int(len(order) * (number * GOLDEN % 1)) for number in range(SPREAD)})
+    places = _places(len(order), SPREAD)
     known = dict(zip(places, marks([order[place] for place in places]), strict=True))
     crossing = [place for place in places if len(known[place]) > 1]
     if 3 * len(crossing) > len(places):  # then it is how samples are made
@@ -143,6 +145,10 @@ def search(order: Sequence[Index], marks: Marks, parts: int = 2) -> _Found:
                 left.append(pair)
         pairs = left
     return _Found(len(places), len(crossing), tuple(dict.fromkeys(found)), tuple(apart), len(known))
+
+
+def _places(length: int, count: int) -> list[int]:
+    return sorted({int(length * (number * GOLDEN % 1)) for number in range(count)})
 
 
 def find_crossings(
@@ -178,10 +184,13 @@ class _GroupSearcher:
         self._store = GroupStore(groups)
         self._tracer = RowTracer(reader.read, [self._store])
         self._rows = RowTracer(reader.read, groups.stores)
-        self._flags = cache(self._flags_of)  # each takes two reads, and is asked for twice
+        self._flags = cache(self._flags_of)  # each takes a read, and is asked for twice
+        self._ordinary: Sequence[Index] = ()
+        self._usual = cache(lambda: [self._values(index) or {} for index in self._ordinary])
 
     def search(self, order: Sequence[Index]) -> GroupSearch:
         """Find samples of two groups, and rows that a mask hides near the ends of groups."""
+        self._ordinary = [order[place] for place in _places(len(order), ORDINARY)]
         parts = LARGE_PARTS if self._store.bytes > LARGE else 2
         found, groups = search(order, self._parities, parts), self._groups
         looked = found.crossing[:MOST_CROSSING]
@@ -270,13 +279,18 @@ class _GroupSearcher:
         return any(one.any() for store in stores for one in self._rows.changes(index, store, np.array([row])).values())
 
     def _flags_of(self, index: Index) -> tuple[str, ...]:
-        """Single values that are named after the end of a group, and differ from those of the sample before."""
+        """Single values that are named after the end of a group, and differ from those of most samples.
+
+        The sample before may be near the same end: of several steps until the reward, some end there.
+        """
         values = self._values(index) or {}
-        before = self._values(index - 1 if isinstance(index, int) and index else index) or {}
+        named = [one for one in values if values[one].size == 1 and _FLAG_WORDS & set(words_of(key_of(one)))]
+        usual = self._usual() if named else []
         return tuple(
             path
-            for path, value in values.items()
-            if value.size == 1 and _FLAG_WORDS & set(words_of(key_of(path))) and _changed({path: value}, before)
+            for path in named
+            if 2 * sum(_changed({path: values[path]}, {path: other[path]}) for other in usual if path in other)
+            > len(usual)
         )
 
     def _hidden(self, near: Sequence[Index], ordinary: Sequence[Index]) -> list[HiddenRows]:

@@ -39,6 +39,8 @@ MOST_ROWS = 200_000
 """Rows whose content is compared with those of other loaders: a limit of time."""
 MOST_UNREAD_ROWS, MOST_UNREAD_FILES = 0.1, 0.25
 """The share of rows and files above which what is unread may be there for others on purpose."""
+FEWEST_PER_BATCH = 8
+"""Rows of a batch from which on as many samples as batches are a length in batches, and no half or quarter of rows."""
 FEWEST_FILES = 3
 """Files that are seen to be read in order."""
 READ_SAMPLES = 7
@@ -53,7 +55,8 @@ class Reach:
     """How far the samples of a dataset reach into the rows or files that it holds: to before `end` of `count`.
 
     Each sample reads a `window` of so many, and the next one begins a `step` later. `unread` and `read` are hashes of
-    the content of rows, or the paths of files, which are the same in other loaders; `unread` is empty if it is much.
+    the content of rows, or the paths of files, which are the same in other loaders; `unread` is empty if it is much,
+    unless there are as many samples as batches of rows.
     `limited`: an attribute of the dataset says where it stops, or the rows that are left are empty.
     """
 
@@ -178,7 +181,10 @@ def _rows(reader: Reader, path: str, chosen: Sequence[int], axes: Axes) -> Itera
         if low == high and _chooses(reader.dataset, chosen[-1] + 1):
             continue
         end = own[-1][1] + 1
-        left = [store.entry(row) for row in range(end, count)] if count - end <= MOST_UNREAD_ROWS * count else []
+        size = reader.loader.batch_size or 1
+        in_batches = size >= FEWEST_PER_BATCH and high == low and step == 1 and end == count // size
+        few = in_batches or count - end <= MOST_UNREAD_ROWS * count
+        left = [store.entry(row) for row in range(end, count)] if few else []
         blank = len(left) > 1 and len({entry.content for entry in left}) == 1
         blank = blank or not any(any(entry.content) for entry in left)
         yield Reach(

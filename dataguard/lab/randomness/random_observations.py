@@ -200,7 +200,8 @@ class Effect(Enum):
 class Carryover:
     """Leaves that depend on earlier reads, a dependence that the user's own workers lose.
 
-    `changed` are the attributes of the dataset that reading changes, if there is such a leaf. `reads` were compared.
+    `changed` are the attributes of the dataset, or else of collate_fn, that reading changes, if there is such a leaf.
+    `reads` were compared.
     """
 
     lost: Mapping[str, Effect] = field(default_factory=dict)
@@ -217,7 +218,8 @@ def find_carryover(subject: Subject) -> Carryover:
         lost, reads = _lost_leaves(subject), TRIAL_READS
     if not lost:
         return Carryover(reads=reads)
-    return Carryover(lost, find_changed(subject), reads)
+    changed = find_changed(subject) or (() if subject.facts.default_collate else find_changed(subject, "collate_fn"))
+    return Carryover(lost, changed, reads)
 
 
 def _lost_leaves(subject: Subject) -> Mapping[str, Effect]:

@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-from dataguard.core.incident import LoaderFailed, observed_or_none
-from dataguard.core.model import NotApplicable, NotTested, Undecided
+from dataguard.core.incident import LoaderFailed, is_library, observed_or_none
+from dataguard.core.model import Location, NotApplicable, NotTested, Undecided
 from dataguard.lab.core.loader_facts import LoaderFacts
 from dataguard.lab.core.observation_cache import returned
 from dataguard.lab.core.records import WorkerEpoch
+from dataguard.lab.core.source_location import Place
 from dataguard.lab.randomness import worker_draws
 from dataguard.lab.randomness.generator_lines import seeds_the_same, with_rank_lines
 from dataguard.lab.randomness.shared_draws import SharedDraws, confirm_suspects
@@ -36,6 +37,7 @@ from dataguard.lab.reading.experiment import Readings, readings_of, run, seconds
 from dataguard.lab.reading.recorded_order import draw_epoch, recorder
 from dataguard.lab.rng.frozen_rng import RngFreezer
 from dataguard.lab.rng.rng_discovery import SEED, Pair
+from dataguard.lab.rng.seed_watch import SeedWatch
 from dataguard.lab.streams import stream_observations
 from dataguard.lab.streams.stream_observations import Streams
 from dataguard.lab.streams.stream_trace import Request, StreamTrace
@@ -166,6 +168,26 @@ class Ranks:
         if holder and max(totals) == 0:
             raise Undecided(f"{holder} asks no rank for samples")
         return self._received(world, max(totals)) if holder and min(totals) == 0 else shards
+
+    @property
+    def seeded_apart(self) -> Location | None:
+        """The line of the user's that gives each rank another seed while samples are dealt out (map-style only)."""
+        subject = self._subject
+
+        def seeds(rank: Rank) -> dict[Place, str]:
+            recorded, schedule = recorder(subject.facts.length)
+            watch = SeedWatch()
+            with watch.watching(0) as given:
+                loader = subject.build(rank.arguments, num_workers=0, schedule=schedule)
+                draw_epoch(loader, recorded, 0)
+            return {(one.file, one.line, one.function): one.seed for _, one in given if not is_library(one.file)}
+
+        def on_ranks(folder: Path) -> list[dict[Place, str]]:
+            return run_ranks(self.world, folder, seeds, joined=self._joined)
+
+        first, *others = self._observed("seeds of ranks", on_ranks)
+        place = next((at for at, seed in first.items() if all(other.get(at, seed) != seed for other in others)), None)
+        return Location(*place) if place else None
 
     @property
     def hand_out(self) -> bool:

@@ -33,15 +33,20 @@ def recorder(length: int | None, kept: int | None = None) -> tuple[list[Recorded
     return begun, schedule
 
 
-def draw_epoch(loader: Loader, recorded: list[Recorded], epoch: int) -> None:
-    """Iterate the loader for an epoch, whose order is then in `recorded`.
+def draw_epoch(
+    loader: Loader,
+    recorded: list[Recorded],
+    epoch: int,
+    announce: Callable[[Loader, int], None] = announce_epoch,
+) -> None:
+    """Iterate the loader for an epoch that is `announce`d, whose order is then in `recorded`.
 
     Raises LoaderFailed if its sampler fails, and what its own `__iter__` raises before there is an order. There is none
     where what is iterated in its place gets its batches from another rank, which has ended.
     """
     for schedule in recorded:  # some loaders never begin a new epoch
         schedule.batches, schedule.count = [], 0
-    announce_epoch(loader, epoch)
+    announce(loader, epoch)
     try:
         for _ in iterated(loader):
             pass

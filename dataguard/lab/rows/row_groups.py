@@ -1,7 +1,7 @@
 """Where groups of rows begin in what a dataset holds, such as episodes, recordings or patients.
 
-Groups are known by a column that names them, flags at their ends, an array of their ends, or separate arrays in
-one list.
+Groups are known by a column that names them, flags at their ends, an array of their ends, separate arrays in one
+list, or the place at which a ring of rows is written next.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from dataguard.core.leaf_paths import key_of
+from dataguard.lab.core.object_graph import attributes_of
 from dataguard.lab.rows.row_changes import Changeable
 from dataguard.lab.rows.stores import FEWEST_ROWS, FIRST_AXES, MOST_ENTRIES, Axes, held_values
 
@@ -37,6 +38,8 @@ _FIRST = frozenset({"first"})
 _OFFSETS = frozenset(
     ("end", "ends", "start", "starts", "offset", "offsets", "ptr", "indptr", "boundary", "boundaries", "index")
 )
+_CURSORS = frozenset(("pos", "position", "ptr", "pointer", "cursor", "head", "idx", "index", "write", "next", "insert"))
+"""What the number of the row is named after that a ring writes next, where its newest row meets its oldest one."""
 _TOKENS = frozenset((*map(np.dtype, ("i4", "i8", "u2", "u4")), torch.int32, torch.int64))
 """The types that tokens are stored in."""
 FEWEST_GROUP_ROWS = 4
@@ -151,6 +154,8 @@ def find_groups(
         if not counts and values[0] == 0 and GROUP_WORDS & _singular(words_of(path)):
             counts = {min((store.count for store in stores if store.count > values[-1]), default=0)} - {0}
         found += [_grouped(path, values[(values > 0) & (values < count)], count, stores) for count in counts]
+    ends = {start for one in found for start in one.starts.tolist()}
+    found += [_grouped(path, np.array([row]), count, stores) for path, row, count in _cursors(held, ends)]
     for parts in dict.fromkeys(store.starts for store in stores if store.starts):
         alike = tuple(store for store in stores if store.starts == parts)
         found.append(RowGroups(f"the arrays in {alike[0].path}", np.array(parts), alike[0].count, alike))
@@ -296,6 +301,37 @@ def _names_offsets(words: Sequence[str]) -> bool:
 
 def _are_offsets(values: np.ndarray) -> bool:
     return values.dtype.kind in "iu" and len(values) > 1 and bool((np.diff(values.astype(np.int64)) > 0).all())
+
+
+def _cursors(held: Sequence[tuple[str, Any, Any]], ends: Collection[int]) -> Iterator[tuple[str, int, int]]:
+    """Where rings of rows are written next: the path of the number, the row, and how many rows there are.
+
+    A number of that name is one if values change more from the row before it to that row than between any others that
+    follow each other in one group: an offset into a series, or a ring that is not full yet, is none.
+    """
+    arrays = [(path, value) for path, value, store in held if store is not None and isinstance(value, np.ndarray)]
+    for path, holder, store in held:
+        own = [value for name, value in arrays if name.rpartition(".")[0] == path] if store is None else []
+        for name, row in attributes_of(holder).items() if own else ():
+            if type(row) is not int or row in ends or not _CURSORS & set(words_of(name)):
+                continue
+            for count in {len(value) for value in own if 0 < row < len(value) <= MOST_COMPARED_ROWS}:
+                rows = [value for value in own if len(value) == count and value.dtype.kind == "f"]
+                if count >= FEWEST_RING_ROWS and any(_is_seam(value, row, ends) for value in rows):
+                    yield f"{path}.{name}", row, count
+
+
+MOST_COMPARED_ROWS, FEWEST_RING_ROWS = 1 << 20, 64
+"""Rows of a ring that are compared at most: a limit of time; and at least, so that a largest change is no chance."""
+
+
+def _is_seam(rows: np.ndarray, row: int, ends: Collection[int]) -> bool:
+    """Whether values change more before this row than before any other that begins no group."""
+    flat = rows.reshape(len(rows), -1)[:, :MOST_COMPARED].astype(np.float64)
+    changes = np.abs(np.diff(flat, axis=0)).sum(axis=1)
+    seam, changes[row - 1] = changes[row - 1], 0.0
+    changes[[end - 1 for end in ends if 0 < end < len(rows)]] = 0.0
+    return bool(flat[row:].any() and seam > changes.max())
 
 
 def _holds_rows(entry: Any) -> bool:

@@ -196,7 +196,7 @@ def _run_epoch(
 
 
 def announce_epoch(loader: Loader, epoch: int) -> None:
-    """Call `set_epoch` of sampler and dataset, as trainers do.
+    """Call `set_epoch` of sampler, dataset and collate_fn, as trainers do.
 
     A method that refuses this number, or needs more arguments, is skipped: only the user's trainer can call it.
     """
@@ -238,9 +238,9 @@ def _ignored(*_: Any, **__: Any) -> None:
 
 
 def _epoch_methods(loader: Loader) -> Iterator[tuple[Any, Callable[..., Any]]]:
-    """What has a `set_epoch`, with that method: the loader, its samplers, its dataset, and what stands for it."""
+    """What has a `set_epoch`, with that method: the loader, its parts, and what stands for it."""
     inside = getattr(loader.batch_sampler, "sampler", None)
-    parts = (loader.sampler, loader.batch_sampler, inside, loader.dataset)
+    parts = (loader.sampler, loader.batch_sampler, inside, loader.dataset, loader.collate_fn)
     holders = (loader, *parts, held_by_training(loader))
     for holder in {id(holder): holder for holder in holders}.values():
         announce = attribute(holder, "set_epoch")

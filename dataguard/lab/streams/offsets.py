@@ -246,12 +246,12 @@ def _arguments(loader: Loader, again: Callable[[], Loader]) -> Iterator[_Slot]:
 
 
 def _with_argument(again: Callable[[], Loader], kind: type, name: str, value: int) -> Loader:
-    with _given(kind, name, value):
+    with given(kind, name, value):
         return again()
 
 
 @contextmanager
-def _given(kind: Any, name: str, value: int) -> Iterator[None]:
+def given(kind: Any, name: str, value: int) -> Iterator[None]:
     """Give another value for an argument to each call of the constructor of a class."""
     original = kind.__init__
     signature = inspect.signature(original)

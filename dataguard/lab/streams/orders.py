@@ -256,7 +256,9 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
         if loader.num_workers:
             emulate_worker(loader, recorder, 1)
         with gate("sample"), seeded(SEED + epoch), watch.watching(skipped) as given:
-            epochs.append([leaves_of(sample) for sample in islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)])
+            samples = islice(streamed(loader.dataset), MOST_STREAM_SAMPLES)
+            known = leaves_of if loader.batch_size else _leaves_and_rows
+            epochs.append([known(sample) for sample in samples])
         seeds.append([seeding for _, seeding in given])
         if len(epochs) == 2 and not any(_replayed(_digests_of(path, epochs)) for path in _paths_in(epochs[0])):
             break  # the others would show what decides a replayed order
@@ -275,6 +277,17 @@ def find_stream_order(build: Callable[..., Loader], folder: Path, *, announce: b
     certain = constant if not (announce and any(seed.epochs for seed in constant)) else []
     seed = certain[0] if certain and any(replayed) else None
     return StreamOrder(len(epochs[0]), bool(replayed), seed, max(correlations, default=None), any(awaits))
+
+
+def _leaves_and_rows(batch: Any) -> list[LeafRecord]:
+    """The leaves of what may be a batch, and the rows of its arrays, whose order another seed changes."""
+    arrays = {path: leaf for path, leaf in iter_leaves(batch) if isinstance(leaf, np.ndarray | torch.Tensor)}
+    rows = ({f"row{path}": row} for path, array in arrays.items() if array.ndim for row in array[:MOST_ROWS])
+    return [*leaves_of(batch), *chain.from_iterable(map(leaves_of, rows))]
+
+
+MOST_ROWS = 64
+"""Rows of a batch whose order is compared."""
 
 
 Epoch: TypeAlias = Sequence[Sequence[LeafRecord]]

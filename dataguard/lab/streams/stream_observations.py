@@ -35,6 +35,8 @@ from dataguard.lab.spy.recording import Records
 from dataguard.lab.spy.sample_ledger import resolution_for
 from dataguard.lab.spy.worker_spy import Plan
 from dataguard.lab.streams import orders
+from dataguard.lab.streams.batch_rests import LeftAlone, left_alone
+from dataguard.lab.streams.epoch_calls import MissedEpoch, find_missed_epoch
 from dataguard.lab.streams.offsets import Offsets, find_offsets, offset_names
 from dataguard.lab.streams.orders import Apart, Contents, Orders, StreamOrder
 from dataguard.lab.streams.own_loaders import OwnReads, read_own_loader
@@ -98,6 +100,31 @@ class Streams:
         subject = self._subject
         subject.need_map("a stream has no sampler")
         return subject.observe("orders", lambda _: orders.draw_orders(subject.build, subject.facts.length))
+
+    @property
+    def missed_epoch(self) -> MissedEpoch | None:
+        """Where the user's loader, or a wrapper of it, looks for `set_epoch`, if it finds none that changes the order.
+
+        None if it looks for none. No sample is read.
+        """
+        subject = self._subject
+        return subject.observe("missed epoch", lambda _: find_missed_epoch(subject.build, subject.facts.length))
+
+    def left_alone(self, size: int) -> LeftAlone | None:
+        """What the user's batch sampler leaves out if its batches have one sample in place of `size`.
+
+        None if its batches cannot be given a size.
+        """
+        subject = self._subject
+        again = partial(subject.call_again, {}) if self._is_quick else None
+        build = partial(subject.build, num_workers=0)
+        return subject.observe(("left alone", size), lambda _: left_alone(build, again, size), unobservable=True)
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether the factory can be called again in little time."""
+        subject = self._subject
+        return subject.factory_seconds < QUICK_FACTORY and not subject.target.is_made_once
 
     @property
     def own_reads(self) -> OwnReads | None:
@@ -176,10 +203,7 @@ class Streams:
             return Offsets()
         target = subject.target
         names = [] if target.is_made_once or not callable(target.source) else offset_names(target.source)
-        quick = subject.factory_seconds < QUICK_FACTORY and not target.is_made_once
-
-        def again() -> Loader:
-            return subject.call_again({})
+        quick = self._is_quick
 
         def given(name: str, value: int) -> Loader:
             return subject.call_again({name: value})
@@ -187,7 +211,9 @@ class Streams:
         factory = {name: partial(given, name) for name in names if quick}
         build = partial(subject.build, num_workers=0)
         return subject.observe(
-            "offsets", lambda _: find_offsets(build, again if quick else None, factory), unobservable=True
+            "offsets",
+            lambda _: find_offsets(build, partial(subject.call_again, {}) if quick else None, factory),
+            unobservable=True,
         )
 
     def resumes(self, workers: int) -> Resumes:

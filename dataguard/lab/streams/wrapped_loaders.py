@@ -33,7 +33,8 @@ class WrapperPass:
 
     `ended`: it was read to its end. `again`: the numbers of the first batch with a tensor that the loader made for an
     earlier one, and of that one, if the loader had ended by then, and was not asked for another epoch. `at`: the line
-    that first iterates the loader.
+    that first iterates the loader. `left`: how many batches of the loader, at its end, are in no batch of the wrapper,
+    of which each holds `group` of the loader's: 0 if that is not seen.
     """
 
     name: str
@@ -42,6 +43,8 @@ class WrapperPass:
     ended: bool
     again: tuple[int, int] | None
     at: Place | None
+    group: int = 0
+    left: int = 0
 
 
 def read_wrapper(build: Callable[..., Loader], folder: Path) -> WrapperPass | None:
@@ -65,7 +68,9 @@ def read_wrapper(build: Callable[..., Loader], folder: Path) -> WrapperPass | No
             if time.monotonic() > until:
                 ended = False
                 break
-    return WrapperPass(type(wrapper).__name__, length_of(wrapper), count, ended and count < most, again, watch.at)
+    ended = ended and count < most
+    group, left = watch.left_of(length_of(loader) or 0) if ended else (0, 0)
+    return WrapperPass(type(wrapper).__name__, length_of(wrapper), count, ended, again, watch.at, group, left)
 
 
 def line_of_end(build: Callable[..., Loader], folder: Path, batches: int) -> Place | None:
@@ -100,6 +105,8 @@ class _Watch:
     def __init__(self, loader: Loader) -> None:
         self._made: dict[int, ReferenceType[torch.Tensor]] = {}
         self._first: dict[int, int] = {}
+        self._number: dict[int, int] = {}
+        self._held: list[set[int]] = []
         self._begun = self._ended = 0
         self.at: Place | None = None
         kind, watch = type(loader), self
@@ -112,13 +119,25 @@ class _Watch:
 
     def _noted(self, batches: Iterator[Any]) -> Iterator[Any]:
         self._begun += 1
-        for batch in batches:
+        for number, batch in enumerate(batches):
             self._made |= {id(leaf): ref(leaf) for leaf in _tensors(batch)}
+            self._number |= {id(leaf): number for leaf in _tensors(batch)}
             yield batch
         self._ended += 1
 
+    def left_of(self, count: int) -> tuple[int, int]:
+        """How many of `count` batches of the loader each batch of the wrapper holds, and how many are in none.
+
+        Both are 0 unless they are held in order, as many in each, and those that are left are too few for another.
+        """
+        group = len(self._held[0]) if self._held else 0
+        in_order = all(held == {*range(at * group, (at + 1) * group)} for at, held in enumerate(self._held))
+        left = count - group * len(self._held)
+        return (group, left) if in_order and self._begun == 1 and 0 < left < group else (0, 0)
+
     def seen(self, batch: Any, number: int) -> tuple[int, int] | None:
         """This batch of the wrapper and the earlier one that had the same tensor of the loader, which had ended."""
+        self._held.append({self._number[id(leaf)] for leaf in _tensors(batch) if id(leaf) in self._number})
         for leaf in _tensors(batch):
             known = self._made.get(id(leaf))
             if known is not None and known() is leaf:

@@ -117,7 +117,7 @@ def test_samples_that_each_worker_packs_of_its_share_are_left_open() -> None:
         find_loss(shared, runs(trace([range(100)], ended=False)))
 
 
-FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3)
+FACTS = SimpleNamespace(batch_size=8, drop_last=False, num_workers=3, batch_sampler_at=None)
 
 
 @pytest.mark.parametrize(
