@@ -68,8 +68,14 @@ SEVERITIES = {
 }
 """What does little harm, or breaks only a convention, is a warning."""
 
-ALONE = {"dg422_unlearned_stop:bad_mask_by_id", "dg427_token_out_of_vocabulary:bad_padding_item"}
-"""Faces that are scanned by themselves: of several loaders, the tokenizer of one serves the others."""
+ALONE = {
+    "dg212_unread_source:bad_joined",
+    "dg212_unread_source:bad_last_shard",
+    "dg422_unlearned_stop:bad_mask_by_id",
+    "dg427_token_out_of_vocabulary:bad_padding_item",
+}
+"""Faces that are scanned by themselves: of several loaders, one reads what another leaves unread, and the tokenizer of
+one serves the others."""
 
 MOST = 20
 """How many faces one scan judges: starting one, with the imports of its samples, takes longer than judging a face."""

@@ -165,8 +165,13 @@ def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int])
 
 
 def _file_size(view: ChartedSample) -> tuple[int, int] | None:
+    """The size of the image file; None of several, or if a leaf has it, such as a depth map that is not resized."""
     sizes = {image.size for image in view.inputs}
-    return next(iter(sizes)) if len(sizes) == 1 else None
+    return (
+        next(iter(sizes))
+        if len(sizes) == 1 and not sizes & {leaf.shape[-2:] for leaf in view.leaves.values()}
+        else None
+    )
 
 
 def _scaled(draws: Sequence[Draw]) -> Iterator[ScaledCamera]:
