@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset, WeightedRandomSampler
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, WeightedRandomSampler
 
 from sample_datasets._parts import picture
 
@@ -103,3 +103,36 @@ def good_hard_samples() -> DataLoader[Any]:
     """Each sample has a weight of its own, such as its last loss."""
     dataset = Imbalanced()
     return weighted(dataset, np.random.default_rng(2).exponential(size=200) * (1 + dataset.labels))
+
+
+def half(dataset: Imbalanced) -> Subset[Any]:
+    """Half of the samples, in no order."""
+    return Subset(dataset, np.random.default_rng(4).permutation(200)[:100].tolist())
+
+
+def bad_of_whole() -> DataLoader[Any]:
+    """The weights of the first half of all samples, for a subset of others."""
+    dataset = Imbalanced()
+    return weighted(half(dataset), (1 / np.bincount(dataset.labels)[dataset.labels])[:100])
+
+
+def good_of_subset() -> DataLoader[Any]:
+    """The weights of the samples of the subset."""
+    dataset = Imbalanced()
+    subset = half(dataset)
+    return weighted(subset, (1 / np.bincount(dataset.labels)[dataset.labels])[subset.indices])
+
+
+def bad_of_earlier_order() -> DataLoader[Any]:
+    """Labels are sorted after weights were computed."""
+    dataset = Imbalanced()
+    weights = 1 / np.bincount(dataset.labels)[dataset.labels]
+    dataset.labels = np.sort(dataset.labels)
+    return weighted(dataset, weights)
+
+
+def good_balanced_sources() -> DataLoader[Any]:
+    """Four sources, of which each is drawn as often, whatever their classes."""
+    dataset = Imbalanced()
+    source = np.random.default_rng(9).choice(4, 200, p=[0.1, 0.2, 0.3, 0.4])
+    return weighted(dataset, 1 / np.bincount(source)[source])

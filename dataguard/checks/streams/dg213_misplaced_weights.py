@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
 from dataguard.checks.common.labels import Kind, Labels, candidates, labels_by_index, of_all_samples
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
+from dataguard.stats.coincidence import CERTAIN
 
 if TYPE_CHECKING:
     from dataguard.lab.lab import Lab
+    from dataguard.lab.streams.sampler_weights import SamplerWeights
 
 RULES: Mapping[str, Callable[[float], float]] = {
     "1 / its share": lambda share: 1 / share,
@@ -38,11 +41,13 @@ class Weighted:
 
 @check("DG213", "misplaced-weights", Severity.WARNING, since="2026.4")
 def dg213_misplaced_weights(lab: Lab) -> Judgement:
-    """The weights of a sampler balance the classes, but each class has the weight of another one.
+    """The weights of a sampler balance the classes, but each class, or each sample, has the weight of another one.
 
     Symptom: no error; frequent classes are drawn even more often than without weights, and rare ones hardly ever.
     Cause: weights in the order of `value_counts()`, which lists the most frequent class first, or of another list of
-        names, are indexed by label; or weights are the shares of the classes, and not their inverse.
+        names, are indexed by label; or weights are the shares of the classes, and not their inverse; or they are those
+        of a whole data set where the loader draws from a subset, or were computed before samples were put in another
+        order.
     Fix: count in the order of labels, `1 / torch.bincount(labels)[labels]`, of the samples that the loader draws.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.WeightedRandomSampler
     """
@@ -53,33 +58,82 @@ def dg213_misplaced_weights(lab: Lab) -> Judgement:
     if not leaves:
         raise NotApplicable("samples have no class index")
     coverage = Coverage({"labels": len(leaves)})
+    decided = False
     for labels in leaves:
         classes = _classes(lab, labels)
-        if classes is not None and (how := _misplaced(classes)):
+        decided = decided or classes is not None
+        if classes and (how := _misplaced(classes)):
             yield _finding(lab, labels, classes, how)
-            break
+            return coverage
+    if not decided:
+        found = ((labels, whose) for labels in leaves if (whose := _of_other_samples(lab, labels)))
+        yield from (_other_samples(lab, *one) for one in islice(found, 1))
     return coverage
 
 
-def _classes(lab: Lab, labels: Labels) -> list[Weighted] | None:
-    """The classes of a label that decides the weight of its sample; None if it does not."""
+def _weights(lab: Lab, labels: Labels) -> tuple[dict[int, int], SamplerWeights]:
+    """The labels of samples by index, and their weights."""
     seen = dict(labels_by_index(lab, labels.path))
     weights = lab.streams.weights(tuple(sorted(seen)))
     if weights is None:
         raise NotApplicable("the sampler of the project draws in another way than torch's")
+    return seen, weights
+
+
+def _by_label(seen: Mapping[int, int], weights: Mapping[int, float]) -> dict[int, float] | None:
+    """The weight of each label; None if samples with one label have several."""
     by_label: dict[int, set[float]] = defaultdict(set)
-    for index, weight in weights.of.items():
+    for index, weight in weights.items():
         by_label[seen[index]].add(weight)
     if len(by_label) < 2 or any(len(several) > 1 for several in by_label.values()):
         return None
-    weight_of = {label: min(several) for label, several in by_label.items()}
+    return {label: min(several) for label, several in by_label.items()}
+
+
+def _classes(lab: Lab, labels: Labels) -> list[Weighted] | None:
+    """The classes of a label that decides the weight of its sample; None if it does not."""
+    seen, weights = _weights(lab, labels)
+    weight_of = _by_label(seen, weights.of)
+    if weight_of is None:
+        return None
     whole = of_all_samples(lab, labels)
     if whole.table is not None and whole.values.keys() == weight_of.keys():
         return [Weighted(label, whole.values[label], weight) for label, weight in weight_of.items()]
     label_of = {weight: label for label, weight in weight_of.items()}
     if len(label_of) < len(weight_of):  # two classes have one weight: how many samples has each?
+        return []
+    return [Weighted(label_of.get(weight), count, weight) for weight, count in weights.counts.items()]
+
+
+def _of_other_samples(lab: Lab, labels: Labels) -> str | None:
+    """Whose weights they are, if labels do not decide those of their own samples."""
+    seen, weights = _weights(lab, labels)
+    if len(set(weights.of.values())) < 2:
         return None
-    return [Weighted(label_of.get(weight), count, weight) for weight, count in weights.counts.items()] or None
+    outside = _by_label(seen, weights.outside)
+    if outside is not None and len(set(outside.values())) > 1 and _log_odds(seen, weights) < CERTAIN:
+        return "of the data set that its Subset takes samples from, by their places there"
+    counts = of_all_samples(lab, labels)
+    if counts.table is None or sorted(counts.values.values()) != sorted(weights.counts.values()):
+        return None
+    own = [Weighted(None, count, weight) for weight, count in weights.counts.items()]
+    shares = [one.count / counts.of for one in own]
+    ruled = any(
+        _proportional([one.weight for one in own], [rule(share) for share in shares]) for rule in RULES.values()
+    )
+    if ruled and max(shares) >= IMBALANCED * min(shares):
+        return "of as many samples with each label, in another order"
+    return None
+
+
+def _log_odds(seen: Mapping[int, int], weights: SamplerWeights) -> float:
+    """log10 of the odds that weights in a random order would go by label, each at the place outside."""
+    total = sum(weights.counts.values())
+    odds = 0.0
+    for label, weight in (_by_label(seen, weights.outside) or {}).items():
+        times = sum(seen[index] == label for index in weights.outside)
+        odds += (times - 1) * math.log10(weights.counts.get(weight, 1) / max(total, 1))
+    return odds
 
 
 def _misplaced(classes: Sequence[Weighted]) -> str | None:
@@ -116,6 +170,25 @@ def _finding(lab: Lab, labels: Labels, classes: Sequence[Weighted], how: str) ->
             "class: share of the samples, share drawn": [
                 f"{'not seen' if one.label is None else one.label}: {of:.1%}, {drawn_of:.1%}"
                 for one, of, drawn_of in sorted(shares, key=lambda of: -of[1])[:MOST_SHOWN]
+            ],
+            "sampler": lab.facts.sampler,
+        },
+        at=lab.places.sampler,
+    )
+
+
+def _other_samples(lab: Lab, labels: Labels, whose: str) -> Finding:
+    seen, weights = _weights(lab, labels)
+    by_label: dict[int, Counter[float]] = defaultdict(Counter)
+    for index, weight in weights.of.items():
+        by_label[seen[index]][weight] += 1
+    return Finding(
+        message=f"the sampler's weights are those {whose}: samples with one label in sample{labels.path} have several",
+        evidence={
+            "fix here": "make the weights of the labels of the samples that are drawn, in their order",
+            "label: weights of its samples": [
+                f"{label}: {', '.join(f'{weight:.4g} of {count}' for weight, count in found.most_common(4))}"
+                for label, found in sorted(by_label.items())[:MOST_SHOWN]
             ],
             "sampler": lab.facts.sampler,
         },

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
-from torch.utils.data import WeightedRandomSampler
+from torch.utils.data import Subset, WeightedRandomSampler
 
+from dataguard.lab.rows.rows_changed import inner_index
 from dataguard.targets.variants import Loader, unwrapped
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerWeights:
-    """How many samples have each weight, unless most have their own, and the weights of those asked for, by index."""
+    """How many samples have each weight, unless most have their own, and the weights of those asked for, by index.
+
+    `outside` are the weights at the places that these samples have in the dataset of which the loader's is a subset.
+    """
 
     counts: Mapping[float, int]
     of: Mapping[int, float]
+    outside: Mapping[int, float] = field(default_factory=dict)
 
 
 MOST_WEIGHTS = 1_000
@@ -32,6 +37,17 @@ def find_weights(build: Callable[..., Loader], indices: Sequence[int]) -> Sample
         return None
     weights = torch.as_tensor(sampler.weights)
     values, counts = weights.unique(return_counts=True)
-    by_index = {index: float(weights[index]) for index in indices if 0 <= index < len(weights)}
+    by_index, outside = _at({index: index for index in indices}, weights), dict[int, float]()
+    if isinstance(loader.dataset, Subset):
+        outside = _at({index: inner_index(loader.dataset, index) for index in by_index}, weights)
     few = len(values) <= MOST_WEIGHTS
-    return SamplerWeights(dict(zip(values.tolist(), counts.tolist(), strict=True)) if few else {}, by_index)
+    return SamplerWeights(dict(zip(values.tolist(), counts.tolist(), strict=True)) if few else {}, by_index, outside)
+
+
+def _at(places: Mapping[int, int | None], weights: torch.Tensor) -> dict[int, float]:
+    """The weights at these places, by index, of those that have a weight."""
+    return {
+        index: float(weights[place])
+        for index, place in places.items()
+        if place is not None and 0 <= place < len(weights)
+    }
