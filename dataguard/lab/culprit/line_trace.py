@@ -337,7 +337,7 @@ class LineTrace:
         return hash(repr(value)) if self._is_plain(value) else content_of(value)
 
     def _state_of(self, value: Any) -> Hashable | None:
-        return self._measure(array_of(value))
+        return self._measure(array_of(_numbers_of(value)))
 
     def _is_plain(self, value: Any) -> bool:
         return self._plain and isinstance(value, str | bytes | int | float | np.generic)
@@ -430,13 +430,18 @@ def content_of(value: Any) -> int | None:
         if isinstance(value, torch.Tensor):
             value = value.detach().numpy()
         elif hasattr(type(value), "columns") and hasattr(type(value), "to_numpy"):  # a table of pandas or polars
-            value = value.to_numpy()
+            value = _numbers_of(value).to_numpy()
         if not isinstance(value, np.ndarray) or not value.size or value.dtype == object:
             return None
         flat = value.reshape(-1)[:: max(value.size // COMPARED_VALUES, 1)]
         return xxh3_64_intdigest(f"{value.shape}{value.dtype}".encode() + np.ascontiguousarray(flat).tobytes())
     except Exception:  # noqa: BLE001 - tensors of other devices or layouts
         return None
+
+
+def _numbers_of(table: Any) -> Any:
+    """The columns of numbers of a table of pandas; another table as it is."""
+    return table.select_dtypes("number") if hasattr(type(table), "select_dtypes") else table
 
 
 def _parts(loader: Any) -> dict[str, Any]:

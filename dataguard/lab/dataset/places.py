@@ -333,7 +333,7 @@ def _line_of_fit(again: Callable[[], Loader], training: Subject, folder: Path, i
     def holds(array: np.ndarray) -> bool | None:
         if array.ndim != 2 or array.dtype.kind != "f" or len(array) < 2 or array.size > MOST_VALUES or outside:
             return None
-        if not any(len(row) == array.shape[1] and np.isclose(array, row).all(1).any() for row in rows):
+        if not any(_has_row(array, row) for row in rows):
             return None
         has_rows: Blamed = lambda name, value: selects(name, value) and len(value) >= len(array)  # noqa: E731
         outside.append(decided_outside(sys._getframe(), has_rows))
@@ -345,6 +345,15 @@ def _line_of_fit(again: Callable[[], Loader], training: Subject, folder: Path, i
     if not trace.looks:
         return None
     return Location(*outside[0]) if outside[0] else trace.looks[0].location
+
+
+def _has_row(table: np.ndarray, row: np.ndarray) -> bool:
+    """Whether a table has such a row, perhaps with other columns beside."""
+    if len(row) > table.shape[1]:
+        return False
+    if len(row) == table.shape[1]:
+        return bool(np.isclose(table, row).all(1).any())
+    return bool(np.all([np.isclose(table, value).any(1) for value in row], axis=0).any())
 
 
 def _line_of_not_finite(history: BatchHistory, path: str) -> Look | None:

@@ -175,8 +175,8 @@ class Refit:
     """How many training samples changed, `of` how many, when `rows` of a source that only evaluation uses did.
 
     They were changed before the factory ran. `files` is how many there are, if these are whole files. `leaves` are the
-    leaves that changed, of the sample with this `index` among others; `filled`: where gaps are. Nothing was compared if
-    `of` is 0: the `reason` says why.
+    leaves that changed, of the sample with this `index` among others, and `how` says how. Nothing was compared if `of`
+    is 0: the `reason` says why.
     """
 
     source: str = ""
@@ -187,7 +187,7 @@ class Refit:
     index: Index = None
     leaves: tuple[str, ...] = ()
     reason: str = ""
-    filled: bool = False
+    how: str = ""
 
 
 @dataclass(frozen=True, slots=True)
