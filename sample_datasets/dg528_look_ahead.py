@@ -292,7 +292,7 @@ class Growth(Demand):
         super().__init__(lambda table: table.price)
         frame = pd.read_csv(FOLDER / "demand.csv")
         growth = frame.demand.diff().fillna(0.0)
-        self.inputs = pd.concat([growth, frame.price, features(growth)], axis=1).to_numpy(np.float32)
+        self.inputs = pd.concat([growth, frame.price, features(growth)], axis=1).to_numpy(np.float32)  # culprit
         self.growth, self.days = growth.to_numpy(np.float32), days
 
     def __len__(self) -> int:

@@ -290,9 +290,16 @@ def find_target_cells(
     if not all(moved[target][place] for place in chosen):
         return None
     few = {path: here for path, here in moved.items() if path != target and _is_local(here, chosen[0])}
-    paths = tuple(path for path, here in few.items() if all(here[place] for place in chosen))
+    paths = tuple(path for path, here in few.items() if here[chosen[0]] and any(here[place] for place in chosen[1:]))
     name = f"column {names[at]}" if at < len(names) else f"column {at}"
-    return TargetCells(read.source, name, len(indices), indices[chosen[0]], first + chosen[0], paths)
+    index = indices[chosen[0]]
+    place = _last_place(base[index][paths[0]], after[index][paths[0]]) if paths else 0
+    return TargetCells(read.source, name, len(indices), index, first + chosen[0], paths, place)
+
+
+def _last_place(one: np.ndarray, other: np.ndarray) -> int:
+    """Where in its last axis a leaf last differs."""
+    return int(np.argwhere(np.atleast_1d(one != other))[-1][-1]) if one.shape == other.shape else 0
 
 
 def _is_local(moved: Sequence[bool], first: int) -> bool:

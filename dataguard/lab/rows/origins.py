@@ -195,7 +195,7 @@ class TargetCells:
     """Whether inputs change with cells of a file that are their own targets, and not with most others.
 
     The targets of `of` samples are the cells of a `column` of the source; that of sample `index` is in this `row`. The
-    leaves at `paths` change with it.
+    leaves at `paths` change with it, the first one in the `place` of its last axis.
     """
 
     source: str
@@ -204,6 +204,7 @@ class TargetCells:
     index: Index
     row: int
     paths: tuple[str, ...]
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)
