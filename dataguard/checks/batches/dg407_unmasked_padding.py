@@ -100,7 +100,7 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
 
 
 def _of_sides(sides: Sides) -> Iterator[tuple[str, str, str]]:
-    """What is wrong with lengths and masks of padded leaves: in words, how to mend it, and the leaf that is wrong."""
+    """What is wrong with lengths and masks of padded leaves: in words, what to do, and the leaf that is wrong."""
     for one in sides.overlong:
         rows = f"row {one.rows[0]}" if len(one.rows) == 1 else f"{len(one.rows)} rows"
         yield (

@@ -36,8 +36,9 @@ from dataguard.lab.provenance.paired_columns import COMPARED_SAMPLES as PAIRED_S
 from dataguard.lab.provenance.paired_columns import MOST_VALUES, PairedColumns, find_paired_columns
 from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles, named
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
-from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, find_target_cells, unknown
+from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknown
 from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
+from dataguard.lab.provenance.target_cells import find_target_cells
 from dataguard.lab.provenance.unread import READ_SAMPLES, Reached
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import (

@@ -31,7 +31,7 @@ from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.altered_values import altered
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rows.origins import Read, Refit, TargetCells
+from dataguard.lab.rows.origins import Read, Refit
 from dataguard.lab.rows.row_changes import Store
 from dataguard.lab.rows.rows_changed import RowTracer, Values, inner_index, values_of
 from dataguard.lab.rows.stores import held_stores, is_data_frame
@@ -152,12 +152,13 @@ def _samples_of_copies(loader: Loader, folder: Path, indices: Sequence[Index]) -
 def _changed_leaves(base: Samples, after: Samples) -> tuple[str, ...]:
     """The leaves that differ in any of these samples."""
     changed = [
-        path for index, leaves in base.items() for path in leaves if not _equal(leaves[path], after[index].get(path))
+        path for index, leaves in base.items() for path in leaves if not are_equal(leaves[path], after[index].get(path))
     ]
     return tuple(dict.fromkeys(changed))
 
 
-def _equal(one: np.ndarray, other: np.ndarray | None) -> bool:
+def are_equal(one: np.ndarray, other: np.ndarray | None) -> bool:
+    """Whether two leaves hold the same values."""
     return other is not None and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
@@ -235,93 +236,6 @@ CHANGES: Mapping[str, Callable[[Samples, Samples, str], bool]] = {
 """How training samples change with what was fitted on evaluation rows."""
 
 
-def find_target_cells(
-    build: Callable[[], Loader], folder: Path, indices: Sequence[Index], target: str, seconds: float
-) -> TargetCells | None:
-    """Change cells of the column that targets are, and compare inputs; None if targets are not found in a column.
-
-    The factory is called twice, which takes so many `seconds` at most. The samples are those of consecutive indices.
-    """
-    columns: dict[int, tuple[Read, list[np.ndarray], list[str]]] = {}
-
-    def keep(number: int, read: Read, value: Any) -> Any:
-        names = [str(name) for name in value.columns if _is_float(value[name])] if is_data_frame(value) else []
-        columns[number] = read, [np.array(column, np.float64) for column in _columns(value)], names
-        return value
-
-    def loaders(imports: bool) -> tuple[Loader, Loader]:
-        del imports
-        loader = build()
-        return loader, loader
-
-    started = time.monotonic()
-    loaded = Loaded(ReadLog(), loaders)
-    base = samples_of(loaded.built(keep)[0], folder, indices)
-    targets = np.array([leaves[target].ravel() for leaves in base.values()], np.float64)[:, 0]
-    held = {
-        number: (at, first)
-        for number, (_, arrays, _) in columns.items()
-        for at, column in enumerate(arrays)
-        if (first := _place_in(column, targets)) is not None
-    }
-    if not held or (time.monotonic() - started) * 2 > seconds:
-        return None
-    number, (at, first) = next(iter(held.items()))
-    chosen = [len(indices) * part // 4 for part in (1, 2, 3)]
-    places = np.array(chosen)
-    read, _, names = columns[number]
-
-    def change(number: int, read: Read, value: Any) -> Any:
-        del read
-        if number not in held:
-            return value
-        at, first = held[number]
-        return with_columns(value, lambda column, of: _moved_far(column, first + places) if of == at else column)
-
-    forbid_writes()
-    try:
-        after = samples_of(loaded.built(change)[0], folder, indices)
-    except (LoaderFailed, WriteRefused):
-        return None
-    moved = {
-        path: [not _equal(leaves[path], after[index].get(path)) for index, leaves in base.items()]
-        for path in base[indices[0]]
-    }
-    if not all(moved[target][place] for place in chosen):
-        return None
-    few = {path: here for path, here in moved.items() if path != target and _is_local(here, chosen[0])}
-    paths = tuple(path for path, here in few.items() if here[chosen[0]] and any(here[place] for place in chosen[1:]))
-    name = f"column {names[at]}" if at < len(names) else f"column {at}"
-    index = indices[chosen[0]]
-    place = _last_place(base[index][paths[0]], after[index][paths[0]]) if paths else 0
-    return TargetCells(read.source, name, len(indices), index, first + chosen[0], paths, place)
-
-
-def _last_place(one: np.ndarray, other: np.ndarray) -> int:
-    """Where in its last axis a leaf last differs."""
-    return int(np.argwhere(np.atleast_1d(one != other))[-1][-1]) if one.shape == other.shape else 0
-
-
-def _is_local(moved: Sequence[bool], first: int) -> bool:
-    """Whether samples change because of rows near theirs, or before: not by a statistic of all rows, as of a scaler."""
-    return sum(moved) * MOST_MOVED <= len(moved) or not any(moved[: first // 2])
-
-
-MOST_MOVED = 4
-"""Up to a quarter of the samples change with rows near theirs."""
-FEWEST_TARGETS, MOST_FIRSTS = 32, 1_000
-"""Different targets that are needed to find them in a column, and rows that may hold the first of them."""
-
-
-def _place_in(column: np.ndarray, targets: np.ndarray) -> int | None:
-    """The row of a column from which on it holds these targets; None if there is none, or there are several."""
-    if len(set(targets.tolist())) < FEWEST_TARGETS or column.ndim != 1 or len(column) < len(targets):
-        return None
-    firsts = np.flatnonzero(np.isclose(column[: len(column) - len(targets) + 1], targets[0], 1e-6, 0))[:MOST_FIRSTS]
-    places = [int(first) for first in firsts if np.allclose(column[first : first + len(targets)], targets, 1e-6, 0)]
-    return places[0] if len(places) == 1 else None
-
-
 def _changed(value: Any, rows: np.ndarray | None, read: Read, own: frozenset[Read]) -> Any:
     """What was loaded, with those rows changed that only evaluation uses, or all of it if it is such a read."""
     if read in own:
@@ -329,10 +243,11 @@ def _changed(value: Any, rows: np.ndarray | None, read: Read, own: frozenset[Rea
     inner = [row for row, unit in enumerate(read.units) if unit in own]
     if inner:
         return altered(value, np.array(inner), axis=read.axis)
-    return value if rows is None else with_columns(value, lambda column, _: _moved_far(column, rows))
+    return value if rows is None else with_columns(value, lambda column, _: moved_far(column, rows))
 
 
-def _moved_far(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def moved_far(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A column, in place, in which these rows lie beyond all others."""
     finite = column[np.isfinite(column)]
     if not len(finite):
         return column
@@ -347,7 +262,7 @@ def _dealt(value: Any, rows: np.ndarray | None) -> Any:
     dealt = {}
     for number, name in enumerate(value.columns):
         column = value[name]
-        if isinstance(name, str) and not _is_float(column) and 1 < column.nunique() <= MOST_CATEGORIES:
+        if isinstance(name, str) and not is_float(column) and 1 < column.nunique() <= MOST_CATEGORIES:
             values = column.to_numpy().copy()
             values[rows] = values[np.random.default_rng(number).permutation(rows)]
             dealt[name] = type(column)(values, index=column.index).astype(column.dtype)
@@ -571,27 +486,29 @@ def rows_of_all(
 
 def shape_of(value: Any) -> tuple[int, int]:
     """The rows of a table, and how many columns of floats it has; (0, 0) of anything else."""
-    columns = list(_columns(value))
+    columns = list(columns_of(value))
     return (len(columns[0]), len(columns)) if columns and len({len(column) for column in columns}) == 1 else (0, 0)
 
 
-def _columns(value: Any) -> Iterator[np.ndarray]:
+def columns_of(value: Any) -> Iterator[np.ndarray]:
+    """The columns of floats of a table."""
     if is_data_frame(value):
-        yield from (np.asarray(value[name]) for name in value.columns if _is_float(value[name]))
+        yield from (np.asarray(value[name]) for name in value.columns if is_float(value[name]))
     elif isinstance(value, np.ndarray | torch.Tensor):
         array = array_of(value)
         if array.dtype.kind == "f" and array.ndim:
             yield from np.moveaxis(array, -1, 0) if array.ndim > 1 else [array]
 
 
-def _is_float(column: Any) -> bool:
+def is_float(column: Any) -> bool:
+    """Whether a column holds floats."""
     return "float" in str(column.dtype).lower()
 
 
 def with_columns(value: Any, change: Callable[[np.ndarray, int], np.ndarray]) -> Any:
     """A copy of a table in which `change` has replaced each column of floats, from its values and its number."""
     if is_data_frame(value):
-        names = [name for name in value.columns if _is_float(value[name])]
+        names = [name for name in value.columns if is_float(value[name])]
         made = {name: change(np.array(value[name], np.float64), at) for at, name in enumerate(names)}
         if hasattr(value, "iloc"):
             return value.assign(**{str(name): made[name] for name in names if isinstance(name, str)})
