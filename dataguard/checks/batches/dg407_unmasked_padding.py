@@ -34,11 +34,11 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
     exercised = {"samples": padding.samples, "padded leaves": len(padding.padded)}
     wrong = next(_of_sides(padding.sides), None)
     if wrong is not None:
-        message, fix, leaf = wrong
+        message, fix, name = wrong
         yield Finding(
             message=message,
             evidence={"fix here": fix},
-            at=line_at(lambda: lab.batches.lines.of_row(leaf, lab.batches.observed.collation.indices)),
+            at=line_at(lambda: lab.batches.lines.of_row(name, lab.batches.observed.collation.indices)),
         )
         return Coverage(exercised)
     if not padding.padded:
