@@ -88,7 +88,9 @@ def _find(reader: Reader, indices: Sequence[Index]) -> tuple[ReorderedRows, ...]
     return tuple(found)
 
 
-def _compared(path: str, other: str, states: Mapping[Index, list[Mapping[str, np.ndarray]]]) -> ReorderedRows | None:
+def _compared(
+    path: str, other: str, states: Mapping[Index, Sequence[Mapping[str, np.ndarray]]]
+) -> ReorderedRows | None:
     """How two leaves of these samples are ordered; None if nothing says that they belong together."""
     pairs = {
         index: [
@@ -179,8 +181,9 @@ def _arrays(sample: Any) -> dict[str, np.ndarray]:
 
 
 def _are_equal(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
-    same = (np.array_equal(one[path], other.get(path), equal_nan=one[path].dtype.kind == "f") for path in one)
-    return one.keys() == other.keys() and all(same)
+    return one.keys() == other.keys() and all(
+        np.array_equal(values, other[path], equal_nan=values.dtype.kind == "f") for path, values in one.items()
+    )
 
 
 def _line(loader: Loader, folder: Path, found: ReorderedRows) -> Location | None:

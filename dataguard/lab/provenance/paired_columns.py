@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -97,7 +98,8 @@ def _in_two(tables: dict[int, _Table], draw: int, number: int, read: Read, value
     """A table of two values in each column, drawn by row; what is missing stays so."""
     if not is_data_frame(value) or not hasattr(value, "iloc") or len(value) < FEWEST_ROWS:
         return value
-    bits = np.random.default_rng((draw, len(value))).integers(0, 2, len(value))
+    # Rows of another file have other bits: whether they belong together is what the factory says, as by joining them.
+    bits = np.random.default_rng((draw, crc32(read.source.encode()))).integers(0, 2, len(value))
     tables.setdefault(number, _Table(read.source, value)).bits.append(bits)
     changed = {}
     for name in value.columns:
@@ -137,9 +139,9 @@ TOLERANCE = 1e-4
 
 def _apart(samples: Samples) -> list[tuple[str, str]]:
     """Leaves of features that are from one row each, and of single values that say something else."""
-    bits = {path: found for path in next(iter(samples.values())) if (found := _bits(samples, path))}
+    bits = {path: says for path in next(iter(samples.values())) if (says := _bits(samples, path))}
     single = {path: each[0] for path, each in bits.items() if next(iter(samples.values()))[path].size == 1}
-    found = []
+    found: list[tuple[str, str]] = []
     for path, each in bits.items():
         if all(_differences(each[0], other) == 0 for other in each[1:]):
             found += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dataguard.lab.core.records import Index
 from dataguard.lab.geometry.reordered_rows import _compared, _order
 
 BASES = np.eye(4)[np.random.default_rng(0).integers(0, 4, 24)]
@@ -36,7 +37,8 @@ def test_letters_that_are_all_different_are_in_no_order() -> None:
 
 
 def kept(draws: list[dict[str, np.ndarray]], others: list[dict[str, np.ndarray]]) -> int:
-    found = _compared("x", "y", {0: draws, 1: others})
+    states: dict[Index, list[dict[str, np.ndarray]]] = {0: draws, 1: others}
+    found = _compared("x", "y", states)
     return found.kept if found else 0
 
 
