@@ -16,7 +16,7 @@ FEWEST_KEPT = 2
 
 def order_findings(lab: Lab) -> Compared:
     """Labels of bases, edges or points that keep their order when sequence, graph or cloud gets another one."""
-    rows = lab.geometry.reordered_rows
+    rows = lab.geometry.reordered_rows if lab.facts.kind == "map" else ()
     findings = [
         Finding(
             message=f"sample{one.other} keeps its order in {one.kept} of {one.compared} pairs of random states in "

@@ -49,7 +49,7 @@ def cut_spans(lab: Lab) -> Iterator[Finding]:
                 message=f"{len(beyond)} of {len(positions)} positions in batch{path} are beyond the tokens of their "
                 f"row: the first is {value}, of {width} tokens",
                 evidence={
-                    "fix here": "keep this part of the text, or give what is cut off the position that the loss ignores",
+                    "fix here": "keep this part of the text, or give what is cut off a position that the loss ignores",
                     "beyond": [value for value, _ in beyond[:8]],
                 },
                 at=(None if index is None else lab.places.value(index, path)) or lab.dataset.location,

@@ -101,6 +101,8 @@ def _compared(
         for index, draws in states.items()
     }
     labels = [each[0][2] for each in pairs.values() if each]
+    if any(_may_be_image(each[0][0]) and _may_be_image(each[0][2]) for each in pairs.values() if each):
+        return None  # which charts show
     if len(labels) < 2 or all(np.array_equal(labels[0], label) for label in labels[1:]):
         return None  # positions or times that all samples have
     varied = len({label.shape for label in labels}) > 1
@@ -155,6 +157,11 @@ def _are_alike(rows: np.ndarray, others: np.ndarray) -> bool:
         return few and len(exchanged) == letters == len({letter for _, letter in exchanged})
     columns = sorted(column.tobytes() for column in np.ascontiguousarray(rows.T))
     return columns == sorted(column.tobytes() for column in np.ascontiguousarray(others.T))
+
+
+def _may_be_image(array: np.ndarray) -> bool:
+    """Whether an array has a height and a width."""
+    return array.ndim == 2 and min(array.shape) >= FEWEST_ENTRIES
 
 
 def _holds_the_same(one: np.ndarray, label: np.ndarray) -> bool:
