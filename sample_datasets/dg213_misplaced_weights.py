@@ -136,3 +136,10 @@ def good_balanced_sources() -> DataLoader[Any]:
     dataset = Imbalanced()
     source = np.random.default_rng(9).choice(4, 200, p=[0.1, 0.2, 0.3, 0.4])
     return weighted(dataset, 1 / np.bincount(source)[source])
+
+
+def bad_of_part() -> DataLoader[Any]:
+    """The weights of the samples of a subset, for a loader of all."""
+    dataset = Imbalanced()
+    labels = dataset.labels[half(dataset).indices]
+    return weighted(dataset, 1 / np.bincount(labels)[labels])

@@ -113,15 +113,18 @@ def _of_other_samples(lab: Lab, labels: Labels) -> str | None:
     outside = _by_label(seen, weights.outside)
     if outside is not None and len(set(outside.values())) > 1 and _log_odds(seen, weights) < CERTAIN:
         return "of the data set that its Subset takes samples from, by their places there"
-    counts = of_all_samples(lab, labels)
-    if counts.table is None or sorted(counts.values.values()) != sorted(weights.counts.values()):
-        return None
     own = [Weighted(None, count, weight) for weight, count in weights.counts.items()]
-    shares = [one.count / counts.of for one in own]
-    ruled = any(
-        _proportional([one.weight for one in own], [rule(share) for share in shares]) for rule in RULES.values()
-    )
-    if ruled and max(shares) >= IMBALANCED * min(shares):
+    if len(own) < 2:  # or more than can be classes
+        return None
+    total = sum(one.count for one in own)
+    shares, found = [one.count / total for one in own], [one.weight for one in own]
+    ruled = any(_proportional(found, list(map(rule, shares))) for rule in RULES.values())
+    if not ruled or max(shares) < IMBALANCED * min(shares):
+        return None
+    length, counts = lab.facts.length or 0, of_all_samples(lab, labels)
+    if total < length and len(own) == len(labels.values):
+        return f"of {total:,} samples in another order, and the data set has {length:,}"
+    if counts.table is not None and sorted(counts.values.values()) == sorted(weights.counts.values()):
         return "of as many samples with each label, in another order"
     return None
 
