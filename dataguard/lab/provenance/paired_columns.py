@@ -34,8 +34,8 @@ FEWEST_APART = 8
 """Samples whose target says something else than their features: so many pairs are not read otherwise by mistake."""
 MOST_VALUES = 64
 """Values of a leaf up to which it may hold the columns of a row, and no window."""
-MORE_BITS = 8
-"""Draws more than spell a row: no two rows have all of them alike then, by odds of 1 in 256."""
+MORE_BITS = 5
+"""Draws more than spell a row: another row has all of them alike by odds of 1 in 32."""
 FEWEST_SPELLED = 0.75
 """The share of samples whose rows have to be spelled."""
 

@@ -290,7 +290,7 @@ class Provenance:
         numbers = sorted({index for index in subject.epoch.indices if isinstance(index, int)})
         amid = numbers[len(numbers) // 2 :][: PAIRED_SAMPLES // 2]  # neighbours, and others all over
         indices = sorted({*amid, *evenly(numbers, PAIRED_SAMPLES // 2)})
-        seconds = subject.settings.budget * REFIT_SHARE
+        seconds = subject.settings.budget * TABLE_SHARE
         return subject.observe("paired columns", lambda folder: find_paired_columns(again, folder, indices, seconds))
 
     def early_column(self, target: str) -> EarlyColumn | None:
