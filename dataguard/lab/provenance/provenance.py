@@ -285,7 +285,7 @@ class Provenance:
         subject, again = self._subject, self._subject.quick_rebuild
         leaves = [leaf for sample in subject.epoch.samples[:1] for leaf in sample.leaves]
         is_row = any(leaf.size == 1 for leaf in leaves) and any(1 < leaf.size <= MOST_VALUES for leaf in leaves)
-        if again is None or not is_row or not subject.reads_take_little(PAIRED_SAMPLES) or not is_unread(subject):
+        if again is None or not is_row or not subject.reads_take_little(PAIRED_SAMPLES):
             return ()
         numbers = sorted({index for index in subject.epoch.indices if isinstance(index, int)})
         amid = numbers[len(numbers) // 2 :][: PAIRED_SAMPLES // 2]  # neighbours, and others all over
