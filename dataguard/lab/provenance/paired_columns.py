@@ -87,8 +87,8 @@ def find_paired_columns(
             found = _apart(seen[0])
             rows = max((len(table.loaded) for table in tables.values()), default=0)
             needed = math.ceil(math.log2(rows)) + MORE_BITS if found and rows else 0
-            if (time.monotonic() - started) * needed > seconds:
-                return ()
+        if len(seen) < needed and time.monotonic() - started > seconds:
+            return ()
     return tuple(
         one for features, target in found if (one := _spelled(tables.values(), seen, features, target)) is not None
     )
