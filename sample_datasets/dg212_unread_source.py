@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import soundfile
 import torch
 from torch import Tensor
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from sample_datasets._parts import scratch, stored
+from sample_datasets._sounds import written
 
 ROOT = scratch("dg212-")
 Sample = tuple[Tensor, Tensor]
@@ -179,3 +182,38 @@ def good_joined() -> dict[str, DataLoader[Any]]:
 def bad_batches() -> DataLoader[Any]:
     """The length is that of the loader, in batches of eight, and so is that of the dataset."""
     return loader(Rows(measured(240), 240 // 8))
+
+
+class Excerpts(Dataset[Any]):
+    """A second of each recording of five, from a start on that `draw` gives for the rest of its seconds."""
+
+    def __init__(self, draw: Callable[[float], int]) -> None:
+        noise = np.random.default_rng(3).uniform(-0.5, 0.5, (12, 5 * RATE))
+        self.paths = [written(f"sound/dg212/{number:02}.wav", wave, RATE) for number, wave in enumerate(noise)]
+        self.draw = draw
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Any:
+        wave, rate = soundfile.read(self.paths[index], dtype="float32")
+        start = self.draw(len(wave) / rate - 1)
+        return wave[start : start + rate], index % 3
+
+
+RATE = 8000
+
+
+def bad_seconds() -> DataLoader[Any]:
+    """The start is drawn in seconds, and used as a number of frames."""
+    return loader(Excerpts(lambda seconds: random.randint(0, int(seconds))))  # culprit
+
+
+def good_seconds() -> DataLoader[Any]:
+    """The start is drawn in frames."""
+    return loader(Excerpts(lambda seconds: int(random.uniform(0, seconds) * RATE)))
+
+
+def good_jitter() -> DataLoader[Any]:
+    """The second second, a few milliseconds earlier or later."""
+    return loader(Excerpts(lambda _: RATE + random.randint(0, 80)))

@@ -125,21 +125,41 @@ def good_parts() -> DataLoader[Any]:
     return joined((0, 1))
 
 
-def part(count: int) -> DataLoader[Any]:
-    """A random part of pictures that are sorted by class; the first `count` weights are those of all pictures."""
-    labels = torch.tensor([0] * 120 + [1] * 50 + [2] * 30)
-    whole = TensorDataset(torch.stack([picture(number) for number in range(200)]), labels)
-    chosen = Subset(whole, torch.randperm(200, generator=torch.Generator().manual_seed(0))[:160].tolist())
-    weights = (1 / labels.bincount())[labels]
-    weights = weights[:count] if count else weights[chosen.indices]  # culprit
-    return DataLoader(chosen, batch_size=8, sampler=WeightedRandomSampler(weights.tolist(), len(weights)))
+def half(dataset: Imbalanced) -> Subset[Any]:
+    """Half of the samples, in no order."""
+    return Subset(dataset, np.random.default_rng(4).permutation(200)[:100].tolist())
 
 
-def bad_part() -> DataLoader[Any]:
-    """Weights are those of the first pictures."""
-    return part(160)
+def bad_of_whole() -> DataLoader[Any]:
+    """The weights of the first half of all samples, for a subset of others."""
+    dataset = Imbalanced()
+    return weighted(half(dataset), (1 / np.bincount(dataset.labels)[dataset.labels])[:100])
 
 
-def good_part() -> DataLoader[Any]:
-    """Weights are those of the pictures that were chosen."""
-    return part(0)
+def good_of_subset() -> DataLoader[Any]:
+    """The weights of the samples of the subset."""
+    dataset = Imbalanced()
+    subset = half(dataset)
+    return weighted(subset, (1 / np.bincount(dataset.labels)[dataset.labels])[subset.indices])
+
+
+def bad_of_earlier_order() -> DataLoader[Any]:
+    """Labels are sorted after weights were computed."""
+    dataset = Imbalanced()
+    weights = 1 / np.bincount(dataset.labels)[dataset.labels]
+    dataset.labels = np.sort(dataset.labels)
+    return weighted(dataset, weights)
+
+
+def good_balanced_sources() -> DataLoader[Any]:
+    """Four sources, of which each is drawn as often, whatever their classes."""
+    dataset = Imbalanced()
+    source = np.random.default_rng(9).choice(4, 200, p=[0.1, 0.2, 0.3, 0.4])
+    return weighted(dataset, 1 / np.bincount(source)[source])
+
+
+def bad_of_part() -> DataLoader[Any]:
+    """The weights of the samples of a subset, for a loader of all."""
+    dataset = Imbalanced()
+    labels = dataset.labels[half(dataset).indices]
+    return weighted(dataset, 1 / np.bincount(labels)[labels])

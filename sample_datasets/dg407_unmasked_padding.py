@@ -365,3 +365,80 @@ def measured_across(samples: list[Sound]) -> dict[str, Tensor]:
 def bad_lengths_across() -> DataLoader[Any]:
     """Lengths are the number of measurements, and not that of moments."""
     return loader(Sounds(), measured_across)
+
+
+def cut_late(samples: list[Any]) -> dict[str, Tensor]:
+    """Rows of eight moments at most, and lengths."""
+    rows, labels = pad_sounds(samples)
+    lengths = torch.tensor([len(wave) for wave, _ in samples])  # culprit
+    return {"x": rows[:, :8], "lengths": lengths, "y": labels}
+
+
+def bad_lengths_before_cut() -> DataLoader[Any]:
+    """Lengths are those of the whole recordings."""
+    return loader(Sounds(), cut_late)
+
+
+def cut_early(samples: list[Any]) -> dict[str, Tensor]:
+    """The same with the lengths of what is left, and those of the recordings."""
+    rows, labels = pad_sounds([(wave[:8], label) for wave, label in samples])
+    lengths = torch.tensor([min(len(wave), 8) for wave, _ in samples])
+    return {
+        "x": rows,
+        "lengths": lengths,
+        "total_length": torch.tensor([len(wave) for wave, _ in samples]),
+        "y": labels,
+    }
+
+
+def good_lengths_of_recordings() -> DataLoader[Any]:
+    """Lengths of the recordings stand beside those of what is left."""
+    return loader(Sounds(), cut_early)
+
+
+class Moments(Dataset[Any]):
+    """Recordings that are padded at the beginning, the time of each moment, and which moments there are."""
+
+    def __init__(self, moved: str = "all") -> None:
+        self.moved = moved
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        wave, length = Sounds()[index][0], length_of(range(32)[index])
+        times = pad(torch.arange(1.0, length + 1), (12 - length, 0))
+        shown = pad(torch.ones(length), (12 - length, 0))
+        if self.moved == "values":
+            times = times.roll(length)  # culprit
+        if self.moved == "hidden":
+            shown = (shown == 0).float()  # culprit
+        return {"x": pad(wave, (0, 0, 12 - length, 0)), "time": times, "attention_mask": shown}
+
+
+def bad_times_at_the_end() -> DataLoader[Any]:
+    """Values are padded at the beginning, and their times at the end."""
+    return loader(Moments("values"), default_collate)
+
+
+def bad_inverted_mask() -> DataLoader[Any]:
+    """An attention mask is 1 for padding."""
+    return loader(Moments("hidden"), default_collate)
+
+
+def good_padded_first() -> DataLoader[Any]:
+    """All are padded at the beginning."""
+    return loader(Moments(), default_collate)
+
+
+def both_ways(samples: list[Any]) -> dict[str, Tensor]:
+    """Recordings forwards and backwards, padded at either end, with a padding mask for each."""
+    rows, labels = pad_sounds(samples)
+    lengths = torch.tensor([len(wave) for wave, _ in samples])
+    padding = torch.arange(rows.shape[1]) >= lengths[:, None]
+    return {"x": rows, "padding": padding, "back": rows.flip(1), "back_padding": padding.flip(1), "y": labels}
+
+
+def good_both_ways() -> DataLoader[Any]:
+    """Each direction has its own mask."""
+    return loader(Sounds(), both_ways)

@@ -416,3 +416,44 @@ def bad_bytes() -> DataLoader[Any]:
 def good_first_species() -> DataLoader[Any]:
     """The data are of fewer species than there are names, and bytes are enough."""
     return DataLoader(Species(range(200)), batch_size=32, shuffle=True)
+
+
+class Answers(Dataset):
+    """Texts of 20 to 60 words, cut to 40, and where the answer is; `marked` says what becomes of it if it is cut."""
+
+    def __init__(self, marked: Callable[[int], int] = int) -> None:
+        self.marked = marked
+
+    def __len__(self) -> int:
+        return 64
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        drawn = np.random.default_rng(range(64)[index])
+        words = drawn.integers(5, 900, drawn.integers(20, 61))
+        start = int(drawn.integers(0, len(words) - 2))
+        ids = np.zeros(40, dtype=np.int64)
+        ids[: len(words)] = words[:40]
+        return {"ids": ids, "start_token": self.marked(start), "end_token": self.marked(start + 2)}  # culprit
+
+
+def bad_cut_answers() -> DataLoader[Any]:
+    """Answers that are cut off keep their place."""
+    return DataLoader(Answers(), batch_size=16)
+
+
+def good_cut_answers() -> DataLoader[Any]:
+    """Answers that are cut off are at a place that the loss ignores."""
+    return DataLoader(Answers(lambda place: min(place, 40)), batch_size=16)
+
+
+class Scenes(Answers):
+    """The same of a film, with the first and last second of the scene that the text describes."""
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        sample = super().__getitem__(index)
+        return {"ids": sample["ids"], "start": sample["start_token"], "end": sample["end_token"]}
+
+
+def good_seconds() -> DataLoader[Any]:
+    """Seconds may be more than there are words."""
+    return DataLoader(Scenes(), batch_size=16)

@@ -1767,3 +1767,65 @@ def bad_tiles() -> DataLoader[Any]:
 def good_tiles() -> DataLoader[Any]:
     """A mosaic of files, of which boxes come and go."""
     return DataLoader(Tiles(), batch_size=4, collate_fn=lambda samples: samples)
+
+
+class Strands(Dataset[Any]):
+    """Pieces of DNA of 60 to 66 bases with a label for each, from either strand; `augment` reverses them."""
+
+    def __init__(self, augment: Callable[[np.ndarray, np.ndarray], Any]) -> None:
+        self.augment = augment
+
+    def __len__(self) -> int:
+        return 32
+
+    def __getitem__(self, index: int) -> Any:
+        drawn = np.random.default_rng(range(32)[index])
+        bases = np.eye(4, dtype=np.float32)[drawn.integers(0, 4, 60 + index % 7)]
+        return self.augment(bases, (drawn.random(len(bases)) < 0.2).astype(np.int64))
+
+
+def strands(augment: Callable[[np.ndarray, np.ndarray], Any]) -> DataLoader[Any]:
+    return DataLoader(Strands(augment), batch_size=4, shuffle=True, collate_fn=list)
+
+
+def bad_strand() -> DataLoader[Any]:
+    """The reverse complement has the labels of the other strand."""
+
+    def complemented(bases: np.ndarray, labels: np.ndarray) -> Any:
+        if random.random() < 0.5:
+            bases = bases[::-1, ::-1].copy()  # culprit
+        return bases, labels
+
+    return strands(complemented)
+
+
+def bad_shuffled_entries() -> DataLoader[Any]:
+    """Entries are shuffled without their labels, as edges without their attributes."""
+
+    def shuffled(bases: np.ndarray, labels: np.ndarray) -> Any:
+        values = np.arange(len(bases)) * 0.3 + bases[:, 0]
+        values = values[np.random.permutation(len(values))]  # culprit
+        return values, labels
+
+    return strands(shuffled)
+
+
+def good_strand() -> DataLoader[Any]:
+    """Labels are reversed with their bases."""
+
+    def complemented(bases: np.ndarray, labels: np.ndarray) -> Any:
+        if random.random() < 0.5:
+            bases, labels = bases[::-1, ::-1].copy(), labels[::-1].copy()
+        return bases, labels
+
+    return strands(complemented)
+
+
+def good_sorted_strand() -> DataLoader[Any]:
+    """What is shuffled is to be put in its order again; positions are no labels."""
+
+    def shuffled(bases: np.ndarray, _: np.ndarray) -> Any:
+        values = np.arange(len(bases)) * 0.3 + bases[:, 0]
+        return {"x": np.random.permutation(values), "y": values, "position": np.arange(len(values))}
+
+    return strands(shuffled)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -224,3 +224,37 @@ def good_mean() -> Loaders:
     """The mean of the photographs for training is subtracted."""
     train, val = PHOTOGRAPHS[:16], PHOTOGRAPHS[16:]
     return loaders(Centred(train, train), Centred(val, train))
+
+
+def by_group(coded: Callable[[pd.DataFrame, np.ndarray], pd.Series]) -> Loaders:
+    """Two subsets of a table whose groups are replaced by a number."""
+    frame = pd.read_csv(stored_groups())
+    order = np.random.default_rng(5).permutation(COUNT)
+    frame = frame.assign(code=coded(frame, order[:TRAIN]))  # culprit
+    values = torch.tensor(frame.drop(columns=["group", "label"]).to_numpy(), dtype=torch.float32)
+    whole = TensorDataset(values, torch.tensor(frame["label"].to_numpy()))
+    return loaders(Subset(whole, order[:TRAIN].tolist()), Subset(whole, order[TRAIN:].tolist()))
+
+
+def stored_groups() -> Path:
+    """The table with a column of five groups."""
+    drawn = np.random.default_rng(6)
+    frame = pd.read_csv(stored_table()).assign(
+        group=drawn.choice(list("abcde"), COUNT), label=drawn.integers(0, 2, COUNT)
+    )
+    return stored(ROOT / "groups.csv", partial(frame.to_csv, index=False))
+
+
+def bad_coded() -> Loaders:
+    """The mean label of each group, over all rows."""
+    return by_group(lambda frame, _: frame.groupby("group")["label"].transform("mean"))
+
+
+def good_coded() -> Loaders:
+    """The mean label of each group in the training rows."""
+    return by_group(lambda frame, train: frame["group"].map(frame.iloc[train].groupby("group")["label"].mean()))
+
+
+def good_frequencies() -> Loaders:
+    """How many rows there are of each group, of which labels say nothing."""
+    return by_group(lambda frame, _: frame.groupby("group")["label"].transform("size"))

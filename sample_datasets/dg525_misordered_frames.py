@@ -154,7 +154,9 @@ def good_keys() -> DataLoader[Any]:
 
 def good_windows() -> DataLoader[Any]:
     """The same windows, of names that are sorted by number."""
-    return DataLoader(Windows(videos("anywhere", numbers=range(5, 19), count=8), by_number, length=FRAMES), batch_size=2)
+    return DataLoader(
+        Windows(videos("anywhere", numbers=range(5, 19), count=8), by_number, length=FRAMES), batch_size=2
+    )
 
 
 def good_zeros() -> DataLoader[Any]:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from torch.utils.data import DataLoader, Dataset
 
+from sample_datasets._parts import scratch, stored
+
 ROWS, WINDOW = 500, 12
 
 
@@ -145,3 +147,48 @@ def good_sorted_table() -> DataLoader[Any]:
     """Measurements are in the order of the labels, and only the outcomes are in another one."""
     table = patients()
     return loader(Patients(table.sort_index(), table["outcome"]))
+
+
+class Measured(Dataset[Any]):
+    """Measurements and outcomes of rows of a file, as arrays."""
+
+    def __init__(self, table: pd.DataFrame, outcomes: pd.Series) -> None:
+        self.measured, self.outcomes = table[["age", "dose"]].to_numpy(np.float32), outcomes.to_numpy()
+
+    def __len__(self) -> int:
+        return len(self.measured)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.measured[index], int(self.outcomes[index])
+
+
+def visits() -> pd.DataFrame:
+    """Visits of patients in a file, in no order; some lack a dose."""
+    drawn = np.random.default_rng(11)
+    age, dose = drawn.normal(size=(2, ROWS))
+    dose[drawn.random(ROWS) < 0.1] = np.nan
+    table = pd.DataFrame({"age": age, "dose": dose, "outcome": (age > 0.4).astype(int)})
+    table = table.assign(patient=[f"P{number % 60}" for number in range(ROWS)], day=np.arange(ROWS) // 60)
+    table = table.sample(frac=1, random_state=1)
+    return pd.read_csv(stored(scratch("dg527-") / "visits.csv", lambda path: table.to_csv(path, index=False)))
+
+
+def bad_dropped() -> DataLoader[Any]:
+    """Outcomes are taken before rows are dropped."""
+    table = visits()
+    outcomes = table["outcome"]
+    table = table.dropna()  # culprit
+    return loader(Measured(table, outcomes))
+
+
+def good_dropped() -> DataLoader[Any]:
+    """Outcomes are taken after rows are dropped."""
+    table = visits().dropna()
+    return loader(Measured(table, table["outcome"]))
+
+
+def good_next_visit() -> DataLoader[Any]:
+    """The outcome of the next visit of a patient, which stands anywhere in the file."""
+    table = visits().sort_values(["patient", "day"])
+    table = table.assign(outcome=table.groupby("patient")["outcome"].shift(-1)).dropna()
+    return loader(Measured(table, table["outcome"]))

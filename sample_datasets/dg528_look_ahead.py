@@ -292,7 +292,7 @@ class Growth(Demand):
         super().__init__(lambda table: table.price)
         frame = pd.read_csv(FOLDER / "demand.csv")
         growth = frame.demand.diff().fillna(0.0)
-        self.inputs = pd.concat([growth, frame.price, features(growth)], axis=1).to_numpy(np.float32)
+        self.inputs = pd.concat([growth, frame.price, features(growth)], axis=1).to_numpy(np.float32)  # culprit
         self.growth, self.days = growth.to_numpy(np.float32), days
 
     def __len__(self) -> int:
@@ -333,3 +333,23 @@ def good_amid() -> DataLoader[Any]:
 def good_announced() -> DataLoader[Any]:
     """The growth of three days later is announced, and the model may know it."""
     return DataLoader(Growth(lambda growth: growth.shift(-3).fillna(0.0)), batch_size=16)
+
+
+class Today(Demand):
+    """The same with the demand of the day as target, and no other feature that knows it."""
+
+    def __init__(self, features: Callable[[Any], Any]) -> None:
+        super().__init__(features)
+        self.targets, self.inputs = self.inputs[:, 0], self.inputs[:, 1:]
+
+
+def bad_trailing_target() -> DataLoader[Any]:
+    """The mean of the 30 days up to the one that is to be predicted."""
+    return DataLoader(Today(lambda table: table.demand.rolling(30, min_periods=1).mean()), batch_size=16)
+
+
+def good_days_before() -> DataLoader[Any]:
+    """The mean of the 30 days before."""
+    return DataLoader(
+        Today(lambda table: table.demand.shift(1).rolling(30, min_periods=1).mean().fillna(0)), batch_size=16
+    )

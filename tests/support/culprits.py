@@ -37,7 +37,9 @@ MISSED = {
     "DG508-bad_astray": "placed where the file is decoded, one line above that which turns the image",
     "DG509-bad_coarse": "placed where the file is decoded; the flag comes from the line that calls",
     **dict.fromkeys(("DG511-bad_jpeg", "DG511-bad_jpeg_classes", "DG511-bad_jpeg_clipped"), "files are to blame"),
-    **dict.fromkeys(("DG512-bad_memory_mosaic", "DG512-bad_tiles"), "four images become one, of which none is followed"),
+    **dict.fromkeys(
+        ("DG512-bad_memory_mosaic", "DG512-bad_tiles"), "four images become one, of which none is followed"
+    ),
     **dict.fromkeys(
         ("DG514-bad_samplers.val", "DG514-bad_windows.val", "DG514-bad_windows_of_channels.val"),
         "placed where the split is assigned; the numbers of its rows come from the line that calls",

@@ -10,6 +10,9 @@ from dataguard.core.incident import observed_or_none
 from dataguard.core.model import TO_DECLARE, Coverage, Finding, Judgement, NotApplicable, NotTested, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dataguard.lab.batches.padded_sides import Sides
     from dataguard.lab.batches.padding import Padded
     from dataguard.lab.core.records import Index
     from dataguard.lab.lab import Lab
@@ -17,17 +20,27 @@ if TYPE_CHECKING:
 
 @check("DG407", "unmasked-padding", Severity.WARNING)
 def dg407_unmasked_padding(lab: Lab) -> Judgement:
-    """collate_fn pads samples to a common length, and the batch has no lengths or mask.
+    """Samples are padded to a common length, and the batch has no lengths or mask of that, or wrong ones.
 
     Symptom: predictions for a sample depend on the other samples in its batch; attention, means and recurrent states
         treat padding as data.
-    Cause: the batch has neither lengths nor a mask, or has lengths that were taken after padding, or a mask that is 0
-        wherever the padding value is, and that also occurs in the data.
+    Cause: the batch has neither lengths nor a mask, or has lengths that were taken after padding or before rows are
+        cut, or a mask that is 0 wherever the padding value is, and that also occurs in the data; or a mask is inverted,
+        or it or another leaf is padded at the other end.
     Fix: return the lengths or a mask with the padded tensor, or pad with a value that never occurs in the data.
     Links: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.rnn.pad_sequence.html
     """
     padding = lab.batches.padding
     exercised = {"samples": padding.samples, "padded leaves": len(padding.padded)}
+    wrong = next(_of_sides(padding.sides), None)
+    if wrong is not None:
+        message, fix, name = wrong
+        yield Finding(
+            message=message,
+            evidence={"fix here": fix},
+            at=line_at(lambda: lab.batches.lines.of_row(name, lab.batches.observed.collation.indices)),
+        )
+        return Coverage(exercised)
     if not padding.padded:
         raise NotApplicable("no padded leaf seen in the batch")
     masked = next((padded for padded in padding.padded if padded.full_mask), None)
@@ -84,6 +97,34 @@ def dg407_unmasked_padding(lab: Lab) -> Judgement:
             f"pad = {shown.fill} in the contract if your model hides it"
         )
     return Coverage(exercised, None if ambiguous or explicit else "only the padding value shows the lengths")
+
+
+def _of_sides(sides: Sides) -> Iterator[tuple[str, str, str]]:
+    """What is wrong with lengths and masks of padded leaves: in words, what to do, and the leaf that is wrong."""
+    for one in sides.overlong:
+        rows = f"row {one.rows[0]}" if len(one.rows) == 1 else f"{len(one.rows)} rows"
+        yield (
+            f"batch{one.lengths} is up to {one.length} in {rows} of batch{one.leaf.leaf}, which is {one.leaf.width} "
+            "wide: lengths were taken before rows were cut",
+            f"take batch{one.lengths} after rows are cut: min(length, {one.leaf.width})",
+            one.lengths,
+        )
+    for pair in sides.opposite:
+        row = max(range(len(pair.leaf.counts)), key=pair.leaf.counts.__getitem__)
+        yield (
+            f"batch{pair.leaf.leaf} has {pair.leaf.counts[row]} of {pair.leaf.width} places of padding at the "
+            f"{pair.leaf.end} of row {row}, and batch{pair.other.leaf} as many at the {pair.other.end}, in all rows",
+            f"pad batch{pair.other.leaf} at the {pair.leaf.end}, as batch{pair.leaf.leaf} is",
+            pair.other.leaf,
+        )
+    for mask in sides.inverted:
+        beside = f", unlike batch{mask.beside}" if mask.beside else ""
+        yield (
+            f"batch{mask.mask} is 1 where batch{mask.leaf.leaf} is padded, and 0 where it has contents, in all "
+            f"rows{beside}",
+            f"invert batch{mask.mask}, or call it a padding mask",
+            mask.mask,
+        )
 
 
 def _is_filled(leaf: Padded) -> bool:

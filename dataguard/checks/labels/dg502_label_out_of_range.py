@@ -22,6 +22,7 @@ from dataguard.checks.common.labels import (
     of_all_samples,
     out_of_range,
 )
+from dataguard.checks.labels.positions import cut_spans
 from dataguard.checks.splits.split_mismatch import splits_of
 from dataguard.core.incident import observed_or_none
 from dataguard.core.model import Coverage, Finding, Judgement, Location, NotApplicable, Severity, without_empty
@@ -38,13 +39,14 @@ BYTES = 256
 
 @check("DG502", "label-out-of-range", Severity.ERROR)
 def dg502_label_out_of_range(lab: Lab) -> Judgement:
-    """A label is not a valid class index: it is negative, or not below the number of classes.
+    """A label is not a valid class index or position: it is negative, or not below the number of classes or tokens.
 
     Symptom: "Target 10 is out of bounds" in the best case; "device-side assert triggered" on a GPU, at some later line;
         or a model output without a class, trained on a class that does not exist.
     Cause: class indices start at 1; -1 or 255 marks unlabelled data, and the loss has no matching `ignore_index`; the
         indices of a larger set (COCO's 1 to 90 for 80 classes) are used unmapped; a mask of 0 and 255 was not divided;
-        bytes store the indices of more than 256 classes, and wrap round.
+        bytes store the indices of more than 256 classes, and wrap round; truncation cuts off the answer that a start
+        and an end mark.
         If the number of classes is not declared, it is inferred from the labels, and the finding is a warning.
     Fix: map labels to 0, ..., C - 1 when reading them; pass `ignore_index` to the loss for unlabelled data, and declare
         it: `[tool.dataguard.contract] ignore_index = 255`.
@@ -53,6 +55,10 @@ def dg502_label_out_of_range(lab: Lab) -> Judgement:
     form = lab.settings.contract.get("target_form")
     if form in NOT_CLASSES:
         raise NotApplicable(f"the contract declares target_form {form!r}, which has no class indices")
+    spans = list(cut_spans(lab))
+    if spans:
+        yield from spans
+        return Coverage(lab.epoch.exercised)
     label_leaves = candidates(lab)
     if not label_leaves:
         raise NotApplicable("no leaf of a sample looks like a class index: an integer beside a larger input")

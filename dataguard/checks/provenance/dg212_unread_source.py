@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from dataguard.lab.lab import Lab
     from dataguard.lab.provenance.unread import Parts, Reach, Reached
+    from dataguard.lab.sound.window_starts import WindowStarts
 
 
 @check("DG212", "unread-source", Severity.WARNING, since="2026.4")
@@ -23,12 +24,18 @@ def dg212_unread_source(lab: Lab) -> Judgement:
 
     Symptom: no error; training uses fewer samples than there are, and a class or time that comes last is missing.
     Cause: a length that is rounded down or off by one, as `n // size * size` and `(n - window) // stride` are; files of
-        the last shard are not counted; indices are drawn for the length of one dataset and used for several.
+        the last shard are not counted; indices are drawn for the length of one dataset and used for several; the start
+        of a window of a sound file is drawn in seconds, and used as a number of frames.
     Fix: derive `__len__` from what `__getitem__` reads: `(n - window) // stride + 1` windows. If the rest is left out
         on purpose, remove it from what the dataset holds, or keep the limit in an attribute of the dataset.
     Links: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.Dataset
     """
     lab.need_map("a stream says nothing of what it holds")
+    windows = _sound_windows(lab)
+    still = [one for one in windows if _hardly_moves(one)]
+    if still:
+        yield _still(lab, still[0])
+        return Coverage({"draws": len(still[0].starts)})
     own = lab.provenance.reached
     if not own.reaches and not own.parts:
         raise NotApplicable("no array, table, list of files or joined dataset is read in order")
@@ -40,6 +47,37 @@ def dg212_unread_source(lab: Lab) -> Judgement:
         raise Undecided(f"what {unknown} reads of it is not known")
     yield from findings
     return Coverage({"sources": len(own.reaches) + len(own.parts)})
+
+
+def _sound_windows(lab: Lab) -> tuple[WindowStarts, ...]:
+    """The waveforms that are cut from their files at random."""
+    try:
+        return lab.sound.window_starts
+    except (LoaderFailed, NotApplicable, Undecided):
+        return ()
+
+
+def _hardly_moves(one: WindowStarts) -> bool:
+    """Whether the start of a window moves by less frames than its file has seconds, and a second of it is unread."""
+    moved = max(one.starts) - min(one.starts)
+    return moved * one.rate <= one.frames and one.frames - one.length - max(one.starts) >= one.rate
+
+
+def _still(lab: Lab, one: WindowStarts) -> Finding:
+    return Finding(
+        message=f"dataset[{one.index!r}]: {one.root}{one.path} begins at frame {min(one.starts)} to {max(one.starts)} "
+        f"of {one.frames:,} in {Path(one.file).name}, in {len(one.starts)} random states: the rest is not read",
+        evidence={
+            "fix here": f"draw the start in frames: up to {one.frames - one.length:,} here",
+            "starts": list(one.starts),
+            "frames of the window": one.length,
+            "sample rate": one.rate,
+            "confirmed by": "noise in the place of the file",
+        },
+        at=lab.places.random(one.index, one.path) or lab.dataset.location,
+        repro=lab.repro.samples(one.index),
+        sample=one.index,
+    )
 
 
 def _is_left(reach: Reach) -> bool:

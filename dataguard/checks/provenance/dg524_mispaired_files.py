@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.next_rows import is_next
 from dataguard.checks.common.paths import shortened
 from dataguard.checks.common.rewrites import rewritten, sorted_alike
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dataguard.lab.lab import Lab
     from dataguard.lab.provenance.named_records import NamedRecords
     from dataguard.lab.provenance.paired_files import PairedRoles
 
 FEWEST_WRONG = 2
 """One sample may have a partner of its own for a reason, such as a link to the file of another one."""
-FEWEST_SHIFTED = 2
-"""Samples on either side of a missing row: a single one may be the last of an episode, which nothing follows."""
 RIGHT_SHARE = 1 / 3
 """The share of right pairs that shows that files are meant to be paired by name. Of 24 at random, one is."""
 MOST_SAMPLES = 1.2
@@ -48,7 +43,7 @@ def dg524_mispaired_files(lab: Lab) -> Judgement:
     for table in records:
         if len(table.wrong) < FEWEST_WRONG:
             continue
-        if _is_next(table.places):
+        if is_next(table.places):
             row = table.wrong[0]
             notes.append(
                 f"dataset[{row.index!r}] has the contents of a later or earlier row of {_last_name(table.table)}"
@@ -87,20 +82,6 @@ def dg524_mispaired_files(lab: Lab) -> Judgement:
     counts = {"pairs of roles": len(found), "tables": len(records)}
     used = {name: count for name, count in counts.items() if count}
     return Coverage({"samples": samples, **used}, "; ".join(notes) or None)
-
-
-def _is_next(places: Sequence[tuple[int, int]]) -> bool:
-    """Whether samples have the contents of a row that follows that of their file, as what is to be predicted does.
-
-    The rows of both are in one order then. So they are where a row is missing in one of two listings; but from there on
-    all that follow are shifted.
-    """
-    ordered = sorted(places)
-    if any(one[1] >= other[1] for one, other in pairwise(ordered)):
-        return False
-    steps = [other - own for own, other in ordered]
-    shifted = steps in (sorted(steps), sorted(steps, reverse=True))
-    return not shifted or sum(count >= FEWEST_SHIFTED for count in Counter(steps).values()) < 2
 
 
 def _other_record(lab: Lab, table: NamedRecords) -> Finding:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from itertools import pairwise, product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dataguard.checks.common.check import check
+from dataguard.checks.common.next_rows import is_next
+from dataguard.core.incident import observed_or_none
 from dataguard.core.leaf_paths import key_of
 from dataguard.core.model import Coverage, Finding, Judgement, NotApplicable, NotTested, Severity, Undecided
 from dataguard.settings.contract import names_in
@@ -25,12 +28,12 @@ COMPANIONS = ("mark", "time", "times", "timestamp", "timestamps", "mask", "valid
 
 @check("DG527", "shifted-rows", Severity.WARNING, since="2026.4")
 def dg527_shifted_rows(lab: Lab) -> Judgement:
-    """Leaves that belong together come from rows with a constant offset, or from rows that share a label only.
+    """Leaves that belong together come from different rows: a constant offset apart, or in another order.
 
     Symptom: the model learns less than it could, or to follow instead of to predict: each action is paired with the
         state after it, each value with the time of another one.
     Cause: two slices of one table begin at different rows, as `[t:t + n]` and `[t + 1:t + 1 + n]`; or a column holds
-        the next values of another one.
+        the next values of another one; or labels were taken from a table before its rows were shuffled or dropped.
     Fix: slice both with the same indices. Which leaves belong together is known by names such as `x` and `x_mark`, or
         declared: `[tool.dataguard.contract] aligned = ["state", "action"]`.
     Links: https://minari.farama.org/main/content/dataset_standards/
@@ -40,6 +43,10 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
     pairs = list(_pairs(paths, declared))
     if len(paths) < 2:
         raise NotApplicable("a sample has no two leaves")
+    apart = _of_other_rows(lab)
+    if apart is not None:
+        yield apart
+        return Coverage({"leaves": len(paths)})
     try:
         rows = lab.provenance.rows
     except Undecided:
@@ -94,6 +101,34 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
     shifted = [f"{path} by {offset:+d}" for path, offset in table.items() if offset]
     note = f"offsets in rows, if these belong together: {', '.join(shifted[:4])}" if shifted else None
     return Coverage({"leaves": len({path for pair in offsets for path in pair})}, None if pairs else note)
+
+
+def _of_other_rows(lab: Lab) -> Finding | None:
+    """The finding of features and targets that the factory takes from other rows of a table than one another."""
+    for pair in observed_or_none(lambda: lab.provenance.paired_columns) or ():
+        if pair.group or 2 * pair.apart < len(pair.rows) or _may_be_next(list(pair.rows.values())):
+            continue
+        index, (own, other) = next((index, rows) for index, rows in pair.rows.items() if rows[0] != rows[1])
+        return Finding(
+            message=f"dataset[{index!r}]: sample{pair.features} is from row {own:,} of {Path(pair.source).name}, and "
+            f"sample{pair.target} from row {other:,}: in {pair.apart} of {len(pair.rows)} samples they differ",
+            evidence={
+                "fix here": "take both from one table, after its rows are dropped or shuffled",
+                "rows": {f"dataset[{one!r}]": f"{rows[0]} and {rows[1]}" for one, rows in list(pair.rows.items())[:8]},
+                "confirmed by": "other values in these rows, before the factory runs",
+            },
+            at=lab.places.dataset or lab.dataset.location,
+            repro=lab.repro.samples(index),
+        )
+    return None
+
+
+def _may_be_next(pairs: Sequence[tuple[int, int]]) -> bool:
+    """Whether targets are from later rows on purpose, or all from earlier ones in a table whose latest row is first."""
+    ordered = sorted(pairs)
+    one_way = len({other > own for own, other in pairs}) == 1
+    in_order = all(one[1] < other[1] for one, other in pairwise(ordered))
+    return is_next(ordered) or (one_way and not in_order)
 
 
 def _pairs(paths: Sequence[str], declared: Sequence[str]) -> Iterator[tuple[str, str]]:

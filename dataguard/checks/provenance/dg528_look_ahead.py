@@ -102,7 +102,9 @@ def _dependent(lab: Lab, target: str, cells: TargetCells) -> Finding:
             "samples compared": cells.of,
             "leaves": [f"sample{one}" for one in cells.paths],
         },
-        at=lab.places.value(cells.index, path) or lab.dataset.location,
+        at=lab.places.column(cells.index, path, cells.place)
+        or lab.places.value(cells.index, path)
+        or lab.dataset.location,
         repro=lab.repro.samples(cells.index),
     )
 
@@ -117,7 +119,9 @@ def _early(lab: Lab, target: str, early: EarlyColumn) -> Finding:
             "fix here": "compute this column from earlier rows alone, as rolling() without center=True does",
             "changed": "the order of 16 rows, before the factory runs",
         },
-        at=lab.places.value(early.index, path) or lab.dataset.location,
+        at=lab.places.column(early.index, path, early.column)
+        or lab.places.value(early.index, path)
+        or lab.dataset.location,
         repro=lab.repro.samples(early.index),
     )
 
@@ -142,7 +146,9 @@ def _copied(lab: Lab, target: str) -> Finding | None:
             return Finding(
                 message=f"sample{path}[{places[0]}] is the target, sample{target}, in all of {len(pairs):,} samples",
                 evidence={"fix here": "drop the column of the target", "columns": places[:8]},
-                at=lab.places.value(index, path) or lab.dataset.location,
+                at=lab.places.column(index, path, places[0], beside=target)
+                or lab.places.value(index, path)
+                or lab.dataset.location,
                 repro=lab.repro.samples(index),
             )
     return None

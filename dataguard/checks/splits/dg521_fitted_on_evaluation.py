@@ -33,11 +33,12 @@ CLEAR = 1e-3
 
 @check("DG521", "fitted-on-evaluation", Severity.WARNING, since="2026.3")
 def dg521_fitted_on_evaluation(lab: Lab) -> Judgement:
-    """Columns are scaled, or their gaps filled, by statistics of training and evaluation data together.
+    """Columns are scaled, coded, or their gaps filled, by statistics of training and evaluation data together.
 
     Symptom: evaluation looks a little better than production: the model has seen statistics of what it is tested on.
     Cause: a scaler is fitted before the split (`StandardScaler().fit_transform(table)`, then `train_test_split`), or
-        gaps are filled before it (`table.fillna(table.median())`).
+        gaps are filled before it (`table.fillna(table.median())`), or categories are replaced by the mean of the target
+        in all rows (`table.groupby("city")["target"].transform("mean")`).
     Fix: split first, fit scaler and imputer on the training rows alone, and apply them to the others.
     Links: https://scikit-learn.org/stable/common_pitfalls.html#data-leakage
     """
@@ -96,9 +97,7 @@ def _refitted(lab: Lab, training: Subject, refit: Refit) -> Finding:
             "source": refit.source,
             "changed": "before the factory runs",
             "leaves": [f"sample{path}" for path in refit.leaves],
-            "how they change": "one value of a column becomes another one, as what fills gaps does"
-            if refit.filled
-            else "alike in all samples, as a scaler moves and stretches them",
+            "how they change": refit.how,
         },
         at=_place(lab, training),
         repro=lab.repro.scan("DG521", ""),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dataguard.lab.batches.batch_rows import Column, Content, columns, contents_of, holds, padding_of
 from dataguard.lab.batches.collate_trials import CollateInputs
+from dataguard.lab.batches.padded_sides import NO_SIDES, Sides, find_sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +49,11 @@ class Padded:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """The padded leaves of one batch of so many samples."""
+    """The padded leaves of one batch of so many samples, and those whose padding does not fit others."""
 
     padded: tuple[Padded, ...]
     samples: int
+    sides: Sides = NO_SIDES
 
 
 def find_padding(inputs: CollateInputs, batch: Any, single_columns: Sequence[Mapping[str, Column]]) -> Padding:
@@ -78,7 +80,7 @@ def find_padding(inputs: CollateInputs, batch: Any, single_columns: Sequence[Map
         padded += [leaf for leaf in (next(filter(None, ways), None) or _padded_before(column, candidates),) if leaf]
     marked = [leaf for leaf in padded if leaf.distinct or leaf.lengths_from]
     complete = tuple(leaf if leaf.lengths_from else _with_shared_lengths(leaf, marked) for leaf in padded)
-    return Padding(complete, count)
+    return Padding(complete, count, find_sides(candidates))
 
 
 def _unequal(path: str, contents: Sequence[Mapping[str, Content]]) -> list[Tensor] | None:

@@ -154,6 +154,11 @@ def array_of(value: Any) -> np.ndarray:
     return np.asarray(value)
 
 
+def numbers_of(value: Any) -> Any:
+    """The columns of numbers of a table of pandas; anything else as it is."""
+    return value.select_dtypes("number") if hasattr(type(value), "select_dtypes") else value
+
+
 def _state(value: Any) -> dict[str, Any]:
     """The attributes of an object of an unknown class (attrs classes, PyG data, BatchEncoding)."""
     state = dict(getattr(value, "__dict__", {}))

@@ -26,7 +26,7 @@ from xxhash import xxh3_64_intdigest
 
 from dataguard.core.incident import is_library
 from dataguard.core.model import Location
-from dataguard.lab.core.leaves import array_of, is_pillow
+from dataguard.lab.core.leaves import array_of, is_pillow, numbers_of
 from dataguard.lab.core.object_graph import reachable
 from dataguard.lab.core.source_location import Place, file_tree
 from dataguard.lab.culprit.construction import places_of_construction
@@ -337,7 +337,7 @@ class LineTrace:
         return hash(repr(value)) if self._is_plain(value) else content_of(value)
 
     def _state_of(self, value: Any) -> Hashable | None:
-        return self._measure(array_of(value))
+        return self._measure(array_of(numbers_of(value)))
 
     def _is_plain(self, value: Any) -> bool:
         return self._plain and isinstance(value, str | bytes | int | float | np.generic)
@@ -430,7 +430,7 @@ def content_of(value: Any) -> int | None:
         if isinstance(value, torch.Tensor):
             value = value.detach().numpy()
         elif hasattr(type(value), "columns") and hasattr(type(value), "to_numpy"):  # a table of pandas or polars
-            value = value.to_numpy()
+            value = numbers_of(value).to_numpy()
         if not isinstance(value, np.ndarray) or not value.size or value.dtype == object:
             return None
         flat = value.reshape(-1)[:: max(value.size // COMPARED_VALUES, 1)]

@@ -57,6 +57,15 @@ SAMPLERS = ("batch_sampler", "batch_sampler.sampler", "sampler")
 MOST_VALUES = 10_000_000
 """Values of an array that is searched for the row of a sample."""
 
+FEWEST_DIFFERENT = 2
+"""Values that they have at least: those of a day may be one."""
+SUCCESSIVE = 32
+"""Successive samples whose values are looked for in the columns of a table."""
+SINGLE = 1e-6
+"""The relative difference up to which numbers are equal in single precision."""
+MOST_STARTS = 1_000
+"""Places of a table that hold the first of these values."""
+
 
 class CulpritPlaces:
     """Places in the user's code; each is found once, and None where the source or the factory does not show it."""
@@ -213,6 +222,21 @@ class CulpritPlaces:
             return found
         at = self._in_source("sample", [partial(source_flow.returned, names=("__getitem__",))])
         return at and Location(at.file, at.line, f"near {at.what}")
+
+    def column(self, index: Index, path: str, place: int, beside: str | None = None) -> Location | None:
+        """The line of the factory after which a table has a column with what a leaf has in a place of its last axis.
+
+        `beside`: and another column with what this leaf has there. None if it is changed later, as by a scaler.
+        """
+        again, build, length = self._subject.quick_rebuild, self._subject.build, self._subject.facts.length or 0
+        if again is None or not isinstance(index, int) or not self._subject.reads_take_little(SUCCESSIVE):
+            return None
+        first = max(min(index, length - SUCCESSIVE), 0)
+        indices = range(first, min(first + SUCCESSIVE, length))
+        wanted = [(path, place), *([] if beside is None else [(beside, 0)])]
+        return self._subject.line_of(
+            ("column", index, *wanted), lambda folder: _line_of_columns(again, Reader(build(), folder), indices, wanted)
+        )
 
     def copies(self, index: Index, path: str) -> Location | None:
         """The first line after which a variable holds a leaf of a sample twice."""
@@ -372,7 +396,7 @@ def _line_of_fit(again: Callable[[], Loader], training: Subject, folder: Path, i
     def holds(array: np.ndarray) -> bool | None:
         if array.ndim != 2 or array.dtype.kind != "f" or len(array) < 2 or array.size > MOST_VALUES or outside:
             return None
-        if not any(len(row) == array.shape[1] and np.isclose(array, row).all(1).any() for row in rows):
+        if not any(_has_row(array, row) for row in rows):
             return None
         has_rows: Blamed = lambda name, value: selects(name, value) and len(value) >= len(array)  # noqa: E731
         outside.append(decided_outside(sys._getframe(), has_rows))
@@ -384,6 +408,54 @@ def _line_of_fit(again: Callable[[], Loader], training: Subject, folder: Path, i
     if not trace.looks:
         return None
     return Location(*outside[0]) if outside[0] else trace.looks[0].location
+
+
+def _line_of_columns(
+    again: Callable[[], Loader], reader: Reader, indices: Sequence[int], wanted: Sequence[tuple[str, int]]
+) -> Location | None:
+    """The line of the factory, called `again`, after which a table has columns with these values in the same rows."""
+    samples = [dict(iter_leaves(reader.read(index))) for index in indices]
+    columns = [
+        np.array([np.atleast_1d(array_of(leaves[path]))[..., place].ravel()[-1] for leaves in samples], np.float64)
+        for path, place in wanted
+    ]
+    if len(set(columns[0].tolist())) < FEWEST_DIFFERENT:
+        return None
+
+    def holds(array: np.ndarray) -> bool | None:
+        if array.ndim not in (1, 2) or array.dtype.kind not in "fiu" or array.size > MOST_VALUES:
+            return None
+        table = array.reshape(len(array), -1)
+        if len(table) < len(indices) or table.shape[1] < len(columns):
+            return None
+        found = [set(_starts(table, values)) for values in columns]
+        for row in {row for row, _ in found[0]}:
+            here = [{column for start, column in each if start == row} for each in found]
+            if all(here) and len(set().union(*here)) >= len(columns):
+                return True
+        return None
+
+    trace = LineTrace(holds, {})
+    with trace.following():
+        again()
+    return trace.looks[0].location if trace.looks else None
+
+
+def _starts(table: np.ndarray, values: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The rows and columns from which on a table holds these values."""
+    firsts = np.argwhere(np.isclose(table[: len(table) - len(values) + 1], values[0], SINGLE, 0))
+    for row, column in firsts[:MOST_STARTS].tolist():
+        if np.allclose(table[row : row + len(values), column], values, SINGLE, 0):
+            yield row, column
+
+
+def _has_row(table: np.ndarray, row: np.ndarray) -> bool:
+    """Whether a table has such a row, perhaps with other columns beside."""
+    if len(row) > table.shape[1]:
+        return False
+    if len(row) == table.shape[1]:
+        return bool(np.isclose(table, row).all(1).any())
+    return bool(np.all([np.isclose(table, value).any(1) for value in row], axis=0).any())
 
 
 def _line_of_not_finite(history: BatchHistory, path: str) -> Look | None:

@@ -12,4 +12,5 @@ Where to look:
   image, `box_lines.py` finds the line at fault; `box_labels.py` compares labels with their boxes.
 - Flips that change meaning: `keypoint_flips.py`, `symmetric_points.py` and `merged_sides.py` for left and right,
   `vector_flips.py`, `rotated_clouds.py`, and `clip_flips.py` for frames.
+- `reordered_rows.py`: sequences and sets in another order, and what belongs to their entries.
 """

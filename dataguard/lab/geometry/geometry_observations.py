@@ -62,6 +62,7 @@ from dataguard.lab.geometry.mask_charts import (
     trace_sizes,
 )
 from dataguard.lab.geometry.merged_sides import MergedSides, line_of_merge, merged_sides_of
+from dataguard.lab.geometry.reordered_rows import ReorderedRows, line_of_order, reordered_rows_of
 from dataguard.lab.geometry.rotated_clouds import RotatedCloud, line_of_turn, rotated_clouds_of
 from dataguard.lab.geometry.symmetric_points import FEWEST_SHAPES, may_be_points
 from dataguard.lab.geometry.target_placement import FEWEST_CELLS
@@ -254,6 +255,15 @@ class Geometry:
     def line_of_turn(self, cloud: RotatedCloud) -> Location | None:
         """The line of the user's code after which points are rotated, and their normals are not."""
         return line_of_turn(self._subject, cloud)
+
+    @property
+    def reordered_rows(self) -> tuple[ReorderedRows, ...]:
+        """Sequences and sets that are in another order in some random states, and leaves of one length beside them."""
+        return reordered_rows_of(self._subject)
+
+    def line_of_order(self, rows: ReorderedRows) -> Location | None:
+        """The line of the user's code after which entries are in another order."""
+        return line_of_order(self._subject, rows)
 
     def line_of_unflipped(self, vectors: FlippedVectors) -> Location | None:
         """The line of the user's code after which a map of vectors is flipped like an image."""

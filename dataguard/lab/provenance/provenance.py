@@ -32,10 +32,13 @@ from dataguard.lab.provenance.named_records import FACTORY_CALLS as TABLE_CALLS
 from dataguard.lab.provenance.named_records import NamedRecords, find_named_records
 from dataguard.lab.provenance.open_sources import keys_of
 from dataguard.lab.provenance.own_order import find_own_order
+from dataguard.lab.provenance.paired_columns import COMPARED_SAMPLES as PAIRED_SAMPLES
+from dataguard.lab.provenance.paired_columns import MOST_VALUES, PairedColumns, find_paired_columns
 from dataguard.lab.provenance.paired_files import PairedRoles, find_paired_roles, named
 from dataguard.lab.provenance.reads_seen import ReadLog, leaf_reads, merged
-from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, find_target_cells, unknown
+from dataguard.lab.provenance.refitting import FACTORY_CALLS, find_refit, unknown
 from dataguard.lab.provenance.shown import words_of_reads, words_of_rows
+from dataguard.lab.provenance.target_cells import find_target_cells
 from dataguard.lab.provenance.unread import READ_SAMPLES, Reached
 from dataguard.lab.reading.sample_reader import Reader
 from dataguard.lab.rows.origins import (
@@ -272,6 +275,23 @@ class Provenance:
         return subject.observe(
             "target cells", lambda folder: find_target_cells(again, folder, indices, target, seconds)
         )
+
+    @property
+    def paired_columns(self) -> tuple[PairedColumns, ...]:
+        """The rows of a table that features and target of a sample are from, where these are seen to be others.
+
+        The factory is called once, and a dozen times if it seems so, if that takes little of the budget.
+        """
+        subject, again = self._subject, self._subject.quick_rebuild
+        leaves = [leaf for sample in subject.epoch.samples[:1] for leaf in sample.leaves]
+        is_row = any(leaf.size == 1 for leaf in leaves) and any(1 < leaf.size <= MOST_VALUES for leaf in leaves)
+        if again is None or not is_row or not subject.reads_take_little(PAIRED_SAMPLES):
+            return ()
+        numbers = sorted({index for index in subject.epoch.indices if isinstance(index, int)})
+        amid = numbers[len(numbers) // 2 :][: PAIRED_SAMPLES // 2]  # neighbours, and others all over
+        indices = sorted({*amid, *evenly(numbers, PAIRED_SAMPLES // 2)})
+        seconds = subject.settings.budget * TABLE_SHARE
+        return subject.observe("paired columns", lambda folder: find_paired_columns(again, folder, indices, seconds))
 
     def early_column(self, target: str) -> EarlyColumn | None:
         """A column of an input that depends on later rows of a file than its target; None if none is seen to.

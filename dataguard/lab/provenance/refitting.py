@@ -31,7 +31,7 @@ from dataguard.lab.process.write_protection import WriteRefused, forbid_writes
 from dataguard.lab.provenance.altered_values import altered
 from dataguard.lab.provenance.reads_seen import ReadLog
 from dataguard.lab.reading.sample_reader import Reader
-from dataguard.lab.rows.origins import Read, Refit, TargetCells
+from dataguard.lab.rows.origins import Read, Refit
 from dataguard.lab.rows.row_changes import Store
 from dataguard.lab.rows.rows_changed import RowTracer, Values, inner_index, values_of
 from dataguard.lab.rows.stores import held_stores, is_data_frame
@@ -45,6 +45,8 @@ COMPARED_SAMPLES = 24
 values that number them, a quarter of the changed rows may be training rows: 1 in 1000 sets of 24 samples shows none."""
 LINE_TOLERANCE = 1e-3
 """How far from that line a value may lie, relative to their deviation: what float32 and 8-bit pixels round."""
+FEWEST_POINTS = 3
+"""Values through which a line is no coincidence."""
 FEWEST_FILLED = 3
 """Cells of a column that hold the value of a filled gap: so many rows do not agree by chance."""
 RULE_SAMPLES = 3
@@ -109,9 +111,15 @@ def find_refit(
         return unknown("the factory writes files, or fails on changed values")
     after = read(train, folder, compared)
     leaves = _changed_leaves(base, after)
-    filled = any(_is_filled(base, after, path) for path in leaves)
-    if leaves and not filled and not any(_is_rescaled(base, after, path) for path in leaves):
+    how = next((how for how in CHANGES if any(CHANGES[how](base, after, path) for path in leaves)), None)
+    if leaves and how is None:
         return unknown("training samples change with evaluation rows, and not as a scaler or a filled gap does")
+    if not leaves and rows and (undisturbed_seconds() - started) * 2 <= seconds:
+        with contextlib.suppress(LoaderFailed, WriteRefused):
+            train = loaded.built(lambda number, read, value: _dealt(value, rows.get(number)))[0]
+            dealt = read(train, folder, compared)
+            coded = tuple(path for path in _changed_leaves(base, dealt) if _is_coded(base, dealt, path))
+            after, leaves, how = (dealt, coded, CODED) if coded else (after, leaves, how)
     source = (
         min(read.source for read in own)
         if own
@@ -120,7 +128,7 @@ def find_refit(
     changed = [index for index in compared if _changed_leaves({index: base[index]}, after)]
     count = len(own) or sum(map(len, {loaded.tables[number]: one for number, one in rows.items()}.values()))
     files = sum(not read.rows for read in own)
-    return Refit(source, count, files, len(changed), len(compared), next(iter(changed), None), leaves, filled=filled)
+    return Refit(source, count, files, len(changed), len(compared), next(iter(changed), None), leaves, how=how or "")
 
 
 Samples = dict[Index, Values]
@@ -144,12 +152,13 @@ def _samples_of_copies(loader: Loader, folder: Path, indices: Sequence[Index]) -
 def _changed_leaves(base: Samples, after: Samples) -> tuple[str, ...]:
     """The leaves that differ in any of these samples."""
     changed = [
-        path for index, leaves in base.items() for path in leaves if not _equal(leaves[path], after[index].get(path))
+        path for index, leaves in base.items() for path in leaves if not are_equal(leaves[path], after[index].get(path))
     ]
     return tuple(dict.fromkeys(changed))
 
 
-def _equal(one: np.ndarray, other: np.ndarray | None) -> bool:
+def are_equal(one: np.ndarray, other: np.ndarray | None) -> bool:
+    """Whether two leaves hold the same values."""
     return other is not None and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
@@ -166,13 +175,19 @@ def _is_rescaled(base: Samples, after: Samples, path: str) -> bool:
         return False
     one, two = (np.array([pair[side] for pair in pairs], np.float64).reshape(len(pairs), -1) for side in (0, 1))
     usable = np.isfinite(one).all(0) & np.isfinite(two).all(0) & (one != two).any(0) & (one.std(0) > 0)
-    if not usable.any():
-        return False
-    one, two = one[:, usable], two[:, usable]
-    centred, moved = one - one.mean(0), two - two.mean(0)
-    slope = (centred * moved).sum(0) / (centred**2).sum(0)
-    off = np.abs(moved - slope * centred).max(0) / np.maximum(np.abs(moved).max(0), 1e-12)
-    return bool(np.mean(off < LINE_TOLERANCE) > MOST_POSITIONS)
+    on_line = [_is_moved(own, other) for own, other in zip(one[:, usable].T, two[:, usable].T, strict=True)]
+    return bool(on_line) and float(np.mean(on_line)) > MOST_POSITIONS
+
+
+def _is_moved(own: np.ndarray, other: np.ndarray) -> bool:
+    """Whether the values of a column are moved and stretched alike, but for those of gaps, which became one value."""
+    values, times = np.unique(own, return_counts=True)
+    gaps = own == values[times.argmax()]
+    if times.max() > 1 and len(values) > FEWEST_POINTS and len(set(other[gaps])) == 1:
+        own, other = own[~gaps], other[~gaps]
+    centred, moved = own - own.mean(), other - other.mean()
+    slope = (centred * moved).sum() / (centred**2).sum()
+    return bool(np.abs(moved - slope * centred).max() < LINE_TOLERANCE * max(np.abs(moved).max(), 1e-12))
 
 
 def _is_filled(base: Samples, after: Samples, path: str) -> bool:
@@ -192,79 +207,33 @@ def _is_filled(base: Samples, after: Samples, path: str) -> bool:
     return FEWEST_FILLED <= most < len(one)
 
 
-def find_target_cells(
-    build: Callable[[], Loader], folder: Path, indices: Sequence[Index], target: str, seconds: float
-) -> TargetCells | None:
-    """Change cells of the column that targets are, and compare inputs; None if targets are not found in a column.
+def _is_coded(base: Samples, after: Samples, path: str) -> bool:
+    """Whether each value of some columns became another one wherever it stood, as codes of categories do.
 
-    The factory is called twice, which takes so many `seconds` at most. The samples are those of consecutive indices.
+    Others stay as they are, so that these are the same samples.
     """
-    columns: dict[int, tuple[Read, list[np.ndarray], list[str]]] = {}
-
-    def keep(number: int, read: Read, value: Any) -> Any:
-        names = [str(name) for name in value.columns if _is_float(value[name])] if is_data_frame(value) else []
-        columns[number] = read, [np.array(column, np.float64) for column in _columns(value)], names
-        return value
-
-    def loaders(imports: bool) -> tuple[Loader, Loader]:
-        del imports
-        loader = build()
-        return loader, loader
-
-    started = undisturbed_seconds()
-    loaded = Loaded(ReadLog(), loaders)
-    base = samples_of(loaded.built(keep)[0], folder, indices)
-    targets = np.array([leaves[target].ravel() for leaves in base.values()], np.float64)[:, 0]
-    held = {
-        number: (at, first)
-        for number, (_, arrays, _) in columns.items()
-        for at, column in enumerate(arrays)
-        if (first := _place_in(column, targets)) is not None
-    }
-    if not held or (undisturbed_seconds() - started) * 2 > seconds:
-        return None
-    number, (at, first) = next(iter(held.items()))
-    chosen = [len(indices) * part // 4 for part in (1, 2, 3)]
-    places = np.array(chosen)
-    read, _, names = columns[number]
-
-    def change(number: int, read: Read, value: Any) -> Any:
-        del read
-        if number not in held:
-            return value
-        at, first = held[number]
-        return with_columns(value, lambda column, of: _moved_far(column, first + places) if of == at else column)
-
-    forbid_writes()
-    try:
-        after = samples_of(loaded.built(change)[0], folder, indices)
-    except (LoaderFailed, WriteRefused):
-        return None
-    moved = {
-        path: [not _equal(leaves[path], after[index].get(path)) for index, leaves in base.items()]
-        for path in base[indices[0]]
-    }
-    if not all(moved[target][place] for place in chosen):
-        return None
-    few = {path: here for path, here in moved.items() if path != target and sum(here) * MOST_MOVED <= len(here)}
-    paths = tuple(path for path, here in few.items() if all(here[place] for place in chosen))
-    name = f"column {names[at]}" if at < len(names) else f"column {at}"
-    return TargetCells(read.source, name, len(indices), indices[chosen[0]], first + chosen[0], paths)
+    pairs = [(leaves[path], after[index].get(path)) for index, leaves in base.items() if path in leaves]
+    if len({value.shape for pair in pairs for value in pair if value is not None}) != 1 or not pairs[0][0].ndim:
+        return False
+    one, two = (np.array([pair[side] for pair in pairs]).reshape(-1, pairs[0][0].shape[-1]) for side in (0, 1))
+    changed = [(own, other) for own, other in zip(one.T, two.T, strict=True) if (own != other).any()]
+    same = [own for own, other in zip(one.T, two.T, strict=True) if (own == other).all()]
+    if not changed or not any(len(set(own)) > len(own) // 2 for own in same):
+        return False
+    for own, other in changed:
+        codes = len(set(own))
+        if not 1 < codes <= len(own) // 2 or len(set(zip(own, other, strict=True))) > codes:
+            return False
+    return True
 
 
-MOST_MOVED = 4
-"""If more than a quarter of the samples change, a statistic of all rows does, such as the mean of a scaler."""
-FEWEST_TARGETS, MOST_FIRSTS = 32, 1_000
-"""Different targets that are needed to find them in a column, and rows that may hold the first of them."""
-
-
-def _place_in(column: np.ndarray, targets: np.ndarray) -> int | None:
-    """The row of a column from which on it holds these targets; None if there is none, or there are several."""
-    if len(set(targets.tolist())) < FEWEST_TARGETS or column.ndim != 1 or len(column) < len(targets):
-        return None
-    firsts = np.flatnonzero(np.isclose(column[: len(column) - len(targets) + 1], targets[0], 1e-6, 0))[:MOST_FIRSTS]
-    places = [int(first) for first in firsts if np.allclose(column[first : first + len(targets)], targets, 1e-6, 0)]
-    return places[0] if len(places) == 1 else None
+CODED = "each value of a column becomes another one, as the mean of a target by category does"
+CHANGES: Mapping[str, Callable[[Samples, Samples, str], bool]] = {
+    "one value of a column becomes another one, as what fills gaps does": _is_filled,
+    "alike in all samples, as a scaler moves and stretches them": _is_rescaled,
+    CODED: _is_coded,
+}
+"""How training samples change with what was fitted on evaluation rows."""
 
 
 def _changed(value: Any, rows: np.ndarray | None, read: Read, own: frozenset[Read]) -> Any:
@@ -274,15 +243,34 @@ def _changed(value: Any, rows: np.ndarray | None, read: Read, own: frozenset[Rea
     inner = [row for row, unit in enumerate(read.units) if unit in own]
     if inner:
         return altered(value, np.array(inner), axis=read.axis)
-    return value if rows is None else with_columns(value, lambda column, _: _moved_far(column, rows))
+    return value if rows is None else with_columns(value, lambda column, _: moved_far(column, rows))
 
 
-def _moved_far(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def moved_far(column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """A column, in place, in which these rows lie beyond all others."""
     finite = column[np.isfinite(column)]
     if not len(finite):
         return column
     column[rows] += BEYOND * max(float(np.ptp(finite)), 1.0)
     return column
+
+
+def _dealt(value: Any, rows: np.ndarray | None) -> Any:
+    """A table in which the classes and categories of these rows are in another order, each column in one of its own."""
+    if rows is None or not is_data_frame(value) or not hasattr(value, "iloc"):
+        return value
+    dealt = {}
+    for number, name in enumerate(value.columns):
+        column = value[name]
+        if isinstance(name, str) and not is_float(column) and 1 < column.nunique() <= MOST_CATEGORIES:
+            values = column.to_numpy().copy()
+            values[rows] = values[np.random.default_rng(number).permutation(rows)]
+            dealt[name] = type(column)(values, index=column.index).astype(column.dtype)
+    return value.assign(**dealt)
+
+
+MOST_CATEGORIES = 64
+"""Values of a column up to which they may be classes or categories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,8 +340,10 @@ def _evaluation_rows(
         loaders = loaded.built(numbered)
     except LoaderFailed:  # the values of a column mean something to the factory
         return {}
+    held = [_numbers(loader.dataset) for loader in loaders]
     train, evaluation = (
-        _used_rows(loader, folder, wanted, moduli) for loader, wanted in zip(loaders, indices, strict=True)
+        _used_rows(loader, folder, wanted, moduli, beside)
+        for loader, wanted, beside in zip(loaders, indices, reversed(held), strict=True)
     )
     if train is None or evaluation is None:
         return {}
@@ -418,14 +408,19 @@ class _Used:
     span: int
 
 
-def _used_rows(loader: Loader, folder: Path, indices: Sequence[Index], moduli: Sequence[int]) -> _Used | None:
-    """The rows that samples with these indices use; None if they cannot be followed."""
+def _used_rows(
+    loader: Loader, folder: Path, indices: Sequence[Index], moduli: Sequence[int], beside: Sequence[np.ndarray]
+) -> _Used | None:
+    """The rows that samples with these indices use; None if they cannot be followed.
+
+    `beside` is what the other split holds.
+    """
     reader, dataset = Reader(loader, folder), loader.dataset
-    unread = copied(dataset) if _spelling(dataset, moduli) else None
+    unread = copied(dataset) if _spelling(dataset, moduli, beside) else None
     reader.read(indices[0])  # so that what is loaded at the first read is held
-    read, spelling = reader.read, _spelling(dataset, moduli)
+    read, spelling = reader.read, _spelling(dataset, moduli, beside)
     if unread is not None and not spelling:  # reading changed the rows
-        dataset, spelling = unread, _spelling(unread, moduli)
+        dataset, spelling = unread, _spelling(unread, moduli, beside)
 
         def read(index: Index, draw: int = 0) -> Any:
             reader.dataset = copied(unread)
@@ -442,10 +437,27 @@ def _used_rows(loader: Loader, folder: Path, indices: Sequence[Index], moduli: S
     return None
 
 
-def _spelling(dataset: Any, moduli: Sequence[int]) -> list[tuple[Store, np.ndarray]]:
-    """What a dataset holds whose columns spell numbers of rows, and these numbers."""
-    held = [(store, values) for store in held_stores(dataset) if (values := store.numbers) is not None]
-    return [(store, rows) for store, values in held if (rows := rows_spelled(values, moduli)) is not None]
+def _spelling(dataset: Any, moduli: Sequence[int], beside: Sequence[np.ndarray]) -> list[tuple[Store, np.ndarray]]:
+    """What a dataset holds whose columns spell numbers of rows, and these numbers.
+
+    A small split may lack some values of a column. It has them together with the other split, if scaled alike.
+    """
+    found = []
+    for store in held_stores(dataset):
+        if (values := store.numbers) is None:
+            continue
+        rows = rows_spelled(values, moduli)
+        for other in beside if rows is None else ():
+            if rows is None and other.shape[1:] == values.shape[1:]:
+                both = rows_spelled(np.concatenate([values, other]), moduli)
+                rows = None if both is None else both[: len(values)]
+        if rows is not None:
+            found.append((store, rows))
+    return found
+
+
+def _numbers(dataset: Any) -> list[np.ndarray]:
+    return [values for store in held_stores(dataset) if (values := store.numbers) is not None]
 
 
 def copied(dataset: Any) -> Any:
@@ -474,27 +486,29 @@ def rows_of_all(
 
 def shape_of(value: Any) -> tuple[int, int]:
     """The rows of a table, and how many columns of floats it has; (0, 0) of anything else."""
-    columns = list(_columns(value))
+    columns = list(columns_of(value))
     return (len(columns[0]), len(columns)) if columns and len({len(column) for column in columns}) == 1 else (0, 0)
 
 
-def _columns(value: Any) -> Iterator[np.ndarray]:
+def columns_of(value: Any) -> Iterator[np.ndarray]:
+    """The columns of floats of a table."""
     if is_data_frame(value):
-        yield from (np.asarray(value[name]) for name in value.columns if _is_float(value[name]))
+        yield from (np.asarray(value[name]) for name in value.columns if is_float(value[name]))
     elif isinstance(value, np.ndarray | torch.Tensor):
         array = array_of(value)
         if array.dtype.kind == "f" and array.ndim:
             yield from np.moveaxis(array, -1, 0) if array.ndim > 1 else [array]
 
 
-def _is_float(column: Any) -> bool:
+def is_float(column: Any) -> bool:
+    """Whether a column holds floats."""
     return "float" in str(column.dtype).lower()
 
 
 def with_columns(value: Any, change: Callable[[np.ndarray, int], np.ndarray]) -> Any:
     """A copy of a table in which `change` has replaced each column of floats, from its values and its number."""
     if is_data_frame(value):
-        names = [name for name in value.columns if _is_float(value[name])]
+        names = [name for name in value.columns if is_float(value[name])]
         made = {name: change(np.array(value[name], np.float64), at) for at, name in enumerate(names)}
         if hasattr(value, "iloc"):
             return value.assign(**{str(name): made[name] for name in names if isinstance(name, str)})

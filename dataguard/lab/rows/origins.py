@@ -175,8 +175,8 @@ class Refit:
     """How many training samples changed, `of` how many, when `rows` of a source that only evaluation uses did.
 
     They were changed before the factory ran. `files` is how many there are, if these are whole files. `leaves` are the
-    leaves that changed, of the sample with this `index` among others; `filled`: where gaps are. Nothing was compared if
-    `of` is 0: the `reason` says why.
+    leaves that changed, of the sample with this `index` among others, and `how` says how. Nothing was compared if `of`
+    is 0: the `reason` says why.
     """
 
     source: str = ""
@@ -187,7 +187,7 @@ class Refit:
     index: Index = None
     leaves: tuple[str, ...] = ()
     reason: str = ""
-    filled: bool = False
+    how: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class TargetCells:
     """Whether inputs change with cells of a file that are their own targets, and not with most others.
 
     The targets of `of` samples are the cells of a `column` of the source; that of sample `index` is in this `row`. The
-    leaves at `paths` change with it.
+    leaves at `paths` change with it, the first one in the `place` of its last axis.
     """
 
     source: str
@@ -204,6 +204,7 @@ class TargetCells:
     index: Index
     row: int
     paths: tuple[str, ...]
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)

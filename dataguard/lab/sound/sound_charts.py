@@ -55,6 +55,7 @@ from dataguard.lab.sound.tone_fits import (
     tones_of,
     wav,
 )
+from dataguard.lab.sound.window_starts import WindowStarts, window_starts
 from dataguard.lab.subject import Subject
 
 T = TypeVar("T")
@@ -139,6 +140,12 @@ class Sound:
         self._need_leaf()
         key = f"paired sound {files}"
         return self._with_charts(key, lambda reader, survey: paired_offsets(reader, survey, files))
+
+    @property
+    def window_starts(self) -> tuple[WindowStarts, ...]:
+        """Where waveforms begin that are cut from their file at random; empty if none is."""
+        self._need_leaf()
+        return self._with_charts("window starts", window_starts)
 
     def _with_charts(self, key: str, look: Callable[[SoundReader, FileSurvey[SoundHeader]], T]) -> T:
         """Look at samples in which charts may replace sound files.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
 from torch.utils.data import ConcatDataset, Subset, WeightedRandomSampler
 
+from dataguard.lab.rows.rows_changed import inner_index
 from dataguard.targets.variants import Loader, unwrapped
 
 
@@ -16,16 +17,16 @@ from dataguard.targets.variants import Loader, unwrapped
 class SamplerWeights:
     """How many samples have each weight, unless most have their own, and the weights of those asked for, by index.
 
+    `outside` are the weights at the places that these samples have in the dataset of which the loader's is a subset.
     `runs` are the lengths and weights of stretches of samples of one weight, if they are few, and `parts` the lengths
-    of the datasets that are concatenated. `of_whole` are the weights that samples of a subset would have if weights
-    stood in the order of the whole dataset.
+    of the datasets that are concatenated.
     """
 
     counts: Mapping[float, int]
     of: Mapping[int, float]
+    outside: Mapping[int, float] = field(default_factory=dict)
     runs: tuple[tuple[int, float], ...] = ()
     parts: tuple[int, ...] = ()
-    of_whole: Mapping[int, float] = field(default_factory=dict)
 
 
 MOST_WEIGHTS = 1_000
@@ -41,24 +42,26 @@ def find_weights(build: Callable[..., Loader], indices: Sequence[int]) -> Sample
         return None
     weights = torch.as_tensor(sampler.weights)
     values, counts = weights.unique(return_counts=True)
-    by_index = {index: float(weights[index]) for index in indices if 0 <= index < len(weights)}
+    by_index, outside = _at({index: index for index in indices}, weights), dict[int, float]()
+    if isinstance(loader.dataset, Subset):
+        outside = _at({index: inner_index(loader.dataset, index) for index in by_index}, weights)
     few = len(values) <= MOST_WEIGHTS
     return SamplerWeights(
         dict(zip(values.tolist(), counts.tolist(), strict=True)) if few else {},
         by_index,
+        outside,
         _runs(weights),
         _lengths(loader.dataset),
-        dict(_of_whole(loader.dataset, indices, weights)),
     )
 
 
-def _of_whole(dataset: object, indices: Sequence[int], weights: torch.Tensor) -> Iterator[tuple[int, float]]:
-    for index in indices if isinstance(dataset, Subset) else ():
-        place, part = index, dataset
-        while isinstance(part, Subset):
-            place, part = int(part.indices[place]), part.dataset
-        if place < len(weights):
-            yield index, float(weights[place])
+def _at(places: Mapping[int, int | None], weights: torch.Tensor) -> dict[int, float]:
+    """The weights at these places, by index, of those that have a weight."""
+    return {
+        index: float(weights[place])
+        for index, place in places.items()
+        if place is not None and 0 <= place < len(weights)
+    }
 
 
 def _runs(weights: torch.Tensor) -> tuple[tuple[int, float], ...]:

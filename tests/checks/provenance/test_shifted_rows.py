@@ -12,7 +12,7 @@ import pytest
 from torch.utils.data import DataLoader
 
 from dataguard.checks import CATALOGUE
-from dataguard.checks.provenance.dg527_shifted_rows import offset_of
+from dataguard.checks.provenance.dg527_shifted_rows import _may_be_next, offset_of
 from dataguard.core.model import Finding, NotApplicable, NotTested, Undecided
 from dataguard.lab.provenance.held_rows import find_rows
 from dataguard.lab.reading.sample_reader import Reader
@@ -64,6 +64,8 @@ def judged(rows: Any, **contract: Any) -> list[Finding]:
     """The findings of a lab that has seen these rows."""
 
     class Seen:
+        paired_columns = ()
+
         @property
         def rows(self) -> RowOrigins:
             if isinstance(rows, Exception):
@@ -151,3 +153,18 @@ def test_slow_loaders_are_undecided_only_where_leaves_belong_together() -> None:
         judged(Undecided("slow"), aligned=["state", "action"])
     with pytest.raises(NotApplicable, match="aligned"):
         judged(Undecided("slow"))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "is_next"),
+    [
+        ([(0, 1), (4, 5), (9, 10), (12, 13)], True),
+        ([(3, 9), (4, 40), (9, 11), (12, 13)], True),
+        ([(5, 4), (9, 2), (12, 1)], True),
+        ([(0, 7), (4, 2), (9, 10), (12, 1)], False),
+        ([(1, 0), (2, 1), (5, 2), (6, 3), (7, 4)], False),
+    ],
+    ids=["next", "later ones of their group", "latest row first", "shuffled", "rows are dropped"],
+)
+def test_the_target_of_a_later_row_may_be_what_is_predicted(pairs: list[tuple[int, int]], *, is_next: bool) -> None:
+    assert _may_be_next(pairs) is is_next

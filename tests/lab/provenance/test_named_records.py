@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dataguard.checks.provenance.dg524_mispaired_files import _is_next
+from dataguard.checks.common.next_rows import is_next as follows
 from dataguard.lab.provenance.named_records import tables_of
 from dataguard.lab.provenance.refitting import _is_filled
 
@@ -59,7 +59,7 @@ def test_a_file_that_several_rows_name_has_no_row_of_its_own() -> None:
     ids=["next", "next of some", "last of an episode", "first of all", "a row is missing", "other order"],
 )
 def test_the_next_row_may_be_what_is_predicted(places: list[tuple[int, int]], is_next: bool) -> None:
-    assert _is_next(places) is is_next
+    assert follows(places) is is_next
 
 
 def samples(rows: np.ndarray) -> dict[Any, dict[str, np.ndarray]]:
