@@ -105,7 +105,8 @@ def dg527_shifted_rows(lab: Lab) -> Judgement:
 
 def _of_other_rows(lab: Lab) -> Finding | None:
     """The finding of features and targets that the factory takes from other rows of a table than one another."""
-    for pair in observed_or_none(lambda: lab.provenance.paired_columns) or ():
+    found = observed_or_none(lambda: lab.provenance.paired_columns) if lab.dataset.may_load else None
+    for pair in found or ():
         if pair.group or 2 * pair.apart < len(pair.rows) or _may_be_next(list(pair.rows.values())):
             continue
         index, (own, other) = next((index, rows) for index, rows in pair.rows.items() if rows[0] != rows[1])

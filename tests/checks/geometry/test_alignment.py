@@ -56,7 +56,7 @@ def lab_of(*tables: BoxAlignment, role: str = "train", collated: bool = False) -
             line_of_sizes=lambda _: None,
         ),
         sound=SimpleNamespace(survey=SimpleNamespace(files=())),
-        facts=SimpleNamespace(role=role),
+        facts=SimpleNamespace(role=role, kind="stream"),
         dataset=SimpleNamespace(location=None),
         places=SimpleNamespace(value=lambda *_: None),
         repro=Repro("pkg:make", "make"),

@@ -78,7 +78,7 @@ def judged(rows: Any, **contract: Any) -> list[Finding]:
         settings=SimpleNamespace(contract=contract),
         epoch=SimpleNamespace(samples=[SimpleNamespace(leaves=[SimpleNamespace(path=path) for path in paths])]),
         provenance=Seen(),
-        dataset=SimpleNamespace(location=None),
+        dataset=SimpleNamespace(location=None, may_load=False),
         places=SimpleNamespace(value=lambda *_: None),
         repro=SimpleNamespace(samples=str),
     )
