@@ -9,6 +9,7 @@ and what features and target say in all of them spells their rows.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +36,7 @@ FEWEST_APART = 8
 MOST_VALUES = 64
 """Values of a leaf up to which it may hold the columns of a row, and no window."""
 MORE_BITS = 5
-"""Draws more than spell a row: another row has all of them alike by odds of 1 in 32."""
+"""Draws more than spell a row: another row has all of them alike by odds of 1 in 32, and such rows are left out."""
 FEWEST_SPELLED = 0.75
 """The share of samples whose rows have to be spelled."""
 
@@ -166,7 +167,9 @@ def _spelled(tables: Iterable[_Table], seen: Sequence[Samples], features: str, t
     for table in tables:
         if len(table.bits) < len(seen) or len({len(each) for each in table.bits}) > 1:
             continue
-        places = {column.tobytes(): row for row, column in enumerate(np.array(table.bits).T.copy())}
+        patterns = [column.tobytes() for column in np.array(table.bits).T.copy()]
+        times = Counter(patterns)
+        places = {pattern: row for row, pattern in enumerate(patterns) if times[pattern] == 1}
         rows = (_rows(np.array(each), places) for each in (own, other))
         pairs = zip(seen[0], *rows, strict=True)
         known = {index: (one, two) for index, one, two in pairs if one is not None and two is not None}
