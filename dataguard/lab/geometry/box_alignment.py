@@ -155,8 +155,8 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     reads = CHARTS * len(draws)
     if draws and all(draw.is_combined or not draw.poses for draw in draws):
         chosen = chosen[:1]  # of one tile, all draws can be compared with each other, and few show much of it
-        reader.painter.only = _own_image(reader, chosen[0], originals)
-        draws = list(_draws(reader, chosen, candidates, CHARTED_DRAWS)) if reader.painter.only else draws
+        reader.painter.only = _own_image(reader, chosen[0], originals) or None
+        draws = (list(_draws(reader, chosen, candidates, CHARTED_DRAWS)) if reader.painter.only else []) or draws
         reads += CHARTS * len(draws)
     if not draws:
         raise Undecided("images are cached, so charts could not be injected")
@@ -252,9 +252,9 @@ def _draws(
 def _draw(
     reader: ChartedReader, number: int, draw: int, candidates: Mapping[str, bool], *, raw: bool
 ) -> BoxDraw | None:
-    """One draw with all charts; None if no image was replaced."""
+    """One draw with all charts; None if no image was replaced, or one that fills two tiles of a mosaic."""
     reads = [reader.read_charted(number, draw, chart) for chart in range(CHARTS)]
-    views = [view for view in reads if view is not None]
+    views = [view for view in reads if view is not None and (reader.painter.only is None or len(view.inputs) == 1)]
     tilted = any(candidates.values())  # boxes are upright, and points are wherever they are
     return None if len(views) < CHARTS else draw_of(views, number, draw, candidates, raw=raw, tilted=tilted)
 
