@@ -141,7 +141,6 @@ def run_boxes(build: Callable[..., Loader], folder: Path, indices: Sequence[Inde
     candidates |= dict.fromkeys(unnamed, True)
     if not candidates:
         raise NotApplicable("no table in the sample has boxes or points in all rows")
-    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
     rows = {
         number: sum(len(table) for path, _, table in tables_of(sample.value) if path in candidates)
         for number, sample in enumerate(originals)
@@ -218,10 +217,11 @@ def is_no_mask(_: InputImage) -> bool:
 
 
 def charted_originals(reader: ChartedReader) -> list[ChartedSample]:
-    """Samples without charts, with the input images of the first source that has any."""
+    """Samples without charts, with the input images of the first source that has any; the painter knows their masks."""
     for _ in reader.sources():
         originals = reader.originals()
         if all(sample.inputs and sample.leaves for sample in originals):
+            reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
             return originals
     return []
 

@@ -30,7 +30,6 @@ from dataguard.lab.geometry.box_alignment import (
     charted_originals,
     distance,
     draw_of,
-    is_no_mask,
 )
 from dataguard.lab.geometry.camera_matrices import (
     ScaledCamera,
@@ -41,7 +40,7 @@ from dataguard.lab.geometry.camera_matrices import (
     scaled_camera,
 )
 from dataguard.lab.geometry.charted_reader import ChartedReader, ChartedSample
-from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose, mask_rule
+from dataguard.lab.geometry.charts import CHARTS, UNMOVED, Pose
 from dataguard.lab.geometry.target_placement import (
     CLOSE,
     EXCHANGED,
@@ -141,7 +140,6 @@ def run_drawn_targets(
     originals = charted_originals(reader)
     if not originals:
         return _of_computed(reader)
-    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
     draws: list[Draw] = []
     targets: tuple[DrawnTarget, ...] = ()
     for number in range(rounds):
@@ -167,11 +165,8 @@ def _charted(reader: ChartedReader, chosen: Sequence[int], draws: Iterable[int])
 def _file_size(view: ChartedSample) -> tuple[int, int] | None:
     """The size of the image file; None of several, or if a leaf has it, such as a depth map that is not resized."""
     sizes = {image.size for image in view.inputs}
-    return (
-        next(iter(sizes))
-        if len(sizes) == 1 and not sizes & {leaf.shape[-2:] for leaf in view.leaves.values()}
-        else None
-    )
+    shown = {leaf.shape[-2:] for leaf in view.leaves.values()}
+    return None if len(sizes) > 1 or sizes & shown else next(iter(sizes), None)
 
 
 def _scaled(draws: Sequence[Draw]) -> Iterator[ScaledCamera]:
@@ -190,8 +185,7 @@ def line_of_scaled_camera(
 ) -> Location | None:
     """The last line that resizes the image of a camera."""
     reader = ChartedReader(build, folder, indices, ROUNDS * CHARTED_DRAWS, batched=batched)
-    originals = charted_originals(reader)
-    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
+    charted_originals(reader)
     look = last_resize(followed(reader, *camera.read), camera.file)
     return look.location if look else None
 
@@ -216,8 +210,7 @@ def line_of_drawn_target(
         first()  # triggers lazy initialization
         found = line_only_in(flipped, first) or line_only_in(first, flipped)
         return Location(*found) if found else None
-    originals = charted_originals(reader)
-    reader.painter.is_mask = mask_rule([sample.inputs for sample in originals]) or is_no_mask
+    charted_originals(reader)
     lines = followed(reader, *target.read)
     look = last_move(lines, target.axis)
     return None if look is None else made_by_factory(look, lines, again).location

@@ -247,20 +247,32 @@ class Exchanged(_Numbered):
     def others(self, number: int, own: Any, values: np.ndarray) -> np.ndarray:
         """The values of rows that differ: of some fixed distance, or one of two rows that differ."""
         array = self.arrays[number]
-        count = len(array)
-        rows = np.arange(count)[own]
-        candidates = [(rows + step) % count for step in _steps(rows, count)]
-        candidates += [np.full(len(rows), anchor) for anchor in self._anchors[number]]
-        others, open_rows = values.copy(), np.ones(len(rows), bool)
-        for candidate in candidates:
-            places = np.flatnonzero(open_rows)
-            if not len(places):
-                break
-            found = array[candidate[places]]
-            differs = _row_differs(found, values[places])
-            others[places[differs]] = found[differs]
-            open_rows[places[differs]] = False
-        return others
+        rows = np.arange(len(array))[own]
+        return np.asarray(
+            array[
+                _exchanged(
+                    rows, len(array), self._anchors[number], lambda one, other: _row_differs(array[one], array[other])
+                )
+            ]
+        )
+
+
+def _exchanged(
+    rows: np.ndarray,
+    count: int,
+    anchors: Sequence[int],
+    differ: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """The different row of `count` that each of these is exchanged for; itself if those that are tried are equal."""
+    others, alike = rows.copy(), np.arange(len(rows))
+    candidates = [(rows + step) % count for step in _steps(rows, count)]
+    for candidate in (*candidates, *(np.full(len(rows), anchor) for anchor in anchors)):
+        if not len(alike):
+            break
+        differs = differ(rows[alike], candidate[alike])
+        others[alike[differs]] = candidate[alike[differs]]
+        alike = alike[~differs]
+    return others
 
 
 def _steps(rows: Any, count: int) -> tuple[Any, ...]:
@@ -353,18 +365,13 @@ class Entries:
     @functools.cached_property
     def _others(self) -> np.ndarray:
         """The row of a different entry for each row, found once: lists of 400,000 files are changed many times."""
-        rows, entries = np.arange(self.count), self._entries
-        candidates = [(rows + step) % self.count for step in _steps(rows, self.count)]
-        candidates += [np.full(self.count, anchor) for anchor in self._anchors]
-        others, alike = rows.copy(), rows
-        for candidate in candidates if self.count else ():
-            pairs = zip(alike.tolist(), candidate[alike].tolist(), strict=True)
-            differs = np.array([not equal(entries[row], entries[place]) for row, place in pairs], bool)
-            others[alike[differs]] = candidate[alike[differs]]
-            alike = alike[~differs]
-            if not len(alike):
-                break
-        return others
+        entries = self._entries
+
+        def differ(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+            pairs = zip(rows.tolist(), others.tolist(), strict=True)
+            return np.array([not equal(entries[row], entries[other]) for row, other in pairs], bool)
+
+        return _exchanged(np.arange(self.count), self.count, self._anchors, differ)
 
 
 def equal(one: Any, other: Any) -> bool:
